@@ -1,0 +1,216 @@
+"""The command line: `polytask <command> [key=value ...]`.
+
+A user's mistake ends in one line on stderr and exit code 2. Torch and MuJoCo are imported only when a command runs, so
+help and misspelt keys answer at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from polytask.config import DEFAULTS, SCHEMAS
+from polytask.errors import UserError
+
+if TYPE_CHECKING:
+    from polytask.console import Result
+
+# What `verify` accepts: largest difference of observation and reward, and the least share of equal success flags.
+OBS_TOLERANCE, REWARD_TOLERANCE, SUCCESS_AGREEMENT = 1e-3, 1e-2, 0.999
+
+
+def _train(config: Any) -> Result:
+    from polytask.train import train
+
+    return train(config)
+
+
+def _eval(config: Any) -> Result:
+    from polytask.evaluate import evaluate
+
+    return evaluate(config)
+
+
+def _list(config: Any) -> Result:
+    from polytask.listing import listing
+
+    return listing(config)
+
+
+def _bench(config: Any) -> Result:
+    from polytask.bench import bench
+
+    return bench(config)
+
+
+def _record(config: Any) -> Result:
+    from polytask.record import record
+
+    return record(config)
+
+
+def _verify(config: Any) -> Result:
+    """Compare with recorded episodes; exit code 1 when a task is off by more than the tolerances."""
+    from polytask.console import Result, table
+    from polytask.verify import verify
+
+    if config.oracle is None:
+        raise UserError("name the folder of recorded episodes: oracle=DIR")
+    report = verify(config.oracle, config.tasks)
+    rows = []
+    for task, one in report["tasks"].items():
+        is_good = one["obs_max"] <= OBS_TOLERANCE and one["reward_max"] <= REWARD_TOLERANCE
+        is_good = is_good and one["success_agreement"] >= SUCCESS_AGREEMENT
+        rows.append([task, *one.values(), "ok" if is_good else "off"])
+    names = list(next(iter(report["tasks"].values()), {}))
+    is_off = any(row[-1] == "off" for row in rows)
+    return Result(report, [table("recorded against recomputed", ["task", *names, ""], rows)], exit_code=int(is_off))
+
+
+def _report(config: Any) -> Result:
+    from polytask.report import report
+
+    return report(config)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One word after `polytask`."""
+
+    about: str
+    run: Callable[[Any], Result]
+    examples: tuple[str, ...]
+
+
+COMMANDS: dict[str, Command] = {
+    "train": Command(
+        "train a policy on many tasks at once",
+        _train,
+        (
+            "polytask train experiment=cpu_demo",
+            "polytask train suite=mt10 num_envs=24576 sim=warp device=cuda",
+            "polytask train tasks=[reach,push] envs_per_task=[16,48] algo.learning_rate=3e-4 seed=1",
+            "polytask train checkpoint=runs/my-run max_frames=20_000_000",
+        ),
+    ),
+    "eval": Command(
+        "measure a trained, scripted or random policy",
+        _eval,
+        ("polytask eval checkpoint=runs/my-run episodes=50", "polytask eval policy=scripted episode_length=500"),
+    ),
+    "list": Command(
+        "list tasks, suites, algos, nets, grads, robots or presets",
+        _list,
+        ("polytask list tasks", "polytask list nets params=true suite=mt10"),
+    ),
+    "bench": Command(
+        "measure speed and memory",
+        _bench,
+        ("polytask bench what=env num_envs=64", "polytask bench what=train experiment=mt10_gpu format=json"),
+    ),
+    "record": Command(
+        "film a policy",
+        _record,
+        ("polytask record policy=scripted task=reach", "polytask record checkpoint=runs/my-run output=all.mp4"),
+    ),
+    "verify": Command(
+        "compare observations, rewards and success with recorded episodes",
+        _verify,
+        ("polytask verify oracle=recordings",),
+    ),
+    "report": Command(
+        "compare runs, with intervals over seeds",
+        _report,
+        ("polytask report runs=[runs/a,runs/b] output=report",),
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _main(words)
+    except UserError as error:
+        if os.environ.get("POLYTASK_DEBUG"):
+            raise
+        sys.stderr.write(f"polytask: {' '.join(str(error).split())}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("polytask: interrupted\n")
+        return 130
+
+
+def _main(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        sys.stdout.write(overview())
+        return 0
+    if words[0] == "--version":
+        from polytask.version import version
+
+        sys.stdout.write(f"polytask {version()}\n")
+        return 0
+    command, *rest = words
+    if command not in COMMANDS:
+        from polytask.words import suggest
+
+        raise UserError(f"unknown command '{command}'; {suggest(command, COMMANDS)}")
+    if "-h" in rest or "--help" in rest:
+        sys.stdout.write(help_of(command))
+        return 0
+    if command == "list" and rest and "=" not in rest[0]:
+        rest[0] = f"kind={rest[0]}"
+    return _run(command, rest)
+
+
+def _run(command: str, words: list[str]) -> int:
+    """Compose the config, run the command and show its result."""
+    from polytask.compose import compose
+
+    config = compose(command, words)
+    checkpoint = getattr(config, "checkpoint", None)
+    if checkpoint is not None:
+        from polytask.checkpoint import load
+
+        config = compose(command, words, saved=load(checkpoint)["config"])
+    from polytask.console import show
+
+    # With format=json stdout is the object alone: whatever a library prints on the way goes to stderr.
+    with contextlib.redirect_stdout(sys.stderr) if config.format == "json" else contextlib.nullcontext():
+        result = COMMANDS[command].run(config)
+    show(result, config.format)
+    return result.exit_code
+
+
+def overview() -> str:
+    """Write the help of `polytask --help`."""
+    lines = ["Multi-task reinforcement learning for robots.", "", "usage: polytask <command> [key=value ...]", ""]
+    lines += [f"  {name:8} {command.about}" for name, command in COMMANDS.items()]
+    lines += ["", "examples:", *(f"  {command.examples[0]}" for command in COMMANDS.values())]
+    lines += ["", "`polytask <command> --help` lists a command's keys. POLYTASK_DEBUG=1 shows tracebacks."]
+    return "\n".join(lines) + "\n"
+
+
+def help_of(command: str) -> str:
+    """Write the help of one command from its dataclass."""
+    kind = "tasks|suites|... " if command == "list" else ""
+    lines = [f"{COMMANDS[command].about}.", "", f"usage: polytask {command} {kind}[key=value ...]", "", "keys:"]
+    for each in fields(SCHEMAS[command]):
+        default = DEFAULTS.get(each.name, each.default)
+        shown = {None: "-", True: "true", False: "false"}.get(default, default) if not _is_number(default) else default
+        lines.append(f"  {each.name:18} {shown!s:10} {each.metadata['help']}")
+    if command in ("train", "bench"):
+        lines.append(f"  {'experiment':18} {'-':10} preset of tuned values (polytask list presets)")
+    return "\n".join([*lines, "", "examples:", *(f"  {each}" for each in COMMANDS[command].examples)]) + "\n"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Turn `key=value` words into a typed config, or into one line that says what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from polytask.config import CHOICES, PATHS, SCHEMAS, TrainConfig, groups_of, register
+from polytask.errors import UserError
+
+CONF = Path(__file__).parent / "conf"
+
+# A key that the user sets makes the saved value of its rival void: the two say the same thing in different ways.
+RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
+
+
+def presets() -> dict[str, str]:
+    """Map each preset's name to the first comment of its file that describes it."""
+    table = {}
+    for path in sorted((CONF / "experiment").glob("*.yaml")):
+        comments = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]
+        table[path.stem] = next((line for line in comments if not line.startswith("@")), "")
+    return table
+
+
+def compose(command: str, words: Sequence[str], saved: dict[str, Any] | None = None) -> Any:
+    """Compose the config of a command.
+
+    Args:
+        command: A key of `SCHEMAS`.
+        words: Hydra overrides.
+        saved: The config of a checkpoint. It fills every key that the words leave alone, unless they name a preset.
+
+    Returns:
+        An instance of the command's dataclass.
+
+    Raises:
+        UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
+    """
+    overrides = {override.key_or_group: override for override in map(_parse, words)}  # the last word on a key wins
+    schema = SCHEMAS[command]
+    extra = ["experiment"] if issubclass(schema, TrainConfig) else []
+    for name in overrides:
+        _check_name(name, [*schema.__dataclass_fields__, *extra])
+    groups = [*groups_of(command), *extra]
+    options = {**register(), "experiment": list(presets())}
+    for group in groups:
+        if group in overrides:
+            _check_option(group, overrides[group].value(), options[group])
+    saved = {} if saved is None or "experiment" in overrides else _left_alone(saved, overrides)
+    lines = {group: f"{group}={(saved[group] or {}).get('name', 'null')}" for group in groups if group in saved}
+    lines |= {name: str(override.input_line) for name, override in overrides.items()}
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        base = _compose(command, [line for name, line in lines.items() if name in groups])
+        for name in overrides:
+            _check_path(name, base)
+        config = _compose(command, list(lines.values()))
+    _fill(config, saved, explicit=set(overrides))
+    return _typed(config)
+
+
+def to_plain(config: Any) -> dict[str, Any]:
+    """Turn a typed config into plain dictionaries and values: what a checkpoint and `config.yaml` hold."""
+    plain = OmegaConf.to_container(OmegaConf.structured(config))
+    assert isinstance(plain, dict)
+    return {str(name): value for name, value in plain.items()}
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Phrase the nearest known word, or all of them when nothing comes near."""
+    names = [str(name) for name in known]
+    near = get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names)}"
+
+
+def _parse(word: str) -> Override:
+    """Read one word with Hydra's grammar."""
+    name, equals, value = word.partition("=")
+    if not equals or not name:
+        raise UserError(f"'{word}' is not of the form key=value")
+    if name in PATHS and value not in ("", "null") and value[0] not in "'\"":
+        word = f"{name}='{value}'".replace("\\", "\\\\")
+    try:
+        override = OverridesParser.create().parse_override(word)
+    except HydraException as error:
+        raise UserError(f"cannot read '{word}': {_first_line(error)}") from error
+    if override.is_sweep_override():
+        raise UserError(f"'{word}' names several values; a list is written {name}=[a,b]")
+    if override.type is None or override.type.name != "CHANGE":
+        raise UserError(f"'{word}': keys are only set, as in key=value; none is added or removed")
+    return override
+
+
+def _check_name(name: str, known: Sequence[str]) -> None:
+    """Reject a key whose first part is no field of the command, before anything slow is imported."""
+    first = name.split(".")[0]
+    if first not in known:
+        raise UserError(f"unknown key '{first}'; {suggest(first, known)}")
+
+
+def _check_option(group: str, value: Any, options: Sequence[str]) -> None:
+    """Reject a group option that is in no table."""
+    if value not in options and not (value is None and group in ("critic_net", "experiment")):
+        near = get_close_matches(str(value), options, n=1)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        raise UserError(f"unknown {group} '{value}'{hint}; known: {', '.join(options)}")
+
+
+def _check_path(name: str, base: DictConfig) -> None:
+    """Reject a dotted key that the composed config does not have."""
+    node: Any = base
+    parts = name.split(".")
+    for depth, part in enumerate(parts if name != "experiment" else []):
+        if not isinstance(node, DictConfig) or part not in node:
+            known = [str(each) for each in node] if isinstance(node, DictConfig) else []
+            hint = suggest(part, known) if known else f"'{'.'.join(parts[:depth])}' has no keys"
+            raise UserError(f"unknown key '{name}'; {hint}")
+        node = node[part]
+
+
+def _left_alone(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
+    """Keep the saved values that the user neither sets nor makes void; how to print is never saved."""
+    void = {rival for name, rival in RIVALS.items() if name in overrides}
+    return {name: value for name, value in saved.items() if name not in {*overrides, *void, "format"}}
+
+
+def _compose(command: str, lines: list[str]) -> DictConfig:
+    """Call Hydra, and phrase what it refuses."""
+    try:
+        return hydra_compose(command, overrides=lines)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_explain(error)) from error
+
+
+def _fill(config: DictConfig, saved: dict[str, Any], explicit: set[str], prefix: str = "") -> None:
+    """Copy every saved value whose key the config has and the user did not set."""
+    for name, value in saved.items():
+        path = f"{prefix}{name}"
+        if name not in config or path in explicit:
+            continue
+        if isinstance(value, dict) and isinstance(config[name], DictConfig):
+            _fill(config[name], value, explicit, f"{path}.")
+        else:
+            config[name] = value
+
+
+def _typed(config: DictConfig) -> Any:
+    """Build the dataclasses and check the values that have a fixed list of choices."""
+    try:
+        result = OmegaConf.to_object(config)
+    except OmegaConfBaseException as error:
+        raise UserError(_explain(error)) from error
+    for name, choices in CHOICES.items():
+        value = config.get(name)
+        if value is not None and value not in choices:
+            raise UserError(f"unknown {name} '{value}'; {suggest(str(value), choices)}")
+    return result
+
+
+def _explain(error: Exception) -> str:
+    """Say in one line what Hydra or OmegaConf objects to."""
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
+    where = getattr(cause or error, "full_key", None)
+    return f"{where}: {_first_line(cause or error)}" if where else _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    """Keep the first line of a message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,199 @@
+"""The configuration of every command, and the one place that fills Hydra's ConfigStore from the tables.
+
+A command's keys are the fields of its dataclass; a field's default and its help line stand here and nowhere else.
+Group fields (`suite`, `robot`, `sim`, `algo`, `net`, `critic_net`, `grads`) hold the config dataclass of the chosen
+table entry, extended by its `name`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, make_dataclass
+from functools import cache
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+
+
+def key(default: Any, text: str) -> Any:
+    """Declare a field with a default and the line that `--help` prints for it."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class CommonConfig:
+    """What every command that builds an environment needs."""
+
+    suite: Any = key(None, "task suite (polytask list suites)")
+    tasks: list[str] | None = key(None, "task names such as [reach,push], instead of a suite")
+    robot: Any = key(None, "robot (polytask list robots)")
+    sim: Any = key(None, "physics backend: auto (warp on cuda, else cpu), cpu or warp")
+    device: str = key("cpu", "torch device: cpu, cuda or cuda:<index>")
+    episode_length: int = key(150, "control steps per episode (Meta-World's own protocol: 500)")
+    reward: str = key("dense", "dense or sparse")
+    goals: str = key("random", "random: new every episode; fixed: drawn once per world")
+    seed: int = key(0, "seed of everything random")
+    threads: int | None = key(None, "CPU threads for physics and torch (default: all cores)")
+    format: str = key("table", "table or json (one object on stdout)")
+
+
+@dataclass
+class TrainConfig(CommonConfig):
+    """`polytask train`."""
+
+    num_envs: int | None = key(None, "worlds in all, spread over the tasks")
+    envs_per_task: list[int] | None = key(None, "worlds of each task, such as [512,256], instead of num_envs")
+    stagger: bool = key(True, "start episodes at different steps, so that they do not end in lock-step")
+    algo: Any = key(None, "algorithm and its settings (algo.learning_rate=...)")
+    net: Any = key(None, "network and its settings")
+    critic_net: Any = key(None, "another network for the critic (default: as net)")
+    grads: Any = key(None, "how per-task gradients are combined")
+    max_frames: int | None = key(10_000_000, "stop after this many control steps over all worlds")
+    max_iterations: int | None = key(None, "stop after this many iterations")
+    run_dir: str | None = key(None, "where the run writes (default: runs/<time>-<suite>-<algo>)")
+    checkpoint: str | None = key(None, "checkpoint file or run directory to continue")
+    save_every: int = key(50, "iterations between checkpoints (0: only at the end)")
+    eval_every: int = key(0, "iterations between evaluations (0: only at the end)")
+    eval_episodes: int = key(20, "noiseless episodes per task in an evaluation (0: never)")
+    success_window: int = key(100, "episodes per task that the reported success rate looks back on")
+    video: bool = key(True, "leave a video of the trained policy in the run directory")
+    tensorboard: bool = key(False, "also write TensorBoard events (extra: tensorboard)")
+    wandb: bool = key(False, "also log to Weights & Biases, offline unless WANDB_MODE says otherwise (extra: wandb)")
+
+
+@dataclass
+class EvalConfig(CommonConfig):
+    """`polytask eval`."""
+
+    checkpoint: str | None = key(None, "checkpoint file or run directory to evaluate")
+    policy: str | None = key(None, "scripted or random, instead of a checkpoint")
+    episodes: int = key(50, "episodes per task")
+
+
+@dataclass
+class BenchConfig(TrainConfig):
+    """`polytask bench`."""
+
+    what: str = key("env", "sim: physics only; env: with rewards and resets; train: with learning")
+    warmup: int = key(3, "iterations before the clock starts (an iteration of sim and env: one episode at most)")
+    iterations: int = key(10, "timed iterations")
+    steps: int = key(32, "control steps per iteration of sim and env")
+
+
+@dataclass
+class RecordConfig(CommonConfig):
+    """`polytask record`."""
+
+    checkpoint: str | None = key(None, "checkpoint file or run directory whose policy to film")
+    policy: str | None = key(None, "scripted or random, instead of a checkpoint")
+    task: str | None = key(None, "the one task to film (default: all tasks in a grid)")
+    output: str = key("polytask.mp4", "video file to write")
+    width: int = key(480, "pixels per task")
+    height: int = key(360, "pixels per task")
+    frames_per_second: int = key(40, "of the video")
+
+
+@dataclass
+class VerifyConfig:
+    """`polytask verify`."""
+
+    oracle: str | None = key(None, "folder of recorded episodes, <task>-v3.npz")
+    tasks: list[str] | None = key(None, "only these tasks (default: every file of a known task)")
+    format: str = key("table", "table or json (one object on stdout)")
+
+
+@dataclass
+class ListConfig:
+    """`polytask list`."""
+
+    kind: str | None = key(None, "tasks, suites, algos, nets, grads, robots or presets")
+    params: bool = key(False, "with nets: the parameter count of each")
+    suite: Any = key(None, "with params: the suite to size the networks for")
+    format: str = key("table", "table or json (one object on stdout)")
+
+
+@dataclass
+class ReportConfig:
+    """`polytask report`."""
+
+    runs: list[str] | None = key(None, "run directories, such as [runs/a,runs/b]; seeds of one setting are pooled")
+    output: str | None = key(None, "folder to write report.md, .tex, .csv and curves.png to (default: print only)")
+    format: str = key("table", "table or json (one object on stdout)")
+
+
+SCHEMAS: dict[str, type] = {
+    "train": TrainConfig,
+    "eval": EvalConfig,
+    "list": ListConfig,
+    "bench": BenchConfig,
+    "record": RecordConfig,
+    "verify": VerifyConfig,
+    "report": ReportConfig,
+}
+
+# What each group holds unless told otherwise. None: nothing.
+DEFAULTS: dict[str, str | None] = {
+    "suite": "mt10",
+    "robot": "sawyer",
+    "sim": "auto",
+    "algo": "ppo",
+    "net": "mlp",
+    "critic_net": None,
+    "grads": "mean",
+}
+
+# The values that a plain string key takes; `train.py` and friends need not check them again.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "reward": ("dense", "sparse"),
+    "goals": ("random", "fixed"),
+    "format": ("table", "json"),
+    "policy": ("scripted", "random"),
+    "what": ("sim", "env", "train"),
+    "kind": ("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
+}
+
+# Keys whose value is a path: quoted before Hydra's grammar sees them, so that any file name works.
+PATHS = ("run_dir", "checkpoint", "output", "oracle")
+
+
+@dataclass
+class Choice:
+    """A group option without settings: its name says it all."""
+
+
+def groups_of(command: str) -> list[str]:
+    """Name the groups that a command has."""
+    fields = SCHEMAS[command].__dataclass_fields__
+    return [group for group in DEFAULTS if group in fields]
+
+
+@cache
+def register() -> dict[str, list[str]]:
+    """Walk the tables once, fill the ConfigStore, and return the option names of every group."""
+    from polytask.algos import ALGOS
+    from polytask.grads import GRADS
+    from polytask.nets import NETS
+    from polytask.robots import ROBOTS
+    from polytask.sim import SimConfig
+    from polytask.tasks import SUITES
+
+    nets = {name: config for name, (config, _) in NETS.items()}
+    groups: dict[str, dict[str, type]] = {
+        "suite": dict.fromkeys(SUITES, Choice),
+        "robot": dict.fromkeys(ROBOTS, Choice),
+        "sim": {"auto": SimConfig, "cpu": Choice, "warp": SimConfig},
+        "algo": {name: config for name, (config, _) in ALGOS.items()},
+        "net": nets,
+        "critic_net": nets,
+        "grads": {name: config for name, (config, _) in GRADS.items()},
+    }
+    store = ConfigStore.instance()
+    for group, options in groups.items():
+        for name, config in options.items():
+            named = make_dataclass(config.__name__, [("name", str, field(default=name))], bases=(config,))
+            store.store(group=group, name=name, node=named)
+    for command, schema in SCHEMAS.items():
+        store.store(name=f"{command}_schema", node=schema)
+        defaults = [f"{command}_schema", *({group: DEFAULTS[group]} for group in groups_of(command))]
+        presets = [{"experiment": None}] if issubclass(schema, TrainConfig) else []
+        store.store(name=command, node={"defaults": [*defaults, *presets]})
+    return {group: list(options) for group, options in groups.items()}

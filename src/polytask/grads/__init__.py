@@ -1,0 +1,49 @@
+"""Gradient methods: how the tasks' gradients become one.
+
+To add a method, write one module with a config dataclass and a class, and add one line to `GRADS`.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from polytask.grads.aligned_mtl import AlignedMTL, AlignedMTLConfig
+from polytask.grads.backward import Backward
+from polytask.grads.cagrad import CAGrad, CAGradConfig
+from polytask.grads.famo import FAMO, FAMOConfig
+from polytask.grads.imtl_g import IMTLG, IMTLGConfig
+from polytask.grads.mean import Mean, MeanConfig
+from polytask.grads.method import GradConfig, GradMethod
+from polytask.grads.mgda import MGDA, MGDAConfig
+from polytask.grads.nash_mtl import NashMTL, NashMTLConfig
+from polytask.grads.pcgrad import PCGrad, PCGradConfig
+from polytask.grads.uncertainty import Uncertainty, UncertaintyConfig
+from polytask.grads.upgrad import UPGrad, UPGradConfig
+
+__all__ = ["GRADS", "Backward", "GradConfig", "GradMethod", "build", "build_for"]
+
+GRADS: dict[str, tuple[type[GradConfig], type[GradMethod]]] = {
+    "mean": (MeanConfig, Mean),
+    "pcgrad": (PCGradConfig, PCGrad),
+    "cagrad": (CAGradConfig, CAGrad),
+    "famo": (FAMOConfig, FAMO),
+    "mgda": (MGDAConfig, MGDA),
+    "upgrad": (UPGradConfig, UPGrad),
+    "imtl_g": (IMTLGConfig, IMTLG),
+    "aligned_mtl": (AlignedMTLConfig, AlignedMTL),
+    "nash_mtl": (NashMTLConfig, NashMTL),
+    "uncertainty": (UncertaintyConfig, Uncertainty),
+}
+
+
+def build(cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> GradMethod:
+    """Make the method whose config this is."""
+    method = dict(GRADS.values())[type(cfg)]
+    return method(cfg, num_tasks, device, generator)
+
+
+def build_for(
+    group: str, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator
+) -> GradMethod:
+    """Make the method for one parameter group, "actor" or "critic": the mean where the config does not apply."""
+    return build(cfg if cfg.apply_to in (group, "both") else MeanConfig(), num_tasks, device, generator)

@@ -1,0 +1,129 @@
+"""Turn a minibatch into the `.grad` of one parameter group; no other module builds task gradients or writes `.grad`.
+
+An algorithm states its loss once, per row and as a function of the network, and lays minibatches out task by task:
+
+    def loss(net, batch):                                   # batch: any rows, of one task or of many
+        return (net(batch.obs, batch.task) - batch.target).square()     # (rows,)
+
+    backward = Backward(method, critic, loss)
+    losses = backward(batch)                                # every tensor of batch is (K, B, ...), B rows a task
+    optimizer.step()
+    backward.after_step(batch)
+
+A task's loss is the mean over its rows. Methods that need only the losses get them from one forward pass over all rows
+and cost one backward pass. For the others the same function is differentiated for all tasks at once, by `vmap` over the
+task axis: the forward pass is still one pass over all rows, and the backward pass keeps the tasks apart.
+
+What `vmap` asks of a loss and a network: no in-place change of shared buffers (batch norm), no branch on data, no
+random numbers. Draw noise beforehand and put it into the batch. Networks that only the loss closes over (target
+networks, a critic inside the actor's loss) get no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+from torch.utils._pytree import tree_leaves, tree_map
+
+from polytask.grads.method import GradMethod
+
+Net = Callable[..., Any]  # called as the module is
+Batch = Any  # a tree (dict, tuple, named tuple) of tensors whose leading axes agree
+Loss = Callable[[Net, Batch], Tensor]  # (net, batch of R rows) -> loss of every row (R,)
+
+
+class Backward:
+    """A gradient method at work on one network.
+
+    Attributes:
+        weights: Weights of the last update. (K,)
+        gram: Gram matrix of the last update, None for methods that do not need it. (K, K) float64
+    """
+
+    weights: Tensor
+    gram: Tensor | None = None
+
+    def __init__(self, method: GradMethod, net: nn.Module, loss: Loss, autocast: torch.dtype | None = None) -> None:
+        """Bind method, network and loss.
+
+        Args:
+            method: What weighs the tasks.
+            net: Network whose trainable parameters get a gradient.
+            loss: Loss of every row, given a callable that stands for `net` and a batch whose tensors are (R, ...).
+            autocast: Lower-precision type for the forward pass, such as torch.bfloat16; None for full precision.
+        """
+        self.method, self.net, self.loss, self.autocast = method, net, loss, autocast
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Write `.grad` of the network's parameters, replacing what was there, and return the task losses (K,).
+
+        Args:
+            batch: Tensors (K, B, ...), row k holding the data of task k.
+        """
+        return self._from_jacobian(batch) if self.method.needs_gram else self._from_losses(batch)
+
+    def after_step(self, batch: Batch) -> None:
+        """Let the method see what the optimiser step did; call with the same batch, free for most methods."""
+        if self.method.needs_after_step:
+            with torch.no_grad():
+                self.method.after_step(lambda: self.task_losses(batch))
+
+    def task_losses(self, batch: Batch) -> Tensor:
+        """Return every task's mean loss (K,) from one pass over all rows."""
+        rows = self._row_losses(self.net, tree_map(lambda tensor: tensor.flatten(0, 1), batch))  # (K * B,)
+        return rows.view(len(tree_leaves(batch)[0]), -1).mean(1)
+
+    def task_gradients(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the losses (K,) and, by parameter name, the gradients (K, *parameter.shape) of all tasks."""
+        parameters = {name: p.detach() for name, p in self.net.named_parameters() if p.requires_grad}
+
+        def task_loss(parameters: dict[str, Tensor], rows: Batch) -> Tensor:
+            def net(*args: object, **kwargs: object) -> object:
+                return functional_call(self.net, parameters, args, kwargs)
+
+            return self._row_losses(net, rows).mean()
+
+        gradients, losses = vmap(grad_and_value(task_loss), in_dims=(None, 0))(parameters, batch)
+        return losses, gradients
+
+    def _row_losses(self, net: Net, rows: Batch) -> Tensor:
+        """Evaluate the loss of every row (R,) in float32, the forward pass possibly in lower precision."""
+        device = tree_leaves(rows)[0].device.type
+        # Cached casts of parameters would outlive the vmap level they were made in.
+        with torch.autocast(device, dtype=self.autocast, enabled=self.autocast is not None, cache_enabled=False):
+            return self.loss(net, rows).float()
+
+    def _from_losses(self, batch: Batch) -> Tensor:
+        """Differentiate the weighted sum of the losses once."""
+        losses = self.task_losses(batch)
+        with torch.no_grad():
+            self.weights = self.method.weights(losses.detach(), None)
+        parameters = [p for p in self.net.parameters() if p.requires_grad]
+        # Not backward(): a network inside the loss, such as the critic in an actor's loss, must not get a gradient.
+        gradients = torch.autograd.grad((self.weights * losses).sum(), parameters, materialize_grads=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        return losses.detach()
+
+    def _from_jacobian(self, batch: Batch) -> Tensor:
+        """Differentiate every task's loss, weigh, and combine."""
+        losses, gradients = self.task_gradients(batch)
+        with torch.no_grad():
+            self.gram = gram_matrix(gradients)
+            self.weights = self.method.weights(losses.detach(), self.gram)
+            for name, gradient in gradients.items():
+                self.net.get_parameter(name).grad = torch.tensordot(self.weights, gradient, 1)
+        return losses.detach()
+
+
+def gram_matrix(gradients: dict[str, Tensor]) -> Tensor:
+    """Return the dot products (K, K) of the tasks' whole gradients, parameter by parameter and in float64.
+
+    Float64 keeps the matrix positive semi-definite, which float32 sums over a million entries, or TF32, do not.
+    """
+    parts = [gradient.flatten(1).double() for gradient in gradients.values()]
+    return torch.stack([part @ part.T for part in parts]).sum(0)

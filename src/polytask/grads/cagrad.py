@@ -1,0 +1,73 @@
+"""Stay near the mean gradient while helping the worst-off task most: CAGrad.
+
+Liu et al., Conflict-Averse Gradient Descent for Multi-task Learning, NeurIPS 2021. With g_0 the mean gradient, the
+update d maximises min_k g_k . d inside the ball |d - g_0| <= c |g_0|. Its dual picks w on the simplex, g_w = w^T J:
+
+    minimise g_w . g_0 + c |g_0| |g_w|,   d = (g_0 + c |g_0| g_w / |g_w|) / (1 + c^2).
+
+The dual is solved by accelerated projected-gradient steps in x = w * norms, warm-started from the last update's w. The
+square root is handled by its tangent parabola, which touches it from above, so the step size follows |g_w|.
+
+Differences from the paper: another solver, a fixed number of steps; as the length of g_w vanishes (a Pareto-stationary
+point), the update tends to g_0 / (1 + c^2) instead of an undefined direction.
+
+Scale: anchored, |d| lies between (1 - c) / (1 + c^2) and (1 + c) / (1 + c^2) times that of the mean gradient; the
+divisor is the authors' own rescaling. Cost: per-task gradients and `iterations` rounds of a few (K,) operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.grads.method import GradConfig, GradMethod, required
+from polytask.grads.solvers import accelerate, project_simplex, spectral_bound, unit_gram
+
+
+@dataclass
+class CAGradConfig(GradConfig):
+    """Settings of CAGrad."""
+
+    c: float = 0.4  # radius of the ball around the mean gradient, relative to its norm; 0 gives the mean
+    iterations: int = 50  # projected-gradient steps an update
+
+
+class CAGrad(GradMethod):
+    """The update of `solve_dual`, warm-started."""
+
+    def __init__(self, cfg: CAGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
+        """Start from the centre of the simplex."""
+        self.cfg = cfg
+        self.simplex = torch.full((num_tasks,), 1 / num_tasks, dtype=torch.float64, device=device)
+
+    def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
+        """Solve the dual and return the weights of d."""
+        cosine, norms = unit_gram(required(gram))
+        norms = norms / norms.square().mean().sqrt()  # the weights do not depend on the overall scale
+        mean = norms / len(norms)
+        radius = self.cfg.c * (mean @ cosine @ mean).clamp_min(0).sqrt()  # c |g_0|
+        solution = solve_dual(cosine, norms, radius, self.simplex * norms, self.cfg.iterations)
+        self.simplex.copy_(solution / norms)
+        length = (solution @ cosine @ solution).clamp_min(0).sqrt()  # |g_w|
+        pull = radius / (length + 1e-6)
+        return ((1 / len(norms) + pull * self.simplex) / (1 + self.cfg.c**2)).to(losses.dtype)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the last solution of the dual."""
+        return {"simplex": self.simplex}
+
+
+def solve_dual(cosine: Tensor, norms: Tensor, radius: Tensor, start: Tensor, iterations: int) -> Tensor:
+    """Minimise x . C m + radius sqrt(x . C x) over x = w * norms, w on the simplex, with m = norms / K."""
+    slope = cosine @ (norms / len(norms))
+    bound = spectral_bound(cosine)
+
+    def step(point: Tensor) -> Tensor:
+        image = cosine @ point
+        length = (point @ image).clamp_min(1e-12).sqrt()
+        gradient = slope + radius * image / length
+        return project_simplex(point - gradient * length / (radius * bound + 1e-12), 1 / norms)
+
+    return accelerate(step, start, iterations)

@@ -1,0 +1,44 @@
+"""Step so that all tasks progress equally along their own gradients: IMTL-G.
+
+Liu et al., Towards Impartial Multi-task Learning, ICLR 2021. The combined gradient has the same projection onto every
+unit task gradient. With the cosine matrix C and the gradients' norms, w = C^(-1) 1 / norms up to a factor.
+
+Differences from the paper: the paper lets the weights sum to 1, which reverses the step when the sum of
+C^(-1) 1 / norms is negative and lets a vanishing gradient suppress all others; here the length is fixed instead and the
+projections are always positive. A ridge keeps linearly dependent gradients from dividing by zero.
+
+Scale: direction, |w^T J| = sqrt(tr(J J^T)) / K. Weights may be negative.
+Cost: per-task gradients and about 120 products of (K, K) matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.grads.method import GradConfig, GradMethod, required
+from polytask.grads.solvers import at_mean_scale, inverse_sqrt, unit_gram
+
+
+@dataclass
+class IMTLGConfig(GradConfig):
+    """Settings of IMTL-G."""
+
+    ridge: float = 1e-6  # added to the diagonal of the cosine matrix, relative to its mean eigenvalue
+
+
+class IMTLG(GradMethod):
+    """Weights of the equiangular direction."""
+
+    def __init__(self, cfg: IMTLGConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
+        """Keep the ridge."""
+        self.cfg = cfg
+
+    def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
+        """Solve C u = 1 and undo the unit lengths."""
+        gram = required(gram).double()
+        cosine, norms = unit_gram(gram)
+        root = inverse_sqrt(cosine, self.cfg.ridge)
+        return at_mean_scale(root @ root.sum(1) / norms, gram).to(losses.dtype)

@@ -1,0 +1,31 @@
+"""Weigh all tasks equally: the baseline whose scale the other methods keep.
+
+Scale: convex, w_k = 1 / K. Cost: one backward pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.grads.method import GradConfig, GradMethod
+
+
+@dataclass
+class MeanConfig(GradConfig):
+    """Settings of the mean: none of its own."""
+
+
+class Mean(GradMethod):
+    """Equal weights."""
+
+    needs_gram = False
+
+    def __init__(self, cfg: MeanConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
+        """Hold nothing: the weights follow from the number of losses."""
+
+    def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
+        """Return 1 / K for every task."""
+        return torch.full_like(losses, 1 / len(losses))

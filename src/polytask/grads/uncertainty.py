@@ -1,0 +1,52 @@
+"""Weigh each loss by a learned noise level: uncertainty weighting.
+
+Kendall et al., Multi-Task Learning Using Uncertainty to Weigh Losses, CVPR 2018. Each task has a log-variance s_k; the
+total loss is sum_k (exp(-s_k) l_k + s_k) / 2, so exp(s_k) follows the task's loss and large losses count less.
+
+Differences from the paper: the weights are divided by their sum, so that they stay at the mean's scale; s is moved by
+gradient steps of its own, dtotal/ds_k = (1 - exp(-s_k) l_k) / 2 clipped to [-1, 1], and kept in [-limit, limit], which
+also covers negative losses: these drive s_k to -limit, so use the method for regression losses such as the critic's.
+
+Scale: convex. Cost: one backward pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.grads.method import GradConfig, GradMethod
+
+
+@dataclass
+class UncertaintyConfig(GradConfig):
+    """Settings of uncertainty weighting."""
+
+    lr: float = 1e-2  # step size of the log-variances
+    limit: float = 6.0  # largest magnitude of a log-variance
+
+
+class Uncertainty(GradMethod):
+    """Loss weights proportional to learned precisions."""
+
+    needs_gram = False
+
+    def __init__(
+        self, cfg: UncertaintyConfig, num_tasks: int, device: torch.device, generator: torch.Generator
+    ) -> None:
+        """Start from unit variances."""
+        self.cfg = cfg
+        self.log_variance = torch.zeros(num_tasks, device=device)
+
+    def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
+        """Return the normalised precisions, then move the log-variances one step."""
+        weights = (-self.log_variance).softmax(0)
+        gradient = 0.5 * (1 - (-self.log_variance).exp() * losses)
+        self.log_variance.sub_(self.cfg.lr * gradient.clamp(-1, 1)).clamp_(-self.cfg.limit, self.cfg.limit)
+        return weights
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the log-variances."""
+        return {"log_variance": self.log_variance}

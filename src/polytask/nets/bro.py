@@ -1,0 +1,68 @@
+"""BroNet: a residual network with layer normalisation after every dense layer.
+
+Nauman et al., "Bigger, Regularized, Optimistic", NeurIPS 2024 (arXiv 2405.16158).
+
+Differences from the paper: only the network is here, neither resets, weight decay nor optimistic exploration; the
+default width is MTBench's 256 (the paper's critic has 512 and two blocks, its actor 256 and one), and the task code
+joins the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Generator, Tensor, nn
+
+from polytask.nets import layers
+from polytask.nets.heads import make_head
+from polytask.nets.task_code import TaskCode
+
+
+@dataclass
+class BroConfig:
+    """Settings of the residual network."""
+
+    hidden: int = 256
+    """Width of every layer."""
+    blocks: int = 2
+    """Residual blocks of two layers each."""
+    task_code: str = "onehot"
+    """How the input names the task: onehot, embedding or none."""
+    embedding_dim: int = 32
+    """Width of a learned embedding."""
+    heads: str = "single"
+    """One output layer (single) or one per task (multi)."""
+
+
+def dense(in_dim: int, out_dim: int, generator: Generator) -> list[nn.Module]:
+    """Make a linear layer followed by its normalisation."""
+    return [
+        layers.linear(in_dim, out_dim, generator, init=layers.orthogonal),
+        nn.LayerNorm(out_dim, device=generator.device),
+    ]
+
+
+class Bro(nn.Module):
+    """An input layer, residual blocks h <- h + LN(W2 relu(LN(W1 h))), and a linear head."""
+
+    def __init__(self, cfg: BroConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the weights."""
+        super().__init__()
+        width = cfg.hidden
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.input = nn.Sequential(*dense(shape.in_dim + self.code.width, width, generator), nn.ReLU())
+        self.blocks = nn.ModuleList(
+            [
+                nn.Sequential(*dense(width, width, generator), nn.ReLU(), *dense(width, width, generator))
+                for _ in range(cfg.blocks)
+            ]
+        )
+        self.head = make_head(cfg.heads, width, shape, generator)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        features: Tensor = self.input(self.code.append(x, task))
+        for block in self.blocks:
+            features = features + block(features)
+        output: Tensor = self.head(features, task)
+        return output

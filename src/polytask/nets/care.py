@@ -1,0 +1,142 @@
+"""Contextual attention over encoders: a description of the task decides how experts' features are pooled.
+
+Sodhani et al., "Multi-Task Reinforcement Learning with Context-based Representations", ICML 2021 (arXiv 2102.06177).
+
+Differences from the paper: descriptions are our own sentences, embedded once by all-MiniLM-L6-v2 (384 numbers) instead
+of RoBERTa (768), and scaled to unit mean square; policy and value each own their encoder; a Q-function's experts see
+the action too. `attention="gate"` is what the authors' library does: a perceptron of the context alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from polytask.nets import layers
+from polytask.nets.heads import make_head
+from polytask.nets.task_code import TaskCode, rows
+from polytask.types import UserError
+
+ATTENTION = {"dot": "experts' features against the context", "gate": "perceptron of the context"}
+CONTEXTS = {"descriptions": "frozen sentence embeddings", "learned": "an embedding per task"}
+
+
+@dataclass
+class EncoderConfig:
+    """Settings of the mixture of encoders."""
+
+    experts: int = 6
+    """Encoders to pool: 6 for MT10, 10 for MT50 in the paper."""
+    expert_hidden: list[int] = field(default_factory=lambda: [50, 50])
+    """Widths of an encoder's layers; the last one, linear, must equal `context_dim` under dot attention."""
+    attention: str = "dot"
+    """How experts are weighed: dot or gate."""
+    gate_hidden: list[int] = field(default_factory=lambda: [50, 50])
+    """Hidden widths of the gate."""
+    temperature: float = 1.0
+    """Divides the attention logits."""
+    detach_context: bool = True
+    """Keep the attention's gradient from the context."""
+    pool_hidden: list[int] = field(default_factory=lambda: [50, 50])
+    """Widths of the layers after pooling, the last one linear; may be empty."""
+    context: str = "descriptions"
+    """Where the context comes from: descriptions or learned."""
+    context_hidden: list[int] = field(default_factory=lambda: [100, 50, 50, 50])
+    """Hidden widths of the context encoder."""
+    context_dim: int = 50
+    """Width of the context."""
+    embedding_dim: int = 32
+    """Width of a learned embedding."""
+
+
+@dataclass
+class CareConfig(EncoderConfig):
+    """Settings of the encoder and of the trunk behind it."""
+
+    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
+    """Widths of the trunk."""
+    activation: str = "relu"
+    """Of the trunk: one of elu, relu, gelu, silu, tanh."""
+    heads: str = "single"
+    """One output layer (single) or one per task (multi)."""
+
+
+def described(task_names: tuple[str, ...] | None) -> Tensor:
+    """Load the description embeddings (K, 384) of the tasks, scaled to unit mean square."""
+    if task_names is None:
+        raise UserError("context='descriptions' needs the names of the tasks; without them use context='learned'")
+    with (files("polytask.nets") / "descriptions.npz").open("rb") as file, np.load(file) as stored:
+        index = {str(name): row for row, name in enumerate(stored["names"])}
+        matrix = torch.from_numpy(stored["embeddings"]).float()
+    missing = [name for name in task_names if name not in index]
+    if missing:
+        raise UserError(f"no description of: {', '.join(missing)}; use context='learned'")
+    return matrix[[index[name] for name in task_names]] * math.sqrt(matrix.shape[1])
+
+
+class CareEncoder(nn.Module):
+    """Experts pooled by attention, with the context beside them."""
+
+    table: Tensor
+
+    def __init__(self, cfg: EncoderConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the weights and load the descriptions."""
+        super().__init__()
+        layers.choose("attention", cfg.attention, ATTENTION)
+        layers.choose("context", cfg.context, CONTEXTS)
+        if cfg.attention == "dot" and cfg.expert_hidden[-1] != cfg.context_dim:
+            raise UserError(f"dot attention needs expert_hidden to end in context_dim={cfg.context_dim}")
+        self.temperature, self.detach_context = cfg.temperature, cfg.detach_context
+        if cfg.context == "descriptions":
+            self.register_buffer("table", described(shape.task_names).to(generator.device))
+        else:
+            self.table = TaskCode("embedding", shape.num_tasks, cfg.embedding_dim, generator).table
+        pairs = zip([shape.in_dim, *cfg.expert_hidden[:-1]], cfg.expert_hidden, strict=True)
+        self.experts = nn.ModuleList([layers.ExpertLinear(cfg.experts, i, o, generator) for i, o in pairs])
+        pooled = [cfg.expert_hidden[-1], *cfg.pool_hidden]
+        self.pool = layers.mlp(pooled, "relu", generator, init=layers.xavier)[:-1]
+        context = [self.table.shape[1], *cfg.context_hidden, cfg.context_dim]
+        self.context = layers.mlp(context, "relu", generator, init=layers.xavier)[:-1]
+        gate = [cfg.context_dim, *cfg.gate_hidden, cfg.experts]
+        is_gated = cfg.attention == "gate"
+        self.gate = layers.mlp(gate, "relu", generator, init=layers.xavier)[:-1] if is_gated else None
+        self.width = pooled[-1] + cfg.context_dim
+
+    def attend(self, experts: Tensor, context: Tensor, task: Tensor) -> Tensor:
+        """Weigh experts (E, B, D) by their tasks' contexts (K, C); the weights (E, B) of a row sum to one."""
+        context = context.detach() if self.detach_context else context
+        if self.gate is not None:
+            logits = rows(self.gate(context), task).t()
+        else:
+            logits = (experts * rows(context, task)).sum(dim=-1)
+        return torch.softmax(logits / self.temperature, dim=0)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Encode inputs (B, O) of tasks (B,) as [pooled features, context] (B, width)."""
+        context: Tensor = self.context(self.table)  # (K, C)
+        for index, expert in enumerate(self.experts):
+            x = expert(torch.relu(x) if index > 0 else x)  # (E, B, D)
+        pooled = (self.attend(x, context, task)[:, :, None] * x).sum(dim=0)
+        return torch.cat([self.pool(pooled), rows(context, task)], dim=-1)
+
+
+class Care(nn.Module):
+    """The encoder, a perceptron and a head."""
+
+    def __init__(self, cfg: CareConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the weights."""
+        super().__init__()
+        self.encoder = CareEncoder(cfg, shape, generator)
+        widths = [self.encoder.width, *cfg.hidden]
+        self.trunk = layers.mlp(widths, cfg.activation, generator, init=layers.xavier)
+        self.head = make_head(cfg.heads, widths[-1], shape, generator, layers.xavier)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        output: Tensor = self.head(self.trunk(self.encoder(x, task)), task)
+        return output

@@ -1,0 +1,62 @@
+"""Feature-wise linear modulation: the task scales and shifts every hidden unit of a shared perceptron.
+
+Perez et al., "FiLM: Visual Reasoning with a General Conditioning Layer", AAAI 2018 (arXiv 1709.07871); used for
+multi-task control as a baseline by Sodhani et al. 2021 (arXiv 2102.06177), whose trunk width is the default here.
+
+Differences from the paper: perceptron layers take the place of convolutions, modulation precedes the activation
+without batch normalisation, and the generator is one linear map of the task code that starts at zero (identity).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch
+from torch import Generator, Tensor, nn
+
+from polytask.nets import layers
+from polytask.nets.heads import make_head
+from polytask.nets.task_code import TaskCode, rows
+
+
+@dataclass
+class FilmConfig:
+    """Settings of the modulated perceptron."""
+
+    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
+    """Widths of the hidden layers, all of them modulated."""
+    activation: str = "relu"
+    """One of elu, relu, gelu, silu, tanh."""
+    task_code: str = "onehot"
+    """What the modulation is computed from: onehot, embedding or none (no modulation, no knowledge of the task)."""
+    embedding_dim: int = 32
+    """Width of a learned embedding."""
+    heads: str = "single"
+    """One output layer (single) or one per task (multi)."""
+
+
+class Film(nn.Module):
+    """Hidden layers h <- act((1 + gamma) * (W h + b) + beta), with gamma and beta a function of the task alone."""
+
+    def __init__(self, cfg: FilmConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the weights; the modulation starts as the identity."""
+        super().__init__()
+        self.hidden = list(cfg.hidden)
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        widths = [shape.in_dim, *cfg.hidden]
+        pairs = pairwise(widths)
+        self.linears = nn.ModuleList([layers.linear(i, o, generator, init=layers.xavier) for i, o in pairs])
+        self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
+        self.modulation = layers.parameter((2 * sum(cfg.hidden), self.code.width), generator)
+        self.head = make_head(cfg.heads, widths[-1], shape, generator, layers.xavier)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        table = torch.matmul(self.code.table, self.modulation.t())  # (K, 2 * sum of widths)
+        gamma, beta = rows(table, task).chunk(2, dim=-1)
+        scales, shifts = torch.split(gamma, self.hidden, dim=-1), torch.split(beta, self.hidden, dim=-1)
+        for layer, scale, shift in zip(self.linears, scales, shifts, strict=True):
+            x = self.activation((1.0 + scale) * layer(x) + shift)
+        output: Tensor = self.head(x, task)
+        return output

@@ -1,0 +1,36 @@
+"""The last layer of a network: one for all tasks, or one per task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Generator, Tensor, nn
+
+from polytask.nets.layers import Init, NetShape, TaskLinear, choose, linear, uniform
+
+
+class SingleHead(nn.Module):
+    """One linear output layer that every task shares."""
+
+    def __init__(self, in_dim: int, shape: NetShape, generator: Generator, init: Init) -> None:
+        """Draw the weights."""
+        super().__init__()
+        self.linear = linear(in_dim, shape.out_dim, generator, init=init)
+
+    def forward(self, features: Tensor, task: Tensor) -> Tensor:
+        """Map features (B, D) to outputs (B, out), whatever the task."""
+        output: Tensor = self.linear(features)
+        return output
+
+
+def multi_head(in_dim: int, shape: NetShape, generator: Generator, init: Init) -> TaskLinear:
+    """Make one linear output layer per task."""
+    return TaskLinear(shape.num_tasks, in_dim, shape.out_dim, generator, init)
+
+
+HEADS: dict[str, Callable[[int, NetShape, Generator, Init], nn.Module]] = {"single": SingleHead, "multi": multi_head}
+
+
+def make_head(kind: str, in_dim: int, shape: NetShape, generator: Generator, init: Init = uniform) -> nn.Module:
+    """Make the head named `kind`; its forward takes features (B, D) and tasks (B,)."""
+    return choose("heads", kind, HEADS)(in_dim, shape, generator, init)

@@ -1,0 +1,135 @@
+"""Layers that the architectures share: seeded linear maps, and stacks of them that run as one matrix product.
+
+Dimension letters: B batch, K tasks, E experts, D features. Every parameter is drawn from the generator handed in and
+lives on that generator's device, so the same seed gives the same network whatever ran before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from polytask.types import UserError
+
+Choice = TypeVar("Choice")
+Init = Callable[[Tensor, Generator], None]
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "elu": nn.ELU,
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+}
+
+
+@dataclass(frozen=True)
+class NetShape:
+    """What a network must fit: its input and output widths and the tasks it serves."""
+
+    in_dim: int
+    out_dim: int
+    num_tasks: int
+    task_names: tuple[str, ...] | None = None
+
+
+def choose(option: str, value: str, table: Mapping[str, Choice]) -> Choice:
+    """Look a configured name up, or name the valid ones."""
+    if value not in table:
+        raise UserError(f"{option}={value!r} is not known; choose one of: {', '.join(table)}")
+    return table[value]
+
+
+def uniform(weight: Tensor, generator: Generator) -> None:
+    """Draw as torch.nn.Linear does: uniform within one over the square root of the input width."""
+    bound = 1.0 / math.sqrt(weight.shape[-1])
+    nn.init.uniform_(weight, -bound, bound, generator=generator)
+
+
+def xavier(weight: Tensor, generator: Generator) -> None:
+    """Draw Glorot-uniform weights."""
+    nn.init.xavier_uniform_(weight, generator=generator)
+
+
+def orthogonal(weight: Tensor, generator: Generator) -> None:
+    """Draw an orthogonal matrix, scaled to keep the variance through a rectifier."""
+    nn.init.orthogonal_(weight, gain=math.sqrt(2.0), generator=generator)
+
+
+def zeros(weight: Tensor, generator: Generator) -> None:
+    """Start at zero; the generator is left alone."""
+    nn.init.zeros_(weight)
+
+
+def parameter(shape: Sequence[int], generator: Generator, init: Init = zeros) -> nn.Parameter:
+    """Make a parameter of matrices, drawing each matrix of a stack on its own so that fans are counted right."""
+    value = nn.Parameter(torch.empty(*shape, device=generator.device))
+    with torch.no_grad():
+        for matrix in value.view(-1, *shape[-2:]):
+            init(matrix, generator)
+    return value
+
+
+def linear(in_dim: int, out_dim: int, generator: Generator, *, init: Init = uniform, bias: bool = True) -> nn.Linear:
+    """Make a linear layer with drawn weights and zero bias."""
+    # Made without storage first, so that torch's own draw does not touch the global generator.
+    layer = nn.Linear(in_dim, out_dim, bias=bias, device="meta").to_empty(device=generator.device)
+    with torch.no_grad():
+        init(layer.weight, generator)
+        if bias:
+            layer.bias.zero_()
+    return layer
+
+
+def mlp(widths: Sequence[int], activation: str, generator: Generator, *, init: Init = uniform) -> nn.Sequential:
+    """Make linear layers through `widths` with the activation after each; drop the last one with `[:-1]`."""
+    kind = choose("activation", activation, ACTIVATIONS)
+    layers: list[nn.Module] = []
+    for in_dim, out_dim in pairwise(widths):
+        layers += [linear(in_dim, out_dim, generator, init=init), kind()]
+    return nn.Sequential(*layers)
+
+
+class ExpertLinear(nn.Module):
+    """E linear layers applied side by side."""
+
+    def __init__(self, experts: int, in_dim: int, out_dim: int, generator: Generator, init: Init = xavier) -> None:
+        """Draw every expert's weights on their own; biases start at zero."""
+        super().__init__()
+        self.weight = parameter((experts, out_dim, in_dim), generator, init)  # (E, out, in)
+        self.bias = parameter((experts, out_dim), generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, in), shared by the experts, or (E, B, in), one input each, to (E, B, out)."""
+        if x.dim() == 2:
+            wide = functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten())  # one GEMM for all experts
+            return wide.view(-1, *self.bias.shape).transpose(0, 1)
+        return torch.matmul(x, self.weight.transpose(1, 2)) + self.bias[:, None]
+
+
+class TaskLinear(nn.Module):
+    """K linear layers of which each row uses its task's.
+
+    All K are computed in one matrix product and the row's own gathered: for the narrow outputs this serves, that moves
+    less memory than gathering K weight matrices row by row, and its gradient needs no sorting or atomic additions.
+    """
+
+    def __init__(self, num_tasks: int, in_dim: int, out_dim: int, generator: Generator, init: Init = uniform) -> None:
+        """Draw every task's weights on their own; biases start at zero."""
+        super().__init__()
+        self.weight = parameter((num_tasks, out_dim, in_dim), generator, init)  # (K, out, in)
+        self.bias = parameter((num_tasks, out_dim), generator)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map (B, in) to (B, out) with the weights of each row's task."""
+        wide = functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
+        every = wide.view(-1, *self.bias.shape)  # (B, K, out)
+        index = task[:, None, None].expand(-1, 1, every.shape[-1])
+        return every.gather(1, index).squeeze(1)

@@ -1,0 +1,87 @@
+"""Mixture of orthogonal experts: experts' features are orthonormalised per row and the task mixes them.
+
+Hendawy et al., "Multi-Task Reinforcement Learning with Mixture of Orthogonal Experts", ICLR 2024 (arXiv 2311.11385).
+
+Differences from the paper: Gram-Schmidt carries an epsilon, so that dependent experts give a short vector instead of a
+division by zero. Against MTBench: every expert is drawn with its own fans, and its biases start at zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch
+from torch import Generator, Tensor, nn
+
+from polytask.nets import layers
+from polytask.nets.heads import make_head
+from polytask.nets.task_code import TaskCode, rows
+
+
+@dataclass
+class MooreConfig:
+    """Settings of the experts and the task encoder."""
+
+    experts: int = 4
+    """Experts E: 4 for MT10, 6 for MT50."""
+    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
+    """Widths of an expert's layers; the last one, linear, is the width of the features."""
+    task_hidden: int = 256
+    """Hidden width of the task encoder."""
+    epsilon: float = 1e-8
+    """Added to squared lengths before dividing by them."""
+    task_code: str = "onehot"
+    """What the mixture weights are computed from, and what a single head sees: onehot or embedding."""
+    embedding_dim: int = 32
+    """Width of a learned embedding."""
+    heads: str = "single"
+    """One output layer that also sees the task code (single), or one per task that does not (multi)."""
+
+
+def orthonormalise(vectors: Tensor, epsilon: float) -> Tensor:
+    """Apply modified Gram-Schmidt over the first axis of (E, B, D), in float32 also under autocast.
+
+    Products and sums are written out because autocast would run a matrix product in half precision.
+    """
+    rest, basis = vectors.float(), []
+    for _ in range(len(vectors)):
+        head = rest[0]
+        unit = head * torch.rsqrt(head.square().sum(-1, keepdim=True) + epsilon)
+        basis.append(unit)
+        rest = rest[1:] - (rest[1:] * unit).sum(-1, keepdim=True) * unit
+    return torch.stack(basis)
+
+
+class Moore(nn.Module):
+    """Experts, orthonormalised, mixed by the task's weights, squashed, and read by a linear head."""
+
+    def __init__(self, cfg: MooreConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the weights."""
+        super().__init__()
+        self.epsilon = cfg.epsilon
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        widths = [shape.in_dim, *cfg.hidden]
+        pairs = pairwise(widths)
+        self.experts = nn.ModuleList([layers.ExpertLinear(cfg.experts, i, o, generator) for i, o in pairs])
+        self.task_encoder = nn.Sequential(
+            layers.linear(self.code.width, cfg.task_hidden, generator, init=layers.xavier, bias=False),
+            nn.ReLU(),
+            layers.linear(cfg.task_hidden, cfg.experts, generator, init=layers.xavier, bias=False),
+        )
+        self.head_sees_code = cfg.heads == "single"
+        head_in = widths[-1] + self.code.width * self.head_sees_code
+        self.head = make_head(cfg.heads, head_in, shape, generator, layers.xavier)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Compute the orthonormal features (E, B, D) of inputs (B, O), one per expert."""
+        for index, expert in enumerate(self.experts):
+            x = expert(torch.relu(x) if index > 0 else x)
+        return orthonormalise(x, self.epsilon)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        weights = rows(self.task_encoder(self.code.table), task).t()  # (E, B)
+        mixed = torch.tanh((weights[:, :, None] * self.features(x)).sum(dim=0))  # (B, D)
+        output: Tensor = self.head(self.code.append(mixed, task) if self.head_sees_code else mixed, task)
+        return output

@@ -1,0 +1,81 @@
+"""Parameter composition: every task's network is a learned mixture of K shared parameter sets.
+
+Sun et al., "PaCo: Parameter-Compositional Multi-Task Reinforcement Learning", NeurIPS 2022 (arXiv 2210.11653).
+
+Differences from the paper: the mixture weights are a softmax, as in MTBench; masking the losses of diverging tasks and
+re-drawing their mixtures belong to a training loop and are not done here; policy and value each own a network. MTBench
+starts all sets as the same matrix, so that no mixture differs from another; here each is drawn on its own, and scaled so
+that an even mixture has the variance of one layer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from polytask.nets import layers
+from polytask.nets.task_code import rows
+
+
+@dataclass
+class PacoConfig:
+    """Settings of the composed network."""
+
+    sets: int = 5
+    """Parameter sets to compose from: 5 for MT10, 20 for MT50."""
+    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
+    """Widths of the hidden layers."""
+    activation: str = "relu"
+    """One of elu, relu, gelu, silu, tanh."""
+
+
+def unit_orthogonal(weight: Tensor, generator: Generator) -> None:
+    """Draw orthonormal rows or columns."""
+    nn.init.orthogonal_(weight, generator=generator)
+
+
+class ComposedLinear(nn.Module):
+    """A linear layer whose weight and bias are each row's mixture of S sets."""
+
+    def __init__(self, sets: int, in_dim: int, out_dim: int, generator: Generator, init: layers.Init) -> None:
+        """Draw every set on its own; biases start at zero."""
+        super().__init__()
+        # The mean of S independent sets would have 1 / S of their variance.
+        drawn = layers.parameter((sets, out_dim, in_dim), generator, init).detach() * math.sqrt(sets)
+        self.weight = nn.Parameter(drawn.transpose(0, 1).contiguous())  # (out, S, in), so that it flattens to a view
+        self.bias = layers.parameter((sets, out_dim), generator)
+
+    def forward(self, x: Tensor, mixture: Tensor) -> Tensor:
+        """Map (B, in) to (B, out) under mixtures (B, S).
+
+        Weighing copies of the input instead of the sets' outputs leaves the sum over sets to one matrix product.
+        """
+        copies = (mixture[:, :, None] * x[:, None, :]).flatten(1)  # (B, S * in)
+        return functional.linear(copies, self.weight.flatten(1)) + torch.matmul(mixture, self.bias)
+
+
+class Paco(nn.Module):
+    """A perceptron of composed layers, its output layer included."""
+
+    def __init__(self, cfg: PacoConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the sets and the tasks' mixture logits."""
+        super().__init__()
+        self.logits = layers.parameter((shape.num_tasks, cfg.sets), generator, unit_orthogonal)
+        self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
+        widths = [shape.in_dim, *cfg.hidden]
+        pairs = pairwise(widths)
+        self.hidden = nn.ModuleList([ComposedLinear(cfg.sets, i, o, generator, layers.orthogonal) for i, o in pairs])
+        self.output = ComposedLinear(cfg.sets, widths[-1], shape.out_dim, generator, unit_orthogonal)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        mixture = rows(self.logits.softmax(dim=-1), task)  # (B, S)
+        for layer in self.hidden:
+            x = self.activation(layer(x, mixture))
+        output: Tensor = self.output(x, mixture)
+        return output

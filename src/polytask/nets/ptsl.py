@@ -1,0 +1,63 @@
+"""Projected task-specific layers: every layer of a shared trunk gets a small layer of each task's own beside it.
+
+"Projected Task-Specific Layers for Multi-Task Reinforcement Learning", ICRA 2024 (arXiv 2309.08776).
+
+Differences from the paper: the published code starts D, U and the residual's projection at zero, which in some modes
+leaves most of them dead (`init="released"`); the default starts only the last factor of every branch at zero, so that
+the branch begins as a no-op and yet all of it learns. A residual needs equal widths, so with one every D, and the U of
+every hidden layer, exists whether it saves parameters or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from torch import Generator, Tensor, nn
+
+from polytask.nets import layers
+from polytask.nets.care import CareEncoder, EncoderConfig
+from polytask.nets.ptsl_trunk import Trunk, TrunkConfig
+from polytask.nets.task_code import TaskCode
+
+BASES = {"mlp": "task code beside the input", "care": "CARE's encoder"}
+
+
+@dataclass
+class PtslConfig(TrunkConfig, EncoderConfig):
+    """Settings of the trunk with task-specific layers, and of what feeds it."""
+
+    base: str = "care"
+    """What the trunk reads: care (the encoder's output) or mlp (input and task code)."""
+    task_code: str = "onehot"
+    """With base=mlp, how the input names the task: onehot, embedding or none."""
+    experts: int = 4
+    """With base=care, encoders to pool."""
+    attention: str = "gate"
+    """With base=care, how experts are weighed: dot or gate."""
+    detach_context: bool = False
+    """With base=care, keep the attention's gradient from the context, which the released code does not."""
+    pool_hidden: list[int] = field(default_factory=list)
+    """With base=care, widths of the layers after pooling."""
+
+
+class Ptsl(nn.Module):
+    """A trunk with task-specific layers on top of CARE's encoder or of the plain input."""
+
+    def __init__(self, cfg: PtslConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the weights."""
+        super().__init__()
+        layers.choose("base", cfg.base, BASES)
+        self.encoder: CareEncoder | None = None
+        if cfg.base == "care":
+            self.encoder = CareEncoder(cfg, shape, generator)
+            in_dim = self.encoder.width
+        else:
+            self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+            in_dim = shape.in_dim + self.code.width
+        self.trunk = Trunk(cfg, replace(shape, in_dim=in_dim), generator)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        features = self.encoder(x, task) if self.encoder is not None else self.code.append(x, task)
+        output: Tensor = self.trunk(features, task)
+        return output

@@ -1,0 +1,124 @@
+"""SimbaV2: features and weights that stay on unit spheres, with learned scales between them.
+
+Lee et al., "Hyperspherical Normalization for Scalable Deep Reinforcement Learning", ICML 2025 (arXiv 2502.15280).
+
+Differences from the paper: reward scaling and the distributional loss belong to the algorithm, running normalisation of
+observations to the learner; the task code joins the input; sizes are MTBench's critic (width 256, two blocks). Against
+MTBench: weights are projected back to the sphere after every optimiser step (`after_step`) and at the start, and a
+scaler starts at its stated initial value, not at its square.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from polytask.nets import layers
+from polytask.nets.heads import make_head
+from polytask.nets.task_code import TaskCode
+
+
+@dataclass
+class SimbaV2Config:
+    """Settings of the hyperspherical network."""
+
+    hidden: int = 256
+    """Width of the features."""
+    blocks: int = 2
+    """Residual blocks."""
+    expansion: int = 4
+    """Width of a block's inner layer, in multiples of `hidden`."""
+    shift: float = 3.0
+    """Constant appended to the input, which keeps its magnitude through the normalisation."""
+    task_code: str = "onehot"
+    """How the input names the task: onehot, embedding or none."""
+    embedding_dim: int = 32
+    """Width of a learned embedding."""
+    heads: str = "single"
+    """One output layer (single) or one per task (multi)."""
+
+
+def unit_orthogonal(weight: Tensor, generator: Generator) -> None:
+    """Draw an orthogonal matrix and scale its rows to length one."""
+    nn.init.orthogonal_(weight, generator=generator)
+    weight.div_(weight.norm(dim=-1, keepdim=True))
+
+
+def normalise(x: Tensor) -> Tensor:
+    """Scale the last axis to length one."""
+    return functional.normalize(x, dim=-1, eps=1e-8)
+
+
+class Scaler(nn.Module):
+    """Multiply by a learned vector that starts at `start` and is stored as `scale`, which sets its learning speed."""
+
+    def __init__(self, width: int, start: float, scale: float, generator: Generator) -> None:
+        """Make the vector."""
+        super().__init__()
+        self.value = nn.Parameter(torch.full((width,), scale, device=generator.device))
+        self.factor = start / scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale (B, D)."""
+        return self.value * self.factor * x
+
+
+class Block(nn.Module):
+    """Move features along the sphere towards a perceptron's output: h <- l2(h + alpha * (m(h) - h))."""
+
+    def __init__(self, cfg: SimbaV2Config, generator: Generator) -> None:
+        """Draw the weights; alpha starts at 1 / (blocks + 1)."""
+        super().__init__()
+        width, inner = cfg.hidden, cfg.hidden * cfg.expansion
+        scale = math.sqrt(2.0 / width) / math.sqrt(cfg.expansion)
+        self.up = layers.linear(width, inner, generator, init=unit_orthogonal, bias=False)
+        self.scaler = Scaler(inner, scale, scale, generator)
+        self.down = layers.linear(inner, width, generator, init=unit_orthogonal, bias=False)
+        self.alpha = Scaler(width, 1.0 / (cfg.blocks + 1), 1.0 / math.sqrt(width), generator)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map unit features (B, D) to unit features (B, D)."""
+        inner = torch.relu(self.scaler(self.up(features))) + 1e-8  # never the zero vector
+        moved = normalise(self.down(inner))
+        return normalise(features + self.alpha(moved - features))
+
+
+class SimbaV2(nn.Module):
+    """A normalised embedding, residual blocks on the sphere, and a head whose weights are unit rows too."""
+
+    def __init__(self, cfg: SimbaV2Config, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw the weights and put them on the sphere."""
+        super().__init__()
+        width, scale = cfg.hidden, math.sqrt(2.0 / cfg.hidden)
+        self.shift = cfg.shift
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        in_dim = shape.in_dim + self.code.width + 1
+        self.embed = layers.linear(in_dim, width, generator, init=unit_orthogonal, bias=False)
+        self.scaler = Scaler(width, scale, scale, generator)
+        self.blocks = nn.Sequential(*[Block(cfg, generator) for _ in range(cfg.blocks)])
+        self.pre_head = layers.linear(width, width, generator, init=unit_orthogonal, bias=False)
+        self.head_scaler = Scaler(width, 1.0, 1.0, generator)
+        self.head = make_head(cfg.heads, width, shape, generator, unit_orthogonal)
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        shifted = functional.pad(self.code.append(x, task), (0, 1), value=self.shift)
+        features = normalise(self.scaler(self.embed(normalise(shifted))))
+        output: Tensor = self.head(self.head_scaler(self.pre_head(self.blocks(features))), task)
+        return output
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Project every weight row back to the unit sphere; call it after each optimiser step."""
+        project(self)
+
+
+def project(net: nn.Module) -> None:
+    """Scale the rows of all weight matrices in `net` to length one, in place."""
+    for module in net.modules():
+        if isinstance(module, nn.Linear | layers.TaskLinear):
+            module.weight.div_(module.weight.norm(dim=-1, keepdim=True).clamp_min(1e-8))

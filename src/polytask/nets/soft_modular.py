@@ -1,0 +1,83 @@
+"""Soft modularisation: a routing network weighs how modules of one layer feed those of the next.
+
+Yang et al., "Multi-Task Reinforcement Learning with Soft Modularization", NeurIPS 2020 (arXiv 2003.13661).
+
+Differences from the paper: none in the equations; its released code adds skip connections to the routing and
+activates f, which is left out here. Default sizes are MTBench's (2 modules, 4 layers, width 256), but the modules read
+f as in the paper, where MTBench feeds them f * z. The paper's deep network is modules=4, width=128.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Generator, Tensor, nn
+
+from polytask.nets import layers
+from polytask.nets.task_code import TaskCode, rows
+
+
+@dataclass
+class SoftModularConfig:
+    """Settings of the modules and their router."""
+
+    modules: int = 2
+    """Modules in every layer, E."""
+    layers: int = 4
+    """Layers of modules, the output layer included; between each two lies a routing matrix."""
+    width: int = 256
+    """Width of a module's output."""
+    state_hidden: list[int] = field(default_factory=lambda: [256, 256])
+    """Hidden widths of the state encoder f."""
+    task_hidden: list[int] = field(default_factory=lambda: [256])
+    """Hidden widths of the task encoder z."""
+    feature_dim: int = 256
+    """Width of f and z."""
+    task_code: str = "onehot"
+    """What z is computed from: onehot or embedding."""
+    embedding_dim: int = 32
+    """Width of a learned embedding."""
+
+
+class SoftModular(nn.Module):
+    """Layers of E modules, mixed by routing probabilities that depend on state and task."""
+
+    def __init__(self, cfg: SoftModularConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw Glorot-uniform weights for every part."""
+        super().__init__()
+        experts, routes, features = cfg.modules, cfg.modules**2, cfg.feature_dim
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        state_widths = [shape.in_dim, *cfg.state_hidden, features]
+        task_widths = [self.code.width, *cfg.task_hidden, features]
+        self.state_encoder = layers.mlp(state_widths, "relu", generator, init=layers.xavier)[:-1]
+        self.task_encoder = layers.mlp(task_widths, "relu", generator, init=layers.xavier)[:-1]
+        hops = range(cfg.layers - 1)
+        self.to_routes = nn.ModuleList([layers.linear(features, routes, generator, init=layers.xavier) for _ in hops])
+        self.from_routes = nn.ModuleList(
+            [layers.linear(routes, features, generator, init=layers.xavier) for _ in hops[1:]]
+        )
+        widths = [features, *[cfg.width] * len(hops)]
+        self.experts = nn.ModuleList([layers.ExpertLinear(experts, widths[hop], cfg.width, generator) for hop in hops])
+        self.output = layers.ExpertLinear(experts, widths[-1], shape.out_dim, generator)
+
+    def routing(self, state: Tensor, task: Tensor) -> list[Tensor]:
+        """Compute the routing matrices from f (B, D): one (B, E, E) per hop, each row a distribution over sources."""
+        mixed = state * rows(self.task_encoder(self.code.table), task)
+        logits = self.to_routes[0](torch.relu(mixed))
+        matrices = [logits]
+        for up, down in zip(self.from_routes, self.to_routes[1:], strict=True):
+            logits = down(torch.relu(up(logits) * mixed))
+            matrices.append(logits)
+        experts = self.output.weight.shape[0]
+        return [matrix.unflatten(-1, (experts, experts)).softmax(dim=-1) for matrix in matrices]
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        state: Tensor = self.state_encoder(x)
+        modules = state  # (B, D), read by every module of the first layer
+        for expert, route in zip(self.experts, self.routing(state, task), strict=True):
+            active = torch.relu(expert(modules)).transpose(0, 1)  # (B, E, D)
+            modules = torch.matmul(route, active).transpose(0, 1)  # (E, B, D)
+        output: Tensor = self.output(modules).sum(dim=0)
+        return output

@@ -1,0 +1,64 @@
+"""Tell a network which task a row belongs to: a one-hot vector, a learned embedding, or nothing."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Generator, Tensor, nn
+
+from polytask.nets.layers import choose, parameter
+
+KINDS = {"onehot": "one-hot vector", "embedding": "learned vector", "none": "no code"}
+
+
+def one_hot(task: Tensor, num_tasks: int) -> Tensor:
+    """Turn task numbers (B,) into rows (B, K) of zeros and a one."""
+    return (task[:, None] == torch.arange(num_tasks, device=task.device)).float()
+
+
+def rows(table: Tensor, task: Tensor) -> Tensor:
+    """Take each row's entry of a per-task table: (K, C) and (B,) give (B, C).
+
+    A product with one-hot rows, because the gradient of an index would add up thousands of rows into a few, one by one.
+    """
+    return torch.matmul(one_hot(task, table.shape[0]), table)
+
+
+def unit_normal(weight: Tensor, generator: Generator) -> None:
+    """Draw rows whose expected squared length is one, the length of a one-hot vector."""
+    nn.init.normal_(weight, std=1.0 / math.sqrt(weight.shape[-1]), generator=generator)
+
+
+class TaskCode(nn.Module):
+    """A table with one row per task.
+
+    Attributes:
+        table: The codes of all tasks. (K, C)
+        width: Length C of a code.
+    """
+
+    table: Tensor
+
+    def __init__(self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator) -> None:
+        """Make the table; only a learned embedding has parameters."""
+        super().__init__()
+        choose("task_code", kind, KINDS)
+        self.is_learned = kind == "embedding"
+        if self.is_learned:
+            self.table = parameter((num_tasks, embedding_dim), generator, unit_normal)
+        else:
+            width = num_tasks if kind == "onehot" else 0
+            codes = torch.eye(num_tasks, device=generator.device)[:, :width]
+            self.register_buffer("table", codes, persistent=False)
+        self.width = self.table.shape[1]
+
+    def forward(self, task: Tensor) -> Tensor:
+        """Look up the codes of tasks (B,) as (B, C)."""
+        if self.is_learned:
+            return rows(self.table, task)
+        return one_hot(task, self.width)
+
+    def append(self, x: Tensor, task: Tensor) -> Tensor:
+        """Put the code behind the input: (B, O) becomes (B, O + C)."""
+        return torch.cat([x, self(task).to(x.dtype)], dim=-1)

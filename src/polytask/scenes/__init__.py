@@ -1,0 +1,24 @@
+"""Scenes: our own MJCF, one file each, compiled together with a robot.
+
+A scene file includes `arena.xml`, usually `table.xml`, and `robot.xml`, which stands for whichever robot is asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+import mujoco
+
+_FOLDER = resources.files("polytask.scenes") / "mjcf"
+
+
+@cache
+def compile_scene(scene: str, robot_file: str) -> mujoco.MjModel:
+    """Compile a scene with a robot. The model is shared by all who ask for the same pair: do not write to it."""
+    include = {name: (_FOLDER / name).read_bytes() for name in ("arena.xml", "table.xml")}
+    include["robot.xml"] = (_FOLDER / robot_file).read_bytes()
+    path = _FOLDER / f"{scene}.xml"
+    if not path.is_file():
+        raise KeyError(f"there is no scene file {scene}.xml")
+    return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"), include=include).compile()

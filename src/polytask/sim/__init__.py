@@ -1,0 +1,31 @@
+"""Physics: a batch of worlds of one compiled scene, on MuJoCo (CPU) or MuJoCo Warp (NVIDIA GPUs)."""
+
+from __future__ import annotations
+
+import mujoco
+import torch
+
+from polytask.sim.base import Batch, SimConfig
+from polytask.types import UserError
+
+SIMS = ("cpu", "warp")
+
+
+def make_batch(sim: str, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: SimConfig) -> Batch:
+    """Create `num_worlds` worlds of `model` on the named simulator."""
+    if sim == "cpu":
+        if device.type != "cpu":
+            raise UserError(f"sim=cpu keeps its worlds on the CPU, not on {device}; use sim=warp for a GPU")
+        from polytask.sim.cpu import CpuBatch
+
+        return CpuBatch(model, num_worlds)
+    if sim == "warp":
+        try:
+            from polytask.sim.warp import WarpBatch
+        except ImportError as error:
+            raise UserError("sim=warp needs MuJoCo Warp; install it with: pip install 'polytask[gpu]'") from error
+        return WarpBatch(model, num_worlds, device, config)
+    raise UserError(f"unknown sim '{sim}'; valid: {', '.join(SIMS)}")
+
+
+__all__ = ["SIMS", "Batch", "SimConfig", "make_batch"]

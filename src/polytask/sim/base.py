@@ -1,0 +1,67 @@
+"""The protocol that both physics backends fulfil: N worlds of one compiled scene as torch tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import mujoco
+import torch
+from torch import Tensor
+
+
+@dataclass
+class SimConfig:
+    """Settings of the GPU backend; the CPU backend sizes its own buffers and solves as the scene says."""
+
+    contacts_per_world: int = 0  # contact slots per world, shared by all worlds of a scene; 0 = from the scene's shapes
+    constraints_per_world: int = 0  # constraint rows per world; 0 = from the scene's shapes
+    iterations: int = 10  # most solver iterations a substep may take
+    line_search_iterations: int = 10  # most line-search steps in a solver iteration
+
+
+class Batch(Protocol):
+    """N worlds of one scene.
+
+    `ctrl` and `mocap_pos` may be written between calls. `qpos` and `qvel` are written through `reset` alone. The other
+    tensors are refreshed by `step` and `forward` and always describe the current state. All keep their address.
+    """
+
+    model: mujoco.MjModel
+    num_worlds: int
+    device: torch.device
+    qpos: Tensor  # (N, nq)
+    qvel: Tensor  # (N, nv)
+    ctrl: Tensor  # (N, nu)
+    mocap_pos: Tensor  # (N, nmocap, 3)
+    mocap_quat: Tensor  # (N, nmocap, 4)
+    time: Tensor  # (N,)
+    xpos: Tensor  # (N, nbody, 3) body positions
+    xquat: Tensor  # (N, nbody, 4) body orientations
+    site_xpos: Tensor  # (N, nsite, 3)
+    site_xmat: Tensor  # (N, nsite, 3, 3)
+    diverged: Tensor  # (N,) bool: the last step made this world's state or buffers invalid
+
+    def step(self, substeps: int) -> None:
+        """Advance every world by `substeps` time steps and refresh all tensors."""
+        ...
+
+    def check(self) -> None:
+        """Set `diverged` from what the last step did."""
+        ...
+
+    def forward(self) -> None:
+        """Refresh what derives from `qpos` and `mocap_pos` without advancing time."""
+        ...
+
+    def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        """Write state rows where `mask` (N,) holds, with zero time; `forward` must follow before anything is read."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return all that the next step depends on."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state_dict` returned and refresh all tensors."""
+        ...

@@ -1,0 +1,86 @@
+"""The CPU backend: `mujoco.batch.Batch`, one thread per batch, so that scenes spread over a pool of Python threads.
+
+MuJoCo's own state stays in float64; the float32 tensors mirror it. Results are bit-identical from run to run.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import torch
+from mujoco.batch import Batch as MujocoBatch
+from torch import Tensor
+
+_READ = ("qpos", "qvel", "time", "xpos", "xquat", "site_xpos", "site_xmat")
+_WRITTEN = ("ctrl", "mocap_pos")
+_POSITION_STAGE = int(mujoco.mjtStage.mjSTAGE_POS)
+
+
+class CpuBatch:
+    """N worlds on MuJoCo; fulfils `sim.base.Batch`."""
+
+    def __init__(self, model: mujoco.MjModel, num_worlds: int) -> None:
+        """Create the worlds in the scene's initial state."""
+        self.model = model
+        self.num_worlds = num_worlds
+        self.device = torch.device("cpu")
+        self._batch = MujocoBatch(model, num_worlds, nthread=1)
+        self._source = {name: self._batch.bind(name) for name in (*_READ, *_WRITTEN, "mocap_quat")}
+        tensors = {name: torch.zeros(array.shape, dtype=torch.float32) for name, array in self._source.items()}
+        self.qpos, self.qvel, self.time = tensors["qpos"], tensors["qvel"], tensors["time"]
+        self.xpos, self.xquat = tensors["xpos"], tensors["xquat"]
+        self.site_xpos = tensors["site_xpos"]
+        self.site_xmat = tensors["site_xmat"].view(num_worlds, model.nsite, 3, 3)
+        self.ctrl, self.mocap_pos, self.mocap_quat = tensors["ctrl"], tensors["mocap_pos"], tensors["mocap_quat"]
+        self.diverged = torch.zeros(num_worlds, dtype=torch.bool)
+        self._mirror = {name: tensor.numpy() for name, tensor in tensors.items()}
+        self._diverged = self.diverged.numpy()
+        self._batch.reset(stage=_POSITION_STAGE)
+        for name in (*_WRITTEN, "mocap_quat"):
+            np.copyto(self._mirror[name], self._source[name], casting="same_kind")
+        self._pull()
+
+    def step(self, substeps: int) -> None:
+        """Advance every world by `substeps` time steps and refresh all tensors."""
+        self._push()
+        self._batch.warning[:] = 0
+        self._batch.step(nstep=substeps, stage=_POSITION_STAGE)
+        self._pull()
+
+    def check(self) -> None:
+        """Set `diverged` where MuJoCo met a bad state, reset the world itself and counted a warning (info, count)."""
+        np.any(self._batch.warning[:, :, 1] > 0, axis=1, out=self._diverged)
+
+    def forward(self) -> None:
+        """Refresh what derives from `qpos` and `mocap_pos` without advancing time."""
+        self._push()
+        self._batch.forward(stage=_POSITION_STAGE)
+        self._pull()
+
+    def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        """Write state rows where `mask` (N,) holds, with zero time."""
+        rows = mask.numpy()
+        self._source["qpos"][rows] = qpos.numpy()[rows]
+        self._source["qvel"][rows] = qvel.numpy()[rows]
+        self._batch.bind("qacc_warmstart")[rows] = 0.0
+        self._batch.bind("time")[rows] = 0.0
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return MuJoCo's full integration state in float64."""
+        return {"state": torch.from_numpy(self._batch.state.copy())}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state_dict` returned and refresh all tensors."""
+        self._batch.state[:] = state["state"].numpy()
+        for name in _WRITTEN:
+            np.copyto(self._mirror[name], self._source[name], casting="same_kind")
+        self._batch.forward(stage=_POSITION_STAGE)
+        self._pull()
+
+    def _push(self) -> None:
+        for name in _WRITTEN:
+            np.copyto(self._source[name], self._mirror[name])
+
+    def _pull(self) -> None:
+        for name in _READ:
+            np.copyto(self._mirror[name], self._source[name], casting="same_kind")

@@ -1,0 +1,8 @@
+"""Tasks and suites."""
+
+from __future__ import annotations
+
+from polytask.tasks.manipulation import TASKS
+from polytask.tasks.suites import SUITES
+
+__all__ = ["SUITES", "TASKS"]

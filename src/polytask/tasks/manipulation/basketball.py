@@ -1,0 +1,70 @@
+"""Hold a ball above a hoop."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.rewards import distance, hamacher, tolerance
+from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
+from polytask.tasks.state import SceneView, State
+from polytask.tasks.task import Look, Placement, Separation, Slots, Task
+
+_BALL = Cage(radius=0.025, pad=0.06, xz=0.005, density="high")
+_RADIUS = 0.08
+_HEIGHT = 0.3  # of the point to bring the ball to, 5 cm above the hoop
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the ball on the table and the stand behind it."""
+    ball, stand = at_height(vector[:, 0:3], 0.03), vector[:, 3:6]
+    hoop = offset(stand, y=-0.083, z=0.25)
+    return Placement(target=hoop, obj_init=ball, fixtures={"basket_goal": stand}, joints={"bsktball": ball})
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the ball."""
+    return Slots(obj=scene.body("bsktball"), obj_quat=scene.body_quat("bsktball"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for caging the ball and, once it is held, for bringing it above the hoop; height errors count double."""
+    scale = s.constant(1.0, 1.0, 2.0)
+    above_hoop = scale * at_height(s.target, _HEIGHT)
+    gap = distance(scale * s.obj, above_hoop)
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(scale * s.obj_init, above_hoop))
+    lifted = s.obj[:, 2] - 0.01 > s.obj_init[:, 2]
+    held = (distance(s.obj, s.tcp) < 0.035) & (s.openness > 0) & lifted
+    grasp = cage(s, s.obj, _BALL).masked_fill(held, 1.0)
+    dense = hamacher(grasp, in_place) + held * (1 + 5 * in_place)
+    return dense.masked_fill(gap < _RADIUS, 10.0), gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the ball from above, lift it and carry it over the hoop."""
+    ball = offset(look.obj, z=0.01)
+    beside = planar_gap(look.hand, ball) > 0.04
+    waypoint = first_of(
+        (beside, offset(ball, z=0.3)),
+        ((look.hand[:, 2] - ball[:, 2]).abs() > 0.025, ball),
+        (ball[:, 2] < 0.31, at_height(look.hand, 0.36)),
+        otherwise=at_height(look.goal, 0.34),
+    )
+    far = beside | ((look.hand[:, 2] - look.obj[:, 2]).abs() > 0.15)
+    return act(look.hand, waypoint, gain=25.0, effort=torch.where(far, -1.0, 0.6))
+
+
+TASK = Task(
+    name="basketball",
+    scene="basketball",
+    low=(-0.1, 0.6, 0.0299, -0.1, 0.85, 0.0),
+    high=(0.1, 0.7, 0.0301, 0.1, 0.9000001, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Bring a ball above a hoop.",
+    success_rule="ball within 8 cm of a point 5 cm above the hoop, height errors doubled",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

@@ -1,0 +1,37 @@
+"""Press a button from above, behind a low wall."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.tasks.manipulation.button import place_top, top_slots, topdown_reward
+from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.state import State
+from polytask.tasks.task import Look, Task
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for an open hand at the button and for pressing it; without the wall a closed hand is wanted."""
+    return topdown_reward(s, s.openness)
+
+
+def expert(look: Look) -> Tensor:
+    """Hover over the button's near edge with an open hand, then press."""
+    edge = offset(look.obj, y=-0.06)
+    waypoint = first_of((planar_gap(look.hand, edge) > 0.04, offset(edge, z=0.1)), otherwise=edge)
+    return act(look.hand, waypoint, gain=25.0, effort=-1.0)
+
+
+TASK = Task(
+    name="button-press-topdown-wall",
+    scene="button_topdown_wall",
+    low=(-0.1, 0.8, 0.115),
+    high=(0.1, 0.9, 0.115),
+    place=place_top,
+    slots=top_slots,
+    reward=reward,
+    expert=expert,
+    summary="Reach over a wall and press the button from above.",
+    success_rule="button's face within 2.4 cm of the mouth of the box",
+    hand_init=(0.0, 0.4, 0.2),
+)

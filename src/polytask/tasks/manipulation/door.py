@@ -1,0 +1,12 @@
+"""What the tasks with the hinged door share."""
+
+from __future__ import annotations
+
+from polytask.tasks.rotations import matrix_to_xyzw
+from polytask.tasks.state import SceneView
+from polytask.tasks.task import Slots
+
+
+def door_slots(scene: SceneView) -> Slots:
+    """Show the handle's position and orientation, scalar last."""
+    return Slots(obj=scene.site("handle"), obj_quat=matrix_to_xyzw(scene.site_matrix("handle")))

@@ -1,0 +1,12 @@
+"""A funnel-shaped floor: how high something must be carried, given how far it is from where it may come down."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def funnel(radius: Tensor, hole: float | Tensor, steepness: float, level: float) -> Tensor:
+    """Return the floor's height (N,): zero within `hole` of the axis, `steepness * ln(radius - hole) + level` outside."""
+    beyond = radius - hole
+    height = steepness * beyond.clamp(min=1e-12).log() + level
+    return height * (beyond > 0)

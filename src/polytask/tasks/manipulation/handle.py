@@ -1,0 +1,59 @@
+"""What the four tasks with a sliding handle share.
+
+The handle slides up and down in front of a box that faces the robot, or stands turned to its side.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from polytask.rewards import distance, hamacher, tolerance
+from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.state import State
+
+PRESSED, PULLED = 0.075, 0.172  # height of the two goals above the table
+RAISED_JOINT, LOWERED_JOINT = -0.001, -0.1  # where the slide starts
+_REACH = 0.216  # distance of the goals from the box's axis
+_YAW = 1.57  # of the box that stands sideways, rad
+_TRAVEL = 0.096  # from the pressed goal up to the handle's start
+_PRESS_RADIUS, _PULL_RADIUS, _HELD = 0.02, 0.05, 0.035
+
+
+def front(z: float, reach: float = _REACH) -> tuple[float, float, float]:
+    """Return a point `reach` in front of the box that faces the robot, relative to the box."""
+    return 0.0, -reach, z
+
+
+def side(z: float, reach: float = _REACH) -> tuple[float, float, float]:
+    """Return the same point for the box that stands sideways."""
+    return reach * math.sin(_YAW), -reach * math.cos(_YAW), z
+
+
+def press_reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for touching the handle and for its height, together."""
+    gap = (s.obj[:, 2] - s.target[:, 2]).abs()
+    in_place = tolerance(gap, 0.0, _PRESS_RADIUS, _TRAVEL - _PRESS_RADIUS)
+    start = s.target + s.constant(0.0, 0.0, _TRAVEL)
+    margin = (distance(start, s.tcp_init) - _PRESS_RADIUS).abs()
+    reach = tolerance(distance(s.obj, s.tcp), 0.0, _PRESS_RADIUS, margin)
+    pressed = gap <= _PRESS_RADIUS
+    return (10 * hamacher(reach, in_place)).masked_fill(pressed, 10.0), pressed
+
+
+def pull_reward(s: State, gap: Tensor, margin: float | Tensor, fingers: Cage, lifted: Tensor | None = None) -> Tensor:
+    """Pay for grasping the handle and, once it is held, for bringing it to the goal.
+
+    Args:
+        s: State of the worlds.
+        gap: Distance that has to vanish. (N,)
+        margin: Gap at the start of the episode.
+        fingers: How to cage the handle.
+        lifted: Whether the handle counts as lifted, (N,) bool; default is always.
+    """
+    in_place = tolerance(gap, 0.0, _PULL_RADIUS, margin)
+    held = distance(s.obj, s.tcp) < _HELD
+    held = held if lifted is None else held & lifted
+    paid = hamacher(cage(s, s.obj, fingers), in_place) + held * (1 + 5 * in_place)
+    return paid.masked_fill(gap < _PULL_RADIUS, 10.0)

@@ -1,0 +1,47 @@
+"""Press down a handle that faces the robot."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.handle import PRESSED, RAISED_JOINT, front, press_reward
+from polytask.tasks.state import SceneView, constant
+from polytask.tasks.task import Look, Placement, Slots, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the box where the vector says, its handle raised."""
+    return Placement(
+        target=vector + constant(front(PRESSED), vector),
+        obj_init=vector,
+        fixtures={"box": vector},
+        joints={"handle_link": vector.new_full((len(vector),), RAISED_JOINT)},
+    )
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the top of the handle."""
+    return Slots(obj=scene.site("handleStart"))
+
+
+def expert(look: Look) -> Tensor:
+    """Go above the handle, then push down until it is at the goal."""
+    handle = offset(look.obj, y=-0.02)
+    aside = planar_gap(look.hand, handle) > 0.02
+    above, below = offset(handle, z=0.2), offset(handle, z=-0.5)
+    return act(look.hand, first_of((aside, above), otherwise=below), gain=25.0, effort=-1.0)
+
+
+TASK = Task(
+    name="handle-press",
+    scene="handle",
+    low=(-0.1, 0.8, -0.001),
+    high=(0.1, 0.9, 0.001),
+    place=place,
+    slots=slots,
+    reward=press_reward,
+    expert=expert,
+    summary="Press a handle down.",
+    success_rule="top of the handle within 2 cm of the goal's height",
+)

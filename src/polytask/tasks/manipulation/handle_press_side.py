@@ -1,0 +1,46 @@
+"""Press down a handle that faces sideways."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.handle import PRESSED, RAISED_JOINT, press_reward, side
+from polytask.tasks.state import SceneView, constant
+from polytask.tasks.task import Look, Placement, Slots, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the box where the vector says, its handle raised."""
+    return Placement(
+        target=vector + constant(side(PRESSED), vector),
+        obj_init=vector,
+        fixtures={"box": vector},
+        joints={"handle_link": vector.new_full((len(vector),), RAISED_JOINT)},
+    )
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the top of the handle."""
+    return Slots(obj=scene.site("handleStart"))
+
+
+def expert(look: Look) -> Tensor:
+    """Go above the handle with closed fingers, then push down until it is at the goal."""
+    aside = planar_gap(look.hand, look.obj) > 0.02
+    above, below = offset(look.obj, z=0.2), offset(look.obj, z=-0.5)
+    return act(look.hand, first_of((aside, above), otherwise=below), gain=25.0, effort=1.0)
+
+
+TASK = Task(
+    name="handle-press-side",
+    scene="handle_side",
+    low=(-0.35, 0.65, -0.001),
+    high=(-0.25, 0.75, 0.001),
+    place=place,
+    slots=slots,
+    reward=press_reward,
+    expert=expert,
+    summary="Press a handle down that faces sideways.",
+    success_rule="top of the handle within 2 cm of the goal's height",
+)

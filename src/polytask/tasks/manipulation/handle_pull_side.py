@@ -1,0 +1,61 @@
+"""Pull up a handle that faces sideways."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.rewards import distance
+from polytask.tasks.manipulation.caging import Cage
+from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.handle import LOWERED_JOINT, PULLED, pull_reward, side
+from polytask.tasks.state import SceneView, State, constant
+from polytask.tasks.task import Look, Placement, Slots, Task
+
+_RADIUS = 0.08
+_GRIP = side(0.05, reach=0.17)  # centre of the lowered handle, relative to the box
+_FINGERS = Cage(radius=0.032, pad=0.06, xz=0.01, density="high")
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the box where the vector says, its handle lowered."""
+    return Placement(
+        target=vector + constant(side(PULLED), vector),
+        obj_init=vector + constant(_GRIP, vector),
+        fixtures={"box": vector},
+        joints={"handle_link": vector.new_full((len(vector),), LOWERED_JOINT)},
+    )
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the middle of the handle."""
+    return Slots(obj=scene.site("handleCenter"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for grasping the handle and for its distance to the goal."""
+    gap = distance(s.obj, s.target)
+    lifted = s.obj[:, 2] - 0.01 > s.obj_init[:, 2]
+    return pull_reward(s, gap, distance(s.obj_init, s.target), _FINGERS, lifted), gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Go down around the handle, close the fingers and move up."""
+    aside = planar_gap(look.hand, look.obj) > 0.04
+    height = (look.hand[:, 2] - look.obj[:, 2]).abs()
+    waypoint = first_of((aside, offset(look.obj, z=0.1)), (height > 0.03, look.obj), otherwise=offset(look.obj, z=1.0))
+    return act(look.hand, waypoint, gain=25.0, effort=torch.where(aside | (height > 0.04), 0.0, 0.6))
+
+
+TASK = Task(
+    name="handle-pull-side",
+    scene="handle_side",
+    low=(-0.35, 0.65, 0.0),
+    high=(-0.25, 0.75, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull a handle up that faces sideways.",
+    success_rule="middle of the handle within 8 cm of the goal",
+)

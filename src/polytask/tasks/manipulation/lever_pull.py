@@ -1,0 +1,69 @@
+"""Pull a lever up until it stands."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from polytask.rewards import distance, hamacher, tolerance
+from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.rotations import matrix_to_xyzw
+from polytask.tasks.state import SceneView, State, constant
+from polytask.tasks.task import Look, Placement, Slots, Task
+
+_UPRIGHT = (0.12, 0.0, 0.45)  # knob of the standing lever, relative to the base
+_LYING = (0.12, -0.2, 0.25)  # knob at the start
+_TURN = math.hypot(0.2, 0.2)  # distance of the two
+_ANGLE, _ANGLE_SLACK = math.pi / 2, math.pi / 24
+_SCALE = (4.0, 1.0, 4.0)  # sideways and vertical misses of the knob count four times
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the lever where the vector says."""
+    return Placement(target=vector + constant(_UPRIGHT, vector), obj_init=vector, fixtures={"lever": vector})
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the lever's knob and its orientation, scalar last."""
+    return Slots(obj=scene.site("leverStart"), obj_quat=matrix_to_xyzw(scene.site_matrix("objGeom")))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for a hand under the knob and for the knob's way up, together; success is the lever's angle."""
+    scale, under = s.constant(*_SCALE), s.constant(0.0, 0.055, 0.07)
+    start = s.obj_init + s.constant(*_LYING)
+    margin = torch.linalg.vector_norm(scale * (s.tcp_init + under - start), dim=-1)
+    miss = torch.linalg.vector_norm(scale * (s.hand + under - s.obj), dim=-1)
+    in_place = tolerance(distance(s.obj, s.target), 0.0, 0.04, _TURN)
+    # Lifting is the negative direction, beyond the joint's soft limit.
+    angle = -s.scene.joint("LeverAxis")
+    return 10 * hamacher(tolerance(miss, 0.0, 0.02, margin), in_place), (angle - _ANGLE).abs() <= _ANGLE_SLACK
+
+
+def expert(look: Look) -> Tensor:
+    """Come from below to the near side of the knob and push it up and away."""
+    near_side = offset(look.obj, y=-0.055)
+    aside = planar_gap(look.hand, near_side) > 0.02
+    low = (look.hand[:, 2] - near_side[:, 2]).abs() > 0.02
+    waypoint = first_of(
+        (aside, offset(near_side, z=-0.1)), (low, near_side), otherwise=offset(near_side, y=0.08, z=0.02)
+    )
+    return act(look.hand, waypoint, gain=25.0, effort=1.0)
+
+
+TASK = Task(
+    name="lever-pull",
+    scene="lever",
+    low=(-0.1, 0.7, 0.0),
+    high=(0.1, 0.8, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull a lever up until it stands.",
+    success_rule="lever within 7.5 degrees of upright",
+    hand_init=(0.0, 0.4, 0.2),
+    hand_low=(-0.5, 0.4, -0.15),
+)

@@ -1,0 +1,68 @@
+"""Pull a plug sideways out of its socket."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.rewards import distance, tolerance
+from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
+from polytask.tasks.state import SceneView, State, constant
+from polytask.tasks.task import Look, Placement, Slots, Task
+
+_SOCKET = 0.131  # height of the socket's axis
+_PLUG, _END, _PULLED = ((x, 0.0, _SOCKET) for x in (0.044, 0.084, 0.194))  # body, its end and the goal, from the box
+_RADIUS, _PAID_RADIUS = 0.07, 0.05
+_FINGERS = Cage(radius=0.025, pad=0.05, xz=0.005, effort=0.8, density="high")
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the socket where the vector says, the plug in it."""
+    return Placement(
+        target=vector + constant(_PULLED, vector),
+        obj_init=vector + constant(_END, vector),
+        fixtures={"box": vector},
+        joints={"plug1": vector + constant(_PLUG, vector)},
+    )
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the plug's free end and its orientation, scalar first."""
+    return Slots(obj=scene.site("pegEnd"), obj_quat=scene.body_quat("plug1"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for grasping the plug and, once it gave way in the hand, for bringing it to the goal."""
+    gap = distance(s.obj, s.target)
+    in_place = tolerance(gap, 0.0, _PAID_RADIUS, distance(s.obj_init, s.target))
+    moved = (s.openness > 0.5) & (s.obj[:, 0] - s.obj_init[:, 0] > 0.015)
+    held = moved & (distance(s.obj, s.tcp) < 0.035)
+    paid = 2 * cage(s, s.obj, _FINGERS) + held * (1 + 5 * in_place)
+    return paid.masked_fill(gap <= _PAID_RADIUS, 10.0), gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Come down on the plug with a light grip and pull it away from the socket."""
+    grip = offset(look.obj, x=-0.02, z=0.035)
+    aside = planar_gap(look.hand, grip) > 0.04
+    high = (look.hand[:, 2] - 0.15).abs() > 0.02
+    waypoint = first_of(
+        (aside, offset(grip, z=0.2)), (high, at_height(grip, 0.15)), otherwise=offset(look.hand, x=0.01)
+    )
+    apart = aside | ((look.hand[:, 2] - grip[:, 2]).abs() > 0.15)
+    return act(look.hand, waypoint, gain=25.0, effort=torch.where(apart, -1.0, 0.1))
+
+
+TASK = Task(
+    name="peg-unplug-side",
+    scene="peg_unplug",
+    low=(-0.25, 0.6, -0.001),
+    high=(-0.15, 0.8, 0.001),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull a plug sideways out of its socket.",
+    success_rule="end of the plug within 7 cm of the goal",
+)

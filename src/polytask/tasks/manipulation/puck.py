@@ -1,0 +1,12 @@
+"""What the tasks with a free puck share."""
+
+from __future__ import annotations
+
+from polytask.tasks.rotations import wxyz_to_xyzw
+from polytask.tasks.state import SceneView
+from polytask.tasks.task import Slots
+
+
+def puck_slots(scene: SceneView) -> Slots:
+    """Show the puck's position and its orientation, scalar last."""
+    return Slots(obj=scene.body("obj"), obj_quat=wxyz_to_xyzw(scene.body_quat("obj")))

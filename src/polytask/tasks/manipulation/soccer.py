@@ -1,0 +1,71 @@
+"""Kick a ball into a goal."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.rewards import distance, tolerance
+from polytask.tasks.manipulation.caging import LiveCage, live_cage
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
+from polytask.tasks.rotations import wxyz_to_xyzw
+from polytask.tasks.state import SceneView, State
+from polytask.tasks.task import Look, Placement, Separation, Slots, Task
+
+_RADIUS = 0.07
+_POST = 0.1  # distance of the goal's sides from its middle, and of its line from the target
+_FINGERS = LiveCage(radius=0.013, pad=0.05, xz=0.005, threshold=0.95, grip=0.01)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the ball and the goal where the vector says."""
+    ball, goal = vector[:, 0:3], vector[:, 3:6]
+    return Placement(target=goal, obj_init=ball, fixtures={"goal_whole": goal}, joints={"soccer_ball": ball})
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the ball and its orientation, scalar last."""
+    return Slots(obj=scene.body("soccer_ball"), obj_quat=wxyz_to_xyzw(scene.body_quat("soccer_ball")))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for caging the ball and for its way to the goal, less for a ball that misses to the side."""
+    scale = s.constant(3.0, 1.0, 1.0)
+    gap = torch.linalg.vector_norm(scale * (s.obj - s.target), dim=-1)
+    # The margin grows with the way the ball has gone, so that nothing is paid at the start: as in the original.
+    in_place = tolerance(gap, 0.0, _RADIUS, torch.linalg.vector_norm(scale * (s.obj - s.obj_init), dim=-1))
+    line = s.target[:, 1] - _POST
+    past = s.obj[:, 1] - line
+    wide = (past > 0) & ((s.obj[:, 0] - s.target[:, 0]).abs() > _POST)
+    in_place = torch.where(wide, (in_place - 2 * past / (1 - line)).clamp(0.0, 1.0), in_place)
+    paid = 3 * live_cage(s, s.obj, _FINGERS) + 6.5 * in_place
+    return paid.masked_fill(gap < _RADIUS, 10.0), distance(s.obj, s.target) <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Push the ball sideways until it is in front of the goal, then forwards."""
+    error = look.obj[:, 0] - look.goal[:, 0]
+    behind = first_of(
+        (error < -0.05, offset(look.obj, x=-0.03)),
+        (error > 0.05, offset(look.obj, x=0.03)),
+        otherwise=offset(look.obj, y=-0.03),
+    )
+    # Rise where the hand stands on top of the ball.
+    push = at_height(behind, torch.where(planar_gap(look.hand, look.obj) < 0.02, 0.1, 0.03))
+    away = distance(look.hand, push) > 0.01
+    return act(look.hand, first_of((away, push), otherwise=offset(look.obj, z=0.03)), gain=25.0, effort=1.0)
+
+
+TASK = Task(
+    name="soccer",
+    scene="soccer",
+    low=(-0.1, 0.6, 0.03, -0.1, 0.8, 0.0),
+    high=(0.1, 0.7, 0.03, 0.1, 0.9, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Push a ball into a goal.",
+    success_rule="ball within 7 cm of the goal's middle",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

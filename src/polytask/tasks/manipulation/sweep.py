@@ -1,0 +1,55 @@
+"""Sweep a block off to the right of the table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.rewards import distance
+from polytask.tasks.manipulation.caging import LiveCage
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
+from polytask.tasks.manipulation.free_object import free_object_slots
+from polytask.tasks.manipulation.sweeping import sweep_reward
+from polytask.tasks.state import State
+from polytask.tasks.task import Look, Placement, Task
+
+_GOAL_X, _GOAL_Z = 0.5, 0.01
+_START_HEIGHT = 0.02  # of the block's underside, which is its origin: it falls at first
+_FINGERS = LiveCage(radius=0.02, pad=0.05, xz=0.005, threshold=0.95, grip=0.01)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the block where the vector says and the goal to its right, at the edge of the workspace."""
+    block = at_height(vector, _START_HEIGHT)
+    goal_x, goal_z = torch.full_like(vector[:, 0], _GOAL_X), torch.full_like(vector[:, 0], _GOAL_Z)
+    return Placement(target=torch.stack([goal_x, vector[:, 1], goal_z], -1), obj_init=block, joints={"obj": block})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for caging the block and for its way to the goal."""
+    return sweep_reward(s, distance(s.obj, s.target), distance(s.obj_init, s.target), _FINGERS)
+
+
+def expert(look: Look) -> Tensor:
+    """Grasp the block, carry it to the right and let it go over the goal."""
+    grip = offset(look.obj, z=0.015)
+    near = look.hand[:, 0] < 0.2
+    aside = planar_gap(look.hand, grip) > 0.04
+    high = (look.hand[:, 2] - grip[:, 2]).abs() > 0.04
+    waypoint = first_of((near & aside, offset(grip, z=0.3)), (near & high, grip), otherwise=offset(look.goal, z=0.1))
+    apart = aside | ((look.hand[:, 2] - look.obj[:, 2]).abs() > 0.15) | (look.obj[:, 0] >= 0.4)
+    return act(look.hand, waypoint, gain=25.0, effort=torch.where(apart, -1.0, 0.7))
+
+
+TASK = Task(
+    name="sweep",
+    scene="sweep",
+    low=(-0.1, 0.6, 0.02),
+    high=(0.1, 0.7, 0.02),
+    place=place,
+    slots=free_object_slots,
+    reward=reward,
+    expert=expert,
+    summary="Sweep a block to the right of the table.",
+    success_rule="block within 5 cm of the goal",
+)

@@ -1,0 +1,56 @@
+"""Sweep a block over a hole of the table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.rewards import distance
+from polytask.tasks.manipulation.caging import LiveCage
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
+from polytask.tasks.manipulation.puck import puck_slots
+from polytask.tasks.manipulation.sweeping import sweep_reward
+from polytask.tasks.state import State, constant
+from polytask.tasks.task import Look, Placement, Separation, Task
+
+_HOLE = (0.0, 0.84, 0.02)
+_RESTING_HEIGHT = 0.0699355  # of the block on the raised table top, after it settled
+_FINGERS = LiveCage(radius=0.02, pad=0.05, xz=0.01, threshold=0.95, grip=0.005)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the block on the table; the goal is always the hole, whatever the second half of the vector says."""
+    block = at_height(vector, _RESTING_HEIGHT)
+    return Placement(target=constant(_HOLE, vector).expand_as(block), obj_init=block, joints={"obj": block})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for caging the block and for its way to the hole, whatever its height."""
+    level = at_height(s.target, s.obj[:, 2])
+    return sweep_reward(s, distance(s.obj, level), distance(s.obj_init, level), _FINGERS)
+
+
+def expert(look: Look) -> Tensor:
+    """Grasp the block and drag it over the hole."""
+    grip = offset(look.obj, x=-0.005, z=0.01)
+    aside = planar_gap(look.hand, grip) > 0.04
+    high = (look.hand[:, 2] - grip[:, 2]).abs() > 0.04
+    waypoint = first_of((aside, offset(grip, z=0.3)), (high, grip), otherwise=look.goal)
+    apart = planar_gap(look.hand, look.obj) > 0.04
+    apart = apart | ((look.hand[:, 2] - look.obj[:, 2]).abs() > 0.15)
+    return act(look.hand, waypoint, gain=25.0, effort=torch.where(apart, -1.0, 0.7))
+
+
+TASK = Task(
+    name="sweep-into",
+    scene="hole_table",
+    low=(-0.1, 0.6, 0.02, -0.001, 0.8399, 0.0199),
+    high=(0.1, 0.7, 0.02, 0.001, 0.8401, 0.0201),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Sweep a block over a hole of the table.",
+    success_rule="block within 5 cm of the hole's centre, seen from above",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)
