@@ -19,8 +19,8 @@ def test_one_hot() -> None:
 
 def test_moments_by_hand() -> None:
     x = torch.tensor([[[1.0], [3.0], [10.0]], [[5.0], [7.0], [20.0]]])  # (T=2, N=3, D=1)
-    count, mean, variance = task_moments(x, TASK, 3)
-    assert count.tolist() == [4, 2, 0]
+    rows, mean, variance = task_moments(x, TASK, 3)
+    assert rows.tolist() == [4, 2, 0]
     assert mean.tolist() == [[4], [15], [0]]
     assert variance.tolist() == [[5], [25], [0]]
 

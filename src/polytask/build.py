@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from polytask.algos import ALGOS
+from polytask import algos
+from polytask.algos import AlgoContext
 from polytask.checkpoint import load, restore
 from polytask.compose import compose
 from polytask.config import CommonConfig, EvalConfig, RecordConfig, TrainConfig
 from polytask.env import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.experts import ScriptedPolicy
-from polytask.make import make
+from polytask.factory import make
 from polytask.sim import SimConfig
 from polytask.tasks import SUITES
 from polytask.types import Algo, EnvSpec
@@ -95,7 +96,15 @@ def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
 
 def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo:
     """Make the learner that a config describes."""
-    kind = ALGOS[config.algo.name][1]
-    net = plain(config.net)
-    critic_net = net if config.critic_net is None else plain(config.critic_net)
-    return kind(plain(config.algo), spec, device)
+    context = AlgoContext(
+        spec=spec,
+        device=device,
+        net=plain(config.net),
+        critic_net=None if config.critic_net is None else plain(config.critic_net),
+        grads=plain(config.grads),
+        seed=config.seed,
+    )
+    # A schedule ends with the planned frames; `max_iterations` merely cuts a run short, and must not bend it.
+    if config.max_frames is not None:
+        context = replace(context, total_frames=config.max_frames)
+    return algos.build(plain(config.algo), context)

@@ -13,14 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import polytask
 from polytask.config import DEFAULTS, SCHEMAS
 from polytask.errors import UserError
 
 if TYPE_CHECKING:
     from polytask.console import Result
-
-# What `verify` accepts: largest difference of observation and reward, and the least share of equal success flags.
-OBS_TOLERANCE, REWARD_TOLERANCE, SUCCESS_AGREEMENT = 1e-3, 1e-2, 0.999
 
 
 def _train(config: Any) -> Result:
@@ -56,7 +54,7 @@ def _record(config: Any) -> Result:
 def _verify(config: Any) -> Result:
     """Compare with recorded episodes; exit code 1 when a task is off by more than the tolerances."""
     from polytask.console import Result, table
-    from polytask.verify import verify
+    from polytask.verify import OBS_TOLERANCE, REWARD_TOLERANCE, SUCCESS_AGREEMENT, verify
 
     if config.oracle is None:
         raise UserError("name the folder of recorded episodes: oracle=DIR")
@@ -150,13 +148,11 @@ def _main(words: list[str]) -> int:
         sys.stdout.write(overview())
         return 0
     if words[0] == "--version":
-        from polytask.version import version
-
-        sys.stdout.write(f"polytask {version()}\n")
+        sys.stdout.write(f"polytask {polytask.__version__}\n")
         return 0
     command, *rest = words
     if command not in COMMANDS:
-        from polytask.words import suggest
+        from polytask.compose import suggest
 
         raise UserError(f"unknown command '{command}'; {suggest(command, COMMANDS)}")
     if "-h" in rest or "--help" in rest:
@@ -201,15 +197,11 @@ def help_of(command: str) -> str:
     lines = [f"{COMMANDS[command].about}.", "", f"usage: polytask {command} {kind}[key=value ...]", "", "keys:"]
     for each in fields(SCHEMAS[command]):
         default = DEFAULTS.get(each.name, each.default)
-        shown = {None: "-", True: "true", False: "false"}.get(default, default) if not _is_number(default) else default
-        lines.append(f"  {each.name:18} {shown!s:10} {each.metadata['help']}")
+        shown = "-" if default is None else str(default).lower()
+        lines.append(f"  {each.name:18} {shown:10} {each.metadata['help']}")
     if command in ("train", "bench"):
         lines.append(f"  {'experiment':18} {'-':10} preset of tuned values (polytask list presets)")
     return "\n".join([*lines, "", "examples:", *(f"  {each}" for each in COMMANDS[command].examples)]) + "\n"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from polytask.config import CHOICES, PATHS, SCHEMAS, TrainConfig, groups_of, register
+from polytask.config import CHOICES, PATHS, SCHEMAS, TrainConfig, groups_of, names_of, register
 from polytask.errors import UserError
 
 CONF = Path(__file__).parent / "conf"
@@ -48,10 +48,9 @@ def compose(command: str, words: Sequence[str], saved: dict[str, Any] | None = N
         UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
     """
     overrides = {override.key_or_group: override for override in map(_parse, words)}  # the last word on a key wins
-    schema = SCHEMAS[command]
-    extra = ["experiment"] if issubclass(schema, TrainConfig) else []
+    extra = ["experiment"] if issubclass(SCHEMAS[command], TrainConfig) else []
     for name in overrides:
-        _check_name(name, [*schema.__dataclass_fields__, *extra])
+        _check_name(name, [*names_of(command), *extra])
     groups = [*groups_of(command), *extra]
     options = {**register(), "experiment": list(presets())}
     for group in groups:
@@ -121,9 +120,10 @@ def _check_path(name: str, base: DictConfig) -> None:
     node: Any = base
     parts = name.split(".")
     for depth, part in enumerate(parts if name != "experiment" else []):
-        if not isinstance(node, DictConfig) or part not in node:
-            known = [str(each) for each in node] if isinstance(node, DictConfig) else []
-            hint = suggest(part, known) if known else f"'{'.'.join(parts[:depth])}' has no keys"
+        # The name of a group's option is no setting: `algo=NAME` chooses it.
+        known = [str(each) for each in node if depth == 0 or each != "name"] if isinstance(node, DictConfig) else []
+        if part not in known:
+            hint = suggest(part, known) if known else f"'{'.'.join(parts[:depth])}' has no settings"
             raise UserError(f"unknown key '{name}'; {hint}")
         node = node[part]
 

@@ -7,7 +7,7 @@ table entry, extended by its `name`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
@@ -120,7 +120,7 @@ class ReportConfig:
     format: str = key("table", "table or json (one object on stdout)")
 
 
-SCHEMAS: dict[str, type] = {
+SCHEMAS: dict[str, type[Any]] = {
     "train": TrainConfig,
     "eval": EvalConfig,
     "list": ListConfig,
@@ -160,10 +160,14 @@ class Choice:
     """A group option without settings: its name says it all."""
 
 
+def names_of(command: str) -> list[str]:
+    """Name the keys that a command takes."""
+    return [each.name for each in fields(SCHEMAS[command])]
+
+
 def groups_of(command: str) -> list[str]:
     """Name the groups that a command has."""
-    fields = SCHEMAS[command].__dataclass_fields__
-    return [group for group in DEFAULTS if group in fields]
+    return [group for group in DEFAULTS if group in names_of(command)]
 
 
 @cache

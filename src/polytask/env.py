@@ -167,7 +167,7 @@ class MultiTaskEnv:
         groups, start = [], 0
         for tasks in members:
             stop = start + sum(count for _, count in tasks)
-            groups.append(Group(tasks, self._buffers.rows(start, stop), group_config))
+            groups.append(Group(tasks, self._buffers.rows(slice(start, stop)), group_config))
             start = stop
         return groups
 
@@ -217,6 +217,7 @@ class _CpuRunner:
             self._pool.shutdown()
 
     @staticmethod
+    @torch.inference_mode()  # set per thread; spares autograd's bookkeeping in many small operations
     def _step(groups: list[Group]) -> None:
         for group in groups:
             group.act()

@@ -49,7 +49,7 @@ def run_episodes(env: MultiTaskEnv, policy: Policy) -> Outcome:
 
 
 def _by_task(values: Tensor, num_tasks: int) -> Array:
-    """Arrange worlds sorted by task as a matrix. (N,) -> (E, K)"""
+    """Arrange worlds sorted by task as a matrix, (N,) to (E, K)."""
     return np.asarray(values.double().reshape(num_tasks, -1).T.cpu().numpy())
 
 
@@ -102,7 +102,13 @@ def evaluation_table(title: str, summary: dict[str, Any]) -> Any:
         (task, one["success"], _interval(one["interval"]), one["success_at_end"], one["return"])
         for task, one in summary["tasks"].items()
     ]
-    mean_row = ("mean", summary["mean_success"], _interval(summary["mean_interval"]), summary["mean_success_at_end"], "")
+    mean_row = (
+        "mean",
+        summary["mean_success"],
+        _interval(summary["mean_interval"]),
+        summary["mean_success_at_end"],
+        "",
+    )
     return table(title, ("task", "success", "95 % interval", "at the end", "return"), [*rows, mean_row])
 
 

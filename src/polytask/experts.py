@@ -37,4 +37,4 @@ if __name__ == "__main__":
             first = torch.where((first < 0) & s.success, step, first)
         m = env.pop_metrics()
         ok = first >= 0
-        print(name, "success", float(m["success"]) / 50, "at end", float(m["success_at_end"]) / 50, "mean first", float(first[ok].float().mean()), "return", float(m["return"]) / 50, "failed vectors", env.groups[0].tasks[0].vector[~ok].tolist()[:0], "diverged", float(m["diverged"]), flush=True)
+        print(name, "success", float(m["success"]) / 50, "at end", float(m["success_at_end"]) / 50, "mean first", float(first[ok].float().mean()), "return", float(m["return"]) / 50, "failed vectors", env.groups[0].tasks[0].state.vector[~ok].tolist()[:0], "diverged", float(m["diverged"]), flush=True)

@@ -13,12 +13,12 @@ import mujoco
 import torch
 from torch import Tensor
 
-from polytask.robots import Robot
+from polytask.robots import Robot, RobotState
 from polytask.scenes import compile_scene
 from polytask.sim import Batch, SimConfig, make_batch
 from polytask.tasks.sampling import draw
-from polytask.tasks.state import SceneView, State, constant
-from polytask.tasks.task import Slots, Task
+from polytask.tasks.state import SceneView, State
+from polytask.tasks.task import Task
 
 FRAME = 18  # numbers of one observation frame
 OBS = 2 * FRAME + 3  # frame, previous frame, goal
@@ -52,87 +52,78 @@ class Buffers:
     diverged: Tensor  # (N,) bool
     uniform: Tensor  # (N, candidates, R) random numbers for resets
 
-    def rows(self, start: int, stop: int) -> Buffers:
+    def rows(self, worlds: slice) -> Buffers:
         """Return views of some worlds' rows."""
-        return Buffers(**{name: tensor[start:stop] for name, tensor in vars(self).items()})
+        return Buffers(**{name: tensor[worlds] for name, tensor in vars(self).items()})
 
 
 class TaskWorlds:
     """The worlds of one task within a group, with the constants of their episodes."""
 
-    def __init__(self, task: Task, batch: Batch, worlds: slice, buffers: Buffers, config: GroupConfig) -> None:
+    def __init__(self, task: Task, group: Group, worlds: slice) -> None:
         """Settle the scene for this task and prepare its constants."""
         self.task = task
         self.worlds = worlds
-        self.buffers = buffers
-        self.config = config
-        self.scene = SceneView(batch, worlds)
-        self.batch = batch
-        count, device = worlds.stop - worlds.start, config.device
+        self.buffers = group.buffers.rows(worlds)
+        self.goals = group.config.goals
+        self.batch = group.batch
+        self.frame = group.frame[worlds]
+        count, device = worlds.stop - worlds.start, group.config.device
 
         def per_world(row: Any) -> Tensor:
             tensor = torch.as_tensor(row, dtype=torch.float32, device=device)
             return tensor.expand(count, *tensor.shape).clone()
 
-        home = config.robot.settle(batch.model, task.hand_init)
+        home = group.config.robot.settle(self.batch.model, task.hand_init)
         self.home_qpos, self.home_qvel = per_world(home.qpos), per_world(home.qvel)
         self.home_mocap = per_world(home.mocap_pos)
-        self.tcp_init = per_world(home.tcp)
-        self.vector = torch.zeros(count, len(task.low), device=device)
-        self.target = torch.zeros(count, 3, device=device)
-        self.obj_init = torch.zeros(count, 3, device=device)
-        self.has_vector = torch.zeros(count, dtype=torch.bool, device=device)
         self.hand_low, self.hand_high = per_world(task.hand_low), per_world(task.hand_high)
+        self.has_vector = torch.zeros(count, dtype=torch.bool, device=device)
         self._goal_marker = self._mocap_id("goal")
-
-    def observe(self) -> tuple[State, Tensor]:
-        """Read the state and build the current observation frame (N, 18)."""
-        robot = self.config.robot.read(self.scene)
-        slots = self.task.slots(self.scene)
-        low, high = constant(self.config.robot.hand_low, robot.hand), constant(self.config.robot.hand_high, robot.hand)
-        hand = torch.clamp(robot.hand, low, high)
-        state = State(
-            hand=hand,
-            openness=robot.openness,
-            tcp=robot.tcp,
-            left_pad=robot.left_pad,
-            right_pad=robot.right_pad,
+        robot = group.robot_state.rows(worlds)
+        self.state = State(
+            **vars(robot),
             action=self.buffers.action,
-            vector=self.vector,
-            target=self.target,
-            obj_init=self.obj_init,
-            tcp_init=self.tcp_init,
-            scene=self.scene,
-            obj=slots.obj,
+            vector=torch.zeros(count, len(task.low), device=device),
+            target=torch.zeros(count, 3, device=device),
+            obj_init=torch.zeros(count, 3, device=device),
+            tcp_init=per_world(home.tcp),
+            scene=SceneView(self.batch, worlds),
+            obj=torch.zeros(count, 3, device=device),
         )
-        return state, _frame(hand, robot.openness, slots)
 
-    def evaluate(self, state: State, frame: Tensor) -> None:
-        """Write next observation, reward and success of the step that led to `state`."""
-        b = self.buffers
-        reward, success = self.task.reward(state)
-        bad = b.diverged
-        # A diverged world shows its last good observation again and pays nothing: no NaN may reach the learner.
-        frame = torch.where(bad[:, None], b.obs[:, :FRAME], frame)
-        torch.cat([frame, b.obs[:, :FRAME], self.target], -1, out=b.next_obs)
-        torch.logical_and(success, ~bad, out=b.success)
-        paid = b.success.float() if self.config.reward == "sparse" else reward
-        b.reward.copy_(torch.where(bad, torch.zeros_like(paid), paid))
+    def show(self) -> None:
+        """Write the object part of the current frame."""
+        slots = self.task.slots(self.state.scene)
+        self.state.obj = slots.obj
+        self.frame[:, 4:7] = slots.obj
+        # Slots that a task leaves out are zero from the start and are never written.
+        if slots.obj_quat is not None:
+            self.frame[:, 7:11] = slots.obj_quat
+        if slots.obj2 is not None:
+            self.frame[:, 11:14] = slots.obj2
+        if slots.obj2_quat is not None:
+            self.frame[:, 14:18] = slots.obj2_quat
+
+    def evaluate(self) -> None:
+        """Write reward and success of the step that led to the current state."""
+        reward, success = self.task.reward(self.state)
+        self.buffers.reward.copy_(reward)
+        self.buffers.success.copy_(success)
 
     def restart(self, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Place a new episode where `mask` holds; return the state rows (qpos, qvel) that start it."""
         vector = draw(self.task, self.buffers.uniform)
-        if self.config.goals == "fixed":
-            vector = torch.where(self.has_vector[:, None], self.vector, vector)
+        if self.goals == "fixed":
+            vector = torch.where(self.has_vector[:, None], self.state.vector, vector)
         return self.restart_from(mask, vector)
 
     def restart_from(self, mask: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
         """Place a new episode from given random vectors where `mask` holds; return the state rows that start it."""
         placement = self.task.place(vector)
-        rows = mask[:, None]
-        self.vector.copy_(torch.where(rows, vector, self.vector))
-        self.target.copy_(torch.where(rows, placement.target, self.target))
-        self.obj_init.copy_(torch.where(rows, placement.obj_init, self.obj_init))
+        rows, s = mask[:, None], self.state
+        for constant, value in ((s.vector, vector), (s.target, placement.target), (s.obj_init, placement.obj_init)):
+            constant.copy_(torch.where(rows, value, constant))
         self.has_vector.logical_or_(mask)
         mocap = self.home_mocap.clone()
         mocap[:, self._goal_marker] = placement.target
@@ -162,13 +153,16 @@ class TaskWorlds:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the episode constants."""
-        names = ("vector", "target", "obj_init", "has_vector")
-        return {name: getattr(self, name).clone() for name in names}
+        return {name: tensor.clone() for name, tensor in self._constants().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
-        for name, value in state.items():
-            getattr(self, name).copy_(value)
+        for name, tensor in self._constants().items():
+            tensor.copy_(state[name])
+
+    def _constants(self) -> dict[str, Tensor]:
+        s = self.state
+        return {"vector": s.vector, "target": s.target, "obj_init": s.obj_init, "has_vector": self.has_vector}
 
 
 class Group:
@@ -182,14 +176,16 @@ class Group:
         self.config = config
         num_worlds = sum(count for _, count in tasks)
         self.batch = make_batch(config.sim, self.model, num_worlds, config.device, config.sim_config)
+        self.robot_state = RobotState.empty(num_worlds, config.device)
+        self.frame = torch.zeros(num_worlds, FRAME, device=config.device)
+        self._scene = SceneView(self.batch, slice(0, num_worlds))
         self.tasks: list[TaskWorlds] = []
         start = 0
         for task, count in tasks:
-            worlds = slice(start, start + count)
-            self.tasks.append(TaskWorlds(task, self.batch, worlds, buffers.rows(start, start + count), config))
+            self.tasks.append(TaskWorlds(task, self, slice(start, start + count)))
             start += count
-        self._hand_low = torch.cat([t.hand_low for t in self.tasks])
-        self._hand_high = torch.cat([t.hand_high for t in self.tasks])
+        self._hand_low = torch.cat([worlds.hand_low for worlds in self.tasks])
+        self._hand_high = torch.cat([worlds.hand_high for worlds in self.tasks])
 
     def act(self) -> None:
         """Turn the actions in the buffers into commands."""
@@ -205,24 +201,47 @@ class Group:
         self.batch.check()
         b.diverged.copy_(self.batch.diverged)
         torch.logical_or(b.timeout, b.diverged, out=b.truncated)
+        self.observe()
         for worlds in self.tasks:
-            worlds.evaluate(*worlds.observe())
-        b.obs.copy_(b.next_obs)
-        # A captured graph cannot branch on data and always resets through the mask; eager CPU code may skip it.
+            worlds.evaluate()
+        b.next_obs[:, :FRAME] = self.frame
+        b.next_obs[:, FRAME : 2 * FRAME] = b.obs[:, :FRAME]
+        b.next_obs[:, 2 * FRAME :] = b.obs[:, 2 * FRAME :]
+        if self.config.reward == "sparse":
+            b.reward.copy_(b.success)
+        # A captured graph cannot branch on data and always masks; eager CPU code may skip what has no effect.
         if self.config.device.type == "cpu" and not bool(b.truncated.any()):
+            b.obs.copy_(b.next_obs)
             return
+        self._hide_diverged()
+        b.obs.copy_(b.next_obs)
         self.reset(b.truncated)
+
+    def observe(self) -> None:
+        """Write the current observation frame and refresh every task's state."""
+        self.config.robot.read(self._scene, self.robot_state)
+        self.frame[:, 0:3] = self.robot_state.hand
+        self.frame[:, 3] = self.robot_state.openness
+        for worlds in self.tasks:
+            worlds.show()
 
     def reset(self, mask: Tensor) -> None:
         """Start new episodes where `mask` (N,) holds and show their first observation."""
         rows = [worlds.restart(mask[worlds.worlds]) for worlds in self.tasks]
         self.batch.reset(mask, torch.cat([qpos for qpos, _ in rows]), torch.cat([qvel for _, qvel in rows]))
         self.batch.forward()
-        for worlds in self.tasks:
-            _, frame = worlds.observe()
-            first = torch.cat([frame, frame, worlds.target], -1)
-            obs = worlds.buffers.obs
-            obs.copy_(torch.where(mask[worlds.worlds, None], first, obs))
+        self.observe()
+        target = torch.cat([worlds.state.target for worlds in self.tasks])
+        first = torch.cat([self.frame, self.frame, target], -1)
+        self.buffers.obs.copy_(torch.where(mask[:, None], first, self.buffers.obs))
+
+    def _hide_diverged(self) -> None:
+        """Let a diverged world show its last good observation again and pay nothing: no NaN may reach the learner."""
+        b = self.buffers
+        bad = b.diverged[:, None]
+        b.next_obs.copy_(torch.where(bad, b.obs, b.next_obs))
+        b.reward.copy_(torch.where(b.diverged, torch.zeros_like(b.reward), b.reward))
+        b.success.logical_and_(~b.diverged)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the physics and the episode constants."""
@@ -233,12 +252,3 @@ class Group:
         self.batch.load_state_dict(state["batch"])
         for worlds, part in zip(self.tasks, state["tasks"], strict=True):
             worlds.load_state_dict(part)
-
-
-def _frame(hand: Tensor, openness: Tensor, slots: Slots) -> Tensor:
-    """Assemble one observation frame (N, 18)."""
-    zeros = hand.new_zeros(len(hand), 4)
-    quat = zeros if slots.obj_quat is None else slots.obj_quat
-    obj2 = zeros[:, :3] if slots.obj2 is None else slots.obj2
-    quat2 = zeros if slots.obj2_quat is None else slots.obj2_quat
-    return torch.cat([hand, openness[:, None], slots.obj, quat, obj2, quat2], -1)

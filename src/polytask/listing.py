@@ -12,6 +12,7 @@ from polytask.config import CHOICES, ListConfig
 from polytask.console import Result, table
 from polytask.errors import UserError
 from polytask.grads import GRADS
+from polytask.group import ACTIONS, OBS
 from polytask.nets import NETS, parameter_table
 from polytask.robots import ROBOTS
 from polytask.tasks import SUITES, TASKS
@@ -64,4 +65,4 @@ def _about(part: Any) -> str:
 def _parameters(suite: str) -> list[dict[str, Any]]:
     """Size the networks for a suite's observations and actions."""
     tasks = SUITES[suite]
-    return [dict(row) for row in parameter_table(OBS_DIM, ACTION_DIM, len(tasks), tasks)]
+    return [dict(row) for row in parameter_table(OBS, ACTIONS, len(tasks), tasks)]

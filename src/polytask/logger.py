@@ -180,7 +180,9 @@ class Logger:
         """Return the logger itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Close every writer."""
         for writer in self._writers:
             writer.close()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 class Moments(NamedTuple):
     """Per-task statistics of one batch, in float64."""
 
-    count: Tensor  # (K,)
+    rows: Tensor  # (K,) how many
     mean: Tensor  # (K, D)
     variance: Tensor  # (K, D), of the population
 
@@ -64,22 +64,25 @@ def standardize(x: Tensor, task: Tensor, num_tasks: int, eps: float = 1e-8) -> T
 
 
 class TaskNormalizer(nn.Module):
-    """Running mean and variance per task of everything ever passed to `update`.
+    """Running mean and variance per task of what was passed to `update`.
 
     Statistics are float64, since counts pass 2^24 within seconds. Until its first rows arrive a task is left as it is.
     """
 
-    def __init__(self, num_tasks: int, dim: int, clip: float = math.inf, eps: float = 1e-8) -> None:
+    def __init__(
+        self, num_tasks: int, dim: int, *, clip: float = math.inf, decay: float = 1.0, eps: float = 1e-8
+    ) -> None:
         """Start with mean 0 and variance 1.
 
         Args:
             num_tasks: Number of tasks K.
             dim: Width D of a row.
             clip: Bound on the magnitude of normalised entries, against features that were constant so far.
+            decay: Weight that earlier rows keep at each update; 1 never forgets, for what does not drift.
             eps: Added to the variance.
         """
         super().__init__()
-        self.clip, self.eps = clip, eps
+        self.clip, self.decay, self.eps = clip, decay, eps
         self.count: Tensor
         self.mean: Tensor
         self.variance: Tensor
@@ -91,12 +94,11 @@ class TaskNormalizer(nn.Module):
     def update(self, x: Tensor, task: Tensor) -> None:
         """Merge the rows (..., N, D) of tasks (N,) into the statistics (Chan et al. 1979)."""
         batch = task_moments(x, task, len(self.count))
-        total = self.count + batch.count
-        share = (batch.count / total.clamp_min(1.0)).unsqueeze(-1)  # (K, 1), of the new rows
+        total = self.decay * self.count + batch.rows
+        share = (batch.rows / total.clamp_min(1.0)).unsqueeze(-1)  # (K, 1), of the new rows
         delta = batch.mean - self.mean
-        merged = torch.lerp(self.variance, batch.variance, share) + delta.square() * share * (1 - share)
-        # A task that has never had rows must keep its variance of 1, which a share of 0 does.
-        self.variance.copy_(merged)
+        # With a share of 0, as for a task that had no rows yet, everything stays as it is.
+        self.variance.copy_(self.variance.lerp(batch.variance, share) + delta.square() * share * (1 - share))
         self.mean.add_(delta * share)
         self.count.copy_(total)
 

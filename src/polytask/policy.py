@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,18 +11,12 @@ from torch import Tensor, nn
 from polytask.normalize import one_hot
 
 
-@dataclass
-class StdConfig:
-    """Settings of the policy's standard deviation."""
+class StdRange(NamedTuple):
+    """Where a standard deviation starts and the bounds it is kept within."""
 
-    initial: float = 1.0
-    """Where it starts; actions lie in [-1, 1]."""
-    per_task: bool = True
-    """Learn one per task, so that a solved task can settle while another explores; else one for all."""
-    lowest: float = 0.02
-    """Kept from falling below this, where log-densities become too steep to learn from."""
-    highest: float = 2.0
-    """Kept from rising above this: without a bound the entropy bonus inflates the noise of a task that earns nothing."""
+    initial: float
+    lowest: float
+    highest: float
 
 
 class GaussianPolicy(nn.Module):
@@ -31,22 +25,21 @@ class GaussianPolicy(nn.Module):
     A mean outside [-1, 1] is possible, and the environment clips; densities are those of the unclipped action.
     """
 
-    def __init__(self, net: nn.Module, num_tasks: int, action_dim: int, std: StdConfig) -> None:
+    def __init__(self, net: nn.Module, num_tasks: int, action_dim: int, task_std: bool, std: StdRange) -> None:
         """Wrap a network (B, O), (B,) -> (B, A).
 
         Args:
             net: Network that gives the mean.
             num_tasks: Number of tasks K.
             action_dim: Number of action entries A.
-            std: Settings of the standard deviation.
+            task_std: Learn one standard deviation per task, so that a solved task may settle while another explores.
+            std: Start and bounds of the standard deviation.
         """
         super().__init__()
         self.net = net
         self.num_tasks = num_tasks
         self.bounds = (math.log(std.lowest), math.log(std.highest))
-        rows = num_tasks if std.per_task else 1
-        device = next(net.parameters()).device
-        self.log_std = nn.Parameter(torch.full((rows, action_dim), math.log(std.initial), device=device))
+        self.log_std = nn.Parameter(torch.full((num_tasks if task_std else 1, action_dim), math.log(std.initial)))
 
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the logarithm of the standard deviation, (B, A) each and float32."""
@@ -64,11 +57,11 @@ class GaussianPolicy(nn.Module):
 
 
 def log_prob(action: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Return the log-density of actions (..., A) under independent normals. (...)"""
+    """Return the log-density (...) of actions (..., A) under independent normals."""
     z = (action - mean) * torch.exp(-log_std)
     return -(0.5 * z.square() + log_std + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
 
 def entropy(log_std: Tensor) -> Tensor:
-    """Return the differential entropy of independent normals (..., A). (...)"""
+    """Return the differential entropy (...) of independent normals (..., A)."""
     return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum(dim=-1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polytask.build import Policy, build_env, build_policy, check_source, task_names
 from polytask.checkpoint import write_atomically
-from polytask.config import RecordConfig
+from polytask.config import CommonConfig, RecordConfig
 from polytask.console import Result
 from polytask.env import MultiTaskEnv
 from polytask.errors import UserError
@@ -47,6 +47,17 @@ def record(config: RecordConfig) -> Result:
         env.close()
     payload = {"output": str(path), "tasks": list(env.spec.tasks), "frames": count}
     return Result(payload, lines=[f"video: {path} ({count} frames)"])
+
+
+def film_tasks(config: CommonConfig, policy: Policy, path: Path) -> str:
+    """Film a policy on all tasks of a config, and return the line to tell the user; without a video it says why."""
+    try:
+        env = build_env(config, num_envs=len(task_names(config)))
+        count = shoot(env, policy, path, Film(width=320, height=240))
+        env.close()
+    except UserError as error:
+        return str(error)
+    return f"video: {path} ({count} frames)"
 
 
 @torch.no_grad()

@@ -93,7 +93,11 @@ def write_report(
     """Write the table as Markdown, LaTeX and CSV, and the curves; say what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     cells = [[f"{value:.2f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
-    texts = {"report.md": markdown(columns, cells), "report.tex": latex(columns, cells), "report.csv": csv(columns, cells)}
+    texts = {
+        "report.md": markdown(columns, cells),
+        "report.tex": latex(columns, cells),
+        "report.csv": csv(columns, cells),
+    }
     lines = []
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -149,11 +153,13 @@ def draw_run(records: list[Record], tasks: Sequence[str], path: Path) -> str:
 
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.add_subplot()
-    frames = [record["frames"] for record in records]
+    frames = [_number(record["frames"]) for record in records]
     for index, task in enumerate(tasks):
         values = [_number(record.get(f"success/{task}")) for record in records]
         # Ten colours, then the same again dashed: fifty tasks stay tellable.
-        axes.plot(frames, values, label=task, lw=1.2, color=f"C{index % 10}", ls=("-", "--", ":", "-.")[index // 10 % 4])
+        axes.plot(
+            frames, values, label=task, lw=1.2, color=f"C{index % 10}", ls=("-", "--", ":", "-.")[index // 10 % 4]
+        )
     axes.plot(frames, [_number(record.get("success")) for record in records], label="mean", lw=2.5, color="black")
     _finish_axes(axes)
     write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))

@@ -1,7 +1,7 @@
 """Turn rewards and value estimates of a rollout into advantages; every function is a pure one of (T, N) tensors.
 
-`terminated` marks a true end, after which there is nothing to earn. `done` marks any end, terminated or truncated, after
-which the next row belongs to another episode. Telling them apart is what makes a time limit invisible to the learner.
+`terminated` marks a true end, after which there is nothing to earn. `done` marks any end, terminated or truncated,
+after which the next row belongs to another episode. Telling them apart makes a time limit invisible to the learner.
 """
 
 from __future__ import annotations

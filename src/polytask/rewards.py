@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 _LOG_VALUE_AT_MARGIN = math.log(0.1)  # every sigmoid is worth 0.1 at one margin from the interval
+_TINY = 1e-12
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:
@@ -25,27 +26,20 @@ def tolerance(
 
     A margin of zero makes the function a plain indicator. `sigmoid` is "long_tail" or "gaussian".
     """
-    outside = torch.maximum(low - x, x - high)
-    if isinstance(margin, Tensor):
-        # Where the margin is zero the decay must be zero as well: divide by one and mask.
-        has_margin = margin > 0
-        scaled = outside / torch.where(has_margin, margin, torch.ones_like(margin))
-    else:
-        has_margin = torch.as_tensor(margin > 0, device=x.device)
-        scaled = outside / margin if margin > 0 else outside
+    outside = torch.maximum(low - x, x - high).clamp_(min=0.0)
+    # Inside the interval the scaled distance is 0 and every sigmoid is 1; a zero margin makes all else far outside.
+    scaled = outside / (margin.clamp(min=_TINY) if isinstance(margin, Tensor) else max(margin, _TINY))
     if sigmoid == "long_tail":
-        decay = 1.0 / (1.0 + 9.0 * scaled.square())
-    elif sigmoid == "gaussian":
-        decay = torch.exp(_LOG_VALUE_AT_MARGIN * scaled.square())
-    else:
-        raise ValueError(f"unknown sigmoid '{sigmoid}'; valid: long_tail, gaussian")
-    return torch.where(outside <= 0, torch.ones_like(decay), decay * has_margin)
+        return (scaled.square() * 9.0 + 1.0).reciprocal()
+    if sigmoid == "gaussian":
+        return torch.exp(scaled.square() * _LOG_VALUE_AT_MARGIN)
+    raise ValueError(f"unknown sigmoid '{sigmoid}'; valid: long_tail, gaussian")
 
 
 def hamacher(a: Tensor, b: Tensor) -> Tensor:
     """Return the Hamacher product of two numbers in [0, 1]: a soft 'and' that is 0 where both are 0."""
-    denominator = a + b - a * b
-    return a * b / torch.where(denominator > 0, denominator, torch.ones_like(denominator))
+    product = a * b
+    return product / (a + b - product).clamp_(min=_TINY)
 
 
 def prism(point: Tensor, zero: Tensor, one: Tensor) -> Tensor:

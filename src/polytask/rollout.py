@@ -13,7 +13,7 @@ from polytask.types import EnvSpec, VecEnv
 
 @dataclass
 class Rollout:
-    """T steps of N worlds. `flat` views of the tensors are indexed by row = t * N + n."""
+    """T steps of N worlds; flattened, its tensors are indexed by row = t * N + n."""
 
     obs: Tensor  # (T, N, O) raw observation acted on
     next_obs: Tensor  # (T, N, O) raw observation the action led to, before any reset
@@ -37,7 +37,7 @@ class Rollout:
 
     @property
     def done(self) -> Tensor:
-        """Whether an episode ended with the step, for whatever reason. (T, N) bool"""
+        """Whether an episode ended with the step (T, N), for whatever reason."""
         return self.terminated | self.truncated
 
 
@@ -62,7 +62,7 @@ def collect(env: VecEnv, act: Callable[[Tensor], Tensor], rollout: Rollout) -> N
 
 
 def task_index(spec: EnvSpec, device: torch.device) -> Tensor:
-    """List the task of each world, worlds being sorted by task. (N,) int64"""
+    """List the task of each world (N,), worlds being sorted by task."""
     counts = torch.tensor(spec.envs_per_task)
     return torch.repeat_interleave(torch.arange(spec.num_tasks), counts).to(device)
 
@@ -95,4 +95,5 @@ class TaskMajorSampler:
         # Integer keys: a float task + U[0, 1) rounds up into the next task now and then.
         bits = torch.randint(2**32, self._task.shape, generator=generator, device=self._task.device)
         order = torch.argsort(self._task * 2**32 + bits)  # (T * N,) by task, random within it
-        return order[self._position].unflatten(1, self.shape[1:]).transpose(0, 1)  # (M, K, b)
+        index: Tensor = order[self._position].unflatten(1, self.shape[1:]).transpose(0, 1)  # (M, K, b)
+        return index

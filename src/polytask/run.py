@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
+from torch import Tensor
 
 from polytask.build import build_algo, build_env
 from polytask.checkpoint import FILE_NAME, load, locate, restore, save, write_atomically
@@ -46,6 +47,10 @@ class Run:
         limits = [self.config.max_iterations, None if frames is None else -(-frames // self.algo.frames_per_iteration)]
         return min(limit for limit in limits if limit is not None)
 
+    def act(self, obs: Tensor, task: Tensor) -> Tensor:
+        """Choose noiseless actions: the policy to evaluate and film."""
+        return self.algo.act(obs, task, explore=False)
+
     def save(self) -> None:
         """Write a checkpoint that the run can go on from."""
         state = {
@@ -70,12 +75,6 @@ class Run:
         restore(self.window, state["window"], "metrics window")
         self.iteration, self.seconds = state["iteration"], state["seconds"]
 
-    def close(self) -> None:
-        """Let go of the worlds."""
-        self.env.close()
-        if self.evaluator is not None:
-            self.evaluator.close()
-
 
 def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
     """Build or continue a run, and return it with what it logged so far.
@@ -94,7 +93,10 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
         run.restore(state)
     if config.eval_episodes and config.eval_every:
         run.evaluator = Evaluator(config, config.eval_episodes)
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the run directory '{directory}': {error.strerror}") from error
     text = OmegaConf.to_yaml(OmegaConf.create(to_plain(config)))
     write_atomically(directory / "config.yaml", lambda temporary: temporary.write_text(text))
     return run, history
@@ -122,5 +124,7 @@ def _directory(config: TrainConfig) -> Path:
         directory = Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{tasks}-{config.algo.name}"
     is_taken = any((directory / name).exists() for name in (METRICS_NAME, FILE_NAME))
     if is_taken and (home is None or home.resolve() != directory.resolve()):
-        raise UserError(f"'{directory}' already holds a run: continue it with checkpoint={directory}, or name another run_dir")
+        raise UserError(
+            f"'{directory}' already holds a run: continue it with checkpoint={directory}, or name another run_dir"
+        )
     return directory

@@ -10,19 +10,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from torch import Tensor
-
 from polytask.checkpoint import write_atomically
 from polytask.compose import to_plain
 from polytask.config import TrainConfig
 from polytask.console import Display, Result, note, table
-from polytask.errors import UserError
 from polytask.evaluate import Evaluator, evaluation_table
 from polytask.logger import Logger, Record, clean, read_metrics, read_records
+from polytask.provenance import provenance
 from polytask.record import film_tasks
 from polytask.report import draw_run
 from polytask.run import Run, open_run
-from polytask.version import provenance
 
 
 def train(config: TrainConfig) -> Result:
@@ -31,17 +28,16 @@ def train(config: TrainConfig) -> Result:
     record: Record = history[-1] if history else {}
     logger = Logger(run.directory, to_plain(run.config), history)
     display = Display(run.env.spec.tasks, run.last_iteration * run.algo.frames_per_iteration, run.frames)
-    with stop_requests() as stops:
-        with logger, display:
-            while run.iteration < run.last_iteration and not stops:
-                record = iterate(run)
-                logger.write(record)
-                display.update(record)
-                if is_due(run.iteration, run.config.save_every):
-                    run.save()
-            run.save()
+    with stop_requests() as stops, logger, display:
+        while run.iteration < run.last_iteration and not stops:
+            record = iterate(run)
+            logger.write(record)
+            display.update(record)
+            if is_due(run.iteration, run.config.save_every):
+                run.save()
+        run.save()
     result = finish(run, record, is_complete=not stops)
-    run.close()
+    run.env.close()
     return result
 
 
@@ -76,15 +72,15 @@ def is_due(iteration: int, every: int) -> bool:
 def stop_requests() -> Iterator[list[int]]:
     """Collect Ctrl-C and SIGTERM, so that the iteration ends and a checkpoint is written; a second one kills."""
     received: list[int] = []
-    before: dict[int, Any] = {}
+    before: dict[int, Any] = {}  # the handlers to put back
 
     def remember(number: int, frame: FrameType | None) -> None:
         received.append(number)
         signal.signal(number, before[number])
         note("stopping after this iteration; once more to stop at once")
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, remember)
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        before[kind] = signal.signal(kind, remember)
     try:
         yield received
     finally:
@@ -93,7 +89,7 @@ def stop_requests() -> Iterator[list[int]]:
 
 
 def finish(run: Run, record: Record, *, is_complete: bool) -> Result:
-    """Leave a summary, a curve and a video of a run behind; one that was stopped only gets the first two."""
+    """Leave a summary, a curve and, unless the run was stopped, an evaluation and a video behind."""
     tasks = run.env.spec.tasks
     summary: dict[str, Any] = {
         "run_dir": str(run.directory),
@@ -107,16 +103,16 @@ def finish(run: Run, record: Record, *, is_complete: bool) -> Result:
     }
     rows = [(task, record.get(f"success/{task}"), record.get(f"return/{task}")) for task in tasks]
     shown = table("episodes of training", ("task", "success", "return"), [*rows, ("mean", record.get("success"), "")])
-    lines = []
     if is_complete and run.config.eval_episodes:
         evaluator = run.evaluator or Evaluator(run.config, run.config.eval_episodes)
         summary["evaluation"] = evaluator.run(run.act)
+        evaluator.close()
         shown = evaluation_table(f"{run.config.eval_episodes} noiseless episodes per task", summary["evaluation"])
-    lines.append(draw_run(read_records(run.directory), tasks, run.directory / "curves.png"))
-    if is_complete and run.config.video:
-        lines.append(film_tasks(run.config, run.act, run.directory / "video.mp4"))
-    if not is_complete:
-        lines.append(f"stopped after {run.iteration} iterations; go on with: polytask train checkpoint={run.directory}")
     text = json.dumps(clean(summary), indent=2) + "\n"
     write_atomically(run.directory / "summary.json", lambda temporary: temporary.write_text(text))
-    return Result(summary, [shown], [*lines, f"run: {run.directory}"])
+    lines = [f"run: {run.directory}", draw_run(read_records(run.directory), tasks, run.directory / "curves.png")]
+    if not is_complete:
+        lines.append(f"stopped after {run.iteration} iterations; go on with: polytask train checkpoint={run.directory}")
+    elif run.config.video:
+        lines.append(film_tasks(run.config, run.act, run.directory / "video.mp4"))
+    return Result(summary, [shown], lines)

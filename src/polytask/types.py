@@ -67,7 +67,11 @@ class VecEnv(Protocol):
     spec: EnvSpec
     device: torch.device
     task: Tensor  # (N,) int64, non-decreasing
-    obs: Tensor  # (N, O) observation to act on now
+
+    @property
+    def obs(self) -> Tensor:
+        """Observation to act on now. (N, O)"""
+        ...
 
     def reset(self) -> Tensor:
         """Start a new episode in every environment and return the observations."""

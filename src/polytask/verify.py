@@ -111,16 +111,16 @@ def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -
     worlds = group.tasks[0]
     everything = torch.ones(steps, dtype=torch.bool)
     worlds.restart_from(everything, torch.from_numpy(record["ep_rand_vec"][episode]))
-    worlds.tcp_init.copy_(torch.from_numpy(record["ep_init_tcp"][episode]))
+    worlds.state.tcp_init.copy_(torch.from_numpy(record["ep_init_tcp"][episode]))
     qpos, qvel = torch.from_numpy(record["qpos"]), torch.from_numpy(record["qvel"])
     if qpos.shape[1] != group.model.nq:
         raise UserError(f"recorded joint positions of {task.name} have {qpos.shape[1]} numbers, not {group.model.nq}")
     group.batch.reset(everything, qpos, qvel)
     group.batch.mocap_pos[:, int(group.model.body("mocap").mocapid[0])] = torch.from_numpy(record["mocap_pos"])
     group.batch.forward()
-    state, frame = worlds.observe()
-    reward, success = task.reward(state)
-    return frame, reward, success
+    group.observe()
+    reward, success = task.reward(worlds.state)
+    return group.frame, reward, success
 
 
 if __name__ == "__main__":

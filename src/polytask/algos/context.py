@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from polytask import grads, nets
+from polytask import nets
+from polytask.grads import GradConfig, GradMethod, build_for
 from polytask.grads.mean import MeanConfig
 from polytask.nets.mlp import MlpConfig
 from polytask.types import EnvSpec, UserError
@@ -33,7 +34,7 @@ class AlgoContext:
     device: torch.device
     net: Any = field(default_factory=MlpConfig)
     critic_net: Any = None
-    grads: grads.GradConfig = field(default_factory=MeanConfig)
+    grads: GradConfig = field(default_factory=MeanConfig)
     seed: int = 0
     total_frames: int = 1_000_000_000
 
@@ -55,9 +56,9 @@ class AlgoContext:
         """Build a critic's network; give each of several its own name."""
         return self._build(self.net if self.critic_net is None else self.critic_net, in_dim, out_dim, name)
 
-    def grad_method(self, group: str, generator: torch.Generator) -> grads.GradMethod:
+    def grad_method(self, group: str, generator: torch.Generator) -> GradMethod:
         """Build the gradient method of a parameter group, "actor" or "critic"; it may draw from the generator."""
-        return grads.build_for(group, self.grads, self.spec.num_tasks, self.device, generator)
+        return build_for(group, self.grads, self.spec.num_tasks, self.device, generator)
 
     def _build(self, cfg: Any, in_dim: int, out_dim: int, name: str) -> nn.Module:
         # Weights are drawn on the CPU, so that a seed means the same network on every device.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from polytask.grads import Backward
+from polytask.grads.diagnostics import conflict_metrics
 
 
 @runtime_checkable
@@ -45,6 +46,13 @@ class Learner:
             module.after_step()
         self.backward.after_step(batch)
         return losses, norm
+
+    def conflicts(self, prefix: str) -> dict[str, Tensor]:
+        """Describe how the task gradients of the last step met, for methods that compare them; else nothing."""
+        if self.backward.gram is None:
+            return {}
+        found = conflict_metrics(self.backward.gram)
+        return {f"{prefix}/{name}": found[name] for name in ("cosine_min", "cosine_mean", "cosine_max")}
 
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate where a captured step will read it."""

@@ -8,7 +8,7 @@ C^(-1) 1 / norms is negative and lets a vanishing gradient suppress all others; 
 projections are always positive. A ridge keeps linearly dependent gradients from dividing by zero.
 
 Scale: direction, |w^T J| = sqrt(tr(J J^T)) / K. Weights may be negative.
-Cost: per-task gradients and about 120 products of (K, K) matrices.
+Cost: per-task gradients and the solution of one (K, K) linear system.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
-from polytask.grads.solvers import at_mean_scale, inverse_sqrt, unit_gram
+from polytask.grads.solvers import add_ridge, at_mean_scale, unit_gram
 
 
 @dataclass
 class IMTLGConfig(GradConfig):
     """Settings of IMTL-G."""
 
-    ridge: float = 1e-6  # added to the diagonal of the cosine matrix, relative to its mean eigenvalue
+    ridge: float = 1e-6  # added to the diagonal of the cosine matrix
 
 
 class IMTLG(GradMethod):
@@ -38,7 +38,7 @@ class IMTLG(GradMethod):
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Solve C u = 1 and undo the unit lengths."""
-        gram = required(gram).double()
-        cosine, norms = unit_gram(gram)
-        root = inverse_sqrt(cosine, self.cfg.ridge)
-        return at_mean_scale(root @ root.sum(1) / norms, gram).to(losses.dtype)
+        cosine, norms = unit_gram(required(gram))
+        cosine = add_ridge(cosine, self.cfg.ridge)
+        point = torch.linalg.solve_ex(cosine, torch.ones_like(norms))[0]
+        return at_mean_scale(point, cosine, norms).to(losses.dtype)

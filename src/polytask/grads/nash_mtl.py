@@ -4,15 +4,15 @@ Navon et al., Multi-Task Learning as a Bargaining Game, ICML 2022. The Nash barg
 logarithms of the tasks' gains, which gives J J^T a = 1 / a (elementwise) for positive weights a.
 
 That equation says that the gradient of the convex function a . J J^T a / 2 - sum(log a) is zero. In x = a * norms, with
-the cosine matrix C, it is minimised by accelerated proximal-gradient steps: z = x - C x / L, then
-x = (z + sqrt(z^2 + 4 / L)) / 2, the proximal point of -log(x) / L; L bounds the largest eigenvalue of C.
+the cosine matrix C, Newton's method solves it: dx = (C + diag(1 / x^2))^(-1) (1 / x - C x), shortened to the best of
+eight lengths, of which the longest keeps x positive.
 
 Differences from the paper: it solves a sequence of linearised programmes with a conic solver, every few updates, and
-clips the result's norm (which is always sqrt(K)) to 1; here every update is solved, warm-started, and has a length that
-follows the gradients.
+clips the result's norm (which is always sqrt(K)) to 1; here every update is solved and has a length that follows the
+gradients. A ridge on C keeps x finite at Pareto-stationary points, where the equation has no solution.
 
 Scale: direction, |w^T J| = sqrt(tr(J J^T)) / K with positive weights.
-Cost: per-task gradients and `iterations` rounds of a few (K,) operations.
+Cost: per-task gradients and `iterations` solutions of a (K, K) linear system.
 """
 
 from __future__ import annotations
@@ -23,37 +23,40 @@ import torch
 from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
-from polytask.grads.solvers import accelerate, at_mean_scale, spectral_bound, unit_gram
+from polytask.grads.solvers import add_ridge, at_mean_scale, unit_gram
 
 
 @dataclass
 class NashMTLConfig(GradConfig):
     """Settings of Nash-MTL."""
 
-    iterations: int = 50  # proximal-gradient steps an update
+    iterations: int = 16  # Newton steps an update
+    ridge: float = 1e-6  # added to the diagonal of the cosine matrix
 
 
 class NashMTL(GradMethod):
-    """Weights of the Nash bargaining solution, warm-started."""
+    """Weights of the Nash bargaining solution."""
 
     def __init__(self, cfg: NashMTLConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Start from the solution for orthogonal gradients."""
+        """Keep the settings and the fractions of the longest step to try."""
         self.cfg = cfg
-        self.bargain = torch.ones(num_tasks, dtype=torch.float64, device=device)  # x = a * norms
+        self.fractions = 0.5 ** torch.arange(8, dtype=torch.float64, device=device)[:, None]  # (8, 1)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Solve C x = 1 / x and undo the unit lengths."""
-        gram = required(gram).double()
-        cosine, norms = unit_gram(gram)
-        bound = spectral_bound(cosine)
+        cosine, norms = unit_gram(required(gram))
+        cosine = add_ridge(cosine, self.cfg.ridge)
+        point = (len(norms) / cosine.sum()).sqrt().expand_as(norms)  # the best among equal entries
+        for _ in range(self.cfg.iterations):
+            point = self._newton(cosine, point)
+        return at_mean_scale(point, cosine, norms).to(losses.dtype)
 
-        def step(point: Tensor) -> Tensor:
-            point = point - cosine @ point / bound
-            return (point + (point.square() + 4 / bound).sqrt()) / 2
-
-        self.bargain.copy_(accelerate(step, self.bargain, self.cfg.iterations))
-        return at_mean_scale(self.bargain / norms, gram).to(losses.dtype)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the last solution for unit gradients."""
-        return {"bargain": self.bargain}
+    def _newton(self, cosine: Tensor, point: Tensor) -> Tensor:
+        """Move to the lowest of the points along the Newton direction."""
+        slope = 1 / point - cosine @ point
+        move: Tensor = torch.linalg.solve_ex(cosine + (1 / point.square()).diag(), slope)[0]
+        longest = 1 / (-move / (0.99 * point)).amax().clamp_min(1)
+        trials = point + self.fractions * longest * move  # (8, K)
+        values = (trials @ cosine * trials).sum(1) / 2 - trials.log().sum(1)
+        best: Tensor = trials.index_select(0, values.argmin(0, keepdim=True)).squeeze(0)
+        return best

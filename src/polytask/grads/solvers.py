@@ -19,12 +19,14 @@ NORM_FLOOR = 1e-6  # a gradient this much shorter than the longest is treated as
 def unit_gram(gram: Tensor) -> tuple[Tensor, Tensor]:
     """Split a Gram matrix into the cosines (K, K) and the norms (K,) of the gradients, in float64.
 
-    A vanishing gradient gets a small positive norm instead, and cosines (its own included) of nearly zero.
+    A vanishing gradient gets a small positive norm and is orthogonal to the others, so that no method fails on it.
     """
     gram = gram.double()
     norms = gram.diagonal().clamp_min(0).sqrt()
     norms = torch.maximum(norms, NORM_FLOOR * norms.amax()).clamp_min(1e-30)
-    return gram / norms / norms[:, None], norms
+    cosine = gram / norms / norms[:, None]
+    cosine.diagonal().fill_(1)
+    return cosine, norms
 
 
 def spectral_bound(matrix: Tensor) -> Tensor:
@@ -36,13 +38,13 @@ def spectral_bound(matrix: Tensor) -> Tensor:
 def project_simplex(point: Tensor, price: Tensor) -> Tensor:
     """Project a point (K,) onto {x >= 0, price . x = 1}; all prices 1 make it the probability simplex.
 
-    The solution is max(point - shift * price, 0), with the shift that meets the budget (Duchi et al. 2008, weighted).
+    The solution is max(point - shift * price, 0). If the entries of a set stay positive, spending the budget on them
+    gives a shift; the right one is the largest over the sets "all entries whose ratio point / price is at least mine".
     """
-    order = (point / price).argsort(descending=True)
-    point_sorted, price_sorted = point[order], price[order]
-    shifts = ((price_sorted * point_sorted).cumsum(0) - 1) / price_sorted.square().cumsum(0)
-    last = (point_sorted > shifts * price_sorted).sum(0, keepdim=True) - 1  # last entry that stays positive
-    return (point - shifts.gather(0, last) * price).clamp_min(0)
+    ratio = point / price
+    sets = (ratio >= ratio[:, None]).to(point.dtype)  # (K, K), row j: the set of entry j
+    shifts = (sets @ (price * point) - 1) / (sets @ price.square())
+    return (point - shifts.amax() * price).clamp_min(0)
 
 
 def accelerate(step: Callable[[Tensor], Tensor], start: Tensor, iterations: int) -> Tensor:
@@ -51,14 +53,14 @@ def accelerate(step: Callable[[Tensor], Tensor], start: Tensor, iterations: int)
     FISTA is Beck and Teboulle 2009, the restart O'Donoghue and Candes 2015; rows of `start` (..., K) are independent.
     """
     current = ahead = start
-    age = torch.ones_like(start[..., :1])
+    age = torch.zeros_like(start[..., :1])  # steps since the last restart
     for _ in range(iterations):
         following = step(ahead)
-        uphill = ((ahead - following) * (following - current)).sum(-1, keepdim=True) > 0
-        age = age.masked_fill(uphill, 1)
-        next_age = (1 + (1 + 4 * age.square()).sqrt()) / 2
-        ahead = following + (age - 1) / next_age * (following - current)
-        current, age = following, next_age
+        move = following - current
+        downhill = ((ahead - following) * move).sum(-1, keepdim=True) <= 0
+        age = (age + 1) * downhill
+        ahead = torch.addcmul(following, age / (age + 3), move)
+        current = following
     return current
 
 
@@ -79,7 +81,16 @@ def inverse_sqrt(matrix: Tensor, ridge: float) -> Tensor:
     return inverse / (trace * (1 + ridge)).sqrt()
 
 
-def at_mean_scale(weights: Tensor, gram: Tensor) -> Tensor:
-    """Scale weights so that their gradient is as long as the mean of orthogonal gradients: sqrt(tr(gram)) / K."""
-    length = (weights @ gram @ weights).clamp_min(1e-60).sqrt()
-    return weights * gram.trace().clamp_min(0).sqrt() / (len(weights) * length)
+def at_mean_scale(point: Tensor, cosine: Tensor, norms: Tensor) -> Tensor:
+    """Turn coefficients of unit gradients into weights whose gradient is sqrt(sum of squared norms) / K long.
+
+    That is the length of the mean of orthogonal gradients. A ridge on the cosine matrix counts as length, so that the
+    step fades, instead of following rounding errors, where the gradients cancel.
+    """
+    length = (point @ cosine @ point).sqrt()
+    return point / norms * norms.square().sum().sqrt() / (len(norms) * length)
+
+
+def add_ridge(matrix: Tensor, ridge: float) -> Tensor:
+    """Add a multiple of the identity."""
+    return matrix + ridge * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)

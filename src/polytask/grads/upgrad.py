@@ -4,11 +4,12 @@ Quinton and Rey, Jacobian Descent for Multi-Objective Optimization, 2024. Gradie
 that conflicts with no task, J^T v with v minimising |v^T J|^2 subject to v >= e_i; the K results are averaged. Unlike
 PCGrad's, the outcome conflicts with no task for any K and does not depend on an order.
 
-Differences from the paper: the K quadratic programmes are solved together by a fixed number of accelerated
-projected-gradient steps in x = v * norms, warm-started, instead of one after another by an active-set solver.
+Differences from the paper: the K quadratic programmes are solved together, in x = v * norms, by a fixed number of
+over-relaxed ADMM steps instead of one after another by an active-set solver. They share one inverse, (C + RHO I)^(-1)
+with the cosine matrix C.
 
 Scale: anchored, exactly the mean gradient when no two tasks conflict.
-Cost: per-task gradients and `iterations` rounds of a few (K, K) operations.
+Cost: per-task gradients, one (K, K) inverse and `iterations` products of (K, K) matrices.
 """
 
 from __future__ import annotations
@@ -19,37 +20,39 @@ import torch
 from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
-from polytask.grads.solvers import accelerate, spectral_bound, unit_gram
+from polytask.grads.solvers import add_ridge, unit_gram
+
+RHO = 0.1  # ADMM's penalty: of 0.01, 0.03, 0.1 and 0.3 the one with the smallest worst error on nine kinds of Jacobian
+RELAXATION = 1.6  # the usual choice within 1.5 to 1.8
 
 
 @dataclass
 class UPGradConfig(GradConfig):
     """Settings of UPGrad."""
 
-    iterations: int = 50  # projected-gradient steps an update
+    iterations: int = 100  # ADMM steps an update
 
 
 class UPGrad(GradMethod):
     """Mean of the gradients' projections onto the cone of directions that harm no task."""
 
     def __init__(self, cfg: UPGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Start from unprojected gradients."""
+        """Keep the number of steps."""
         self.cfg = cfg
-        self.coefficients = torch.eye(num_tasks, dtype=torch.float64, device=device)  # row i: v of task i
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Project all task gradients and average their coefficients."""
         cosine, norms = unit_gram(required(gram))
-        norms = norms / norms.square().mean().sqrt()
-        bound, least = spectral_bound(cosine), norms.diag()
+        return (project_harmless(cosine, norms, self.cfg.iterations).mean(0) / norms).to(losses.dtype)
 
-        def step(point: Tensor) -> Tensor:
-            return torch.maximum(point - point @ cosine / bound, least)
 
-        start = torch.maximum(self.coefficients * norms, least)
-        self.coefficients.copy_(accelerate(step, start, self.cfg.iterations) / norms)
-        return self.coefficients.mean(0).to(losses.dtype)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the last coefficients."""
-        return {"coefficients": self.coefficients}
+def project_harmless(cosine: Tensor, norms: Tensor, iterations: int) -> Tensor:
+    """Return (K, K), for every task i as row i, the x that minimises x . C x subject to x >= norms * e_i."""
+    least = norms.diag()
+    smooth = RHO * torch.linalg.inv_ex(add_ridge(cosine, RHO))[0]
+    bounded, dual = least, torch.zeros_like(least)
+    for _ in range(iterations):
+        relaxed = RELAXATION * (bounded - dual) @ smooth + (1 - RELAXATION) * bounded
+        bounded = torch.maximum(relaxed + dual, least)
+        dual = dual + relaxed - bounded
+    return bounded

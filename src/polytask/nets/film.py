@@ -29,7 +29,7 @@ class FilmConfig:
     activation: str = "relu"
     """One of elu, relu, gelu, silu, tanh."""
     task_code: str = "onehot"
-    """What the modulation is computed from: onehot, embedding or none (no modulation, no knowledge of the task)."""
+    """What the modulation is computed from: onehot or embedding."""
     embedding_dim: int = 32
     """Width of a learned embedding."""
     heads: str = "single"
@@ -43,7 +43,7 @@ class Film(nn.Module):
         """Draw the weights; the modulation starts as the identity."""
         super().__init__()
         self.hidden = list(cfg.hidden)
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator, required=True)
         widths = [shape.in_dim, *cfg.hidden]
         pairs = pairwise(widths)
         self.linears = nn.ModuleList([layers.linear(i, o, generator, init=layers.xavier) for i, o in pairs])

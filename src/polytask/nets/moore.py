@@ -60,7 +60,7 @@ class Moore(nn.Module):
         """Draw the weights."""
         super().__init__()
         self.epsilon = cfg.epsilon
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator, required=True)
         widths = [shape.in_dim, *cfg.hidden]
         pairs = pairwise(widths)
         self.experts = nn.ModuleList([layers.ExpertLinear(cfg.experts, i, o, generator) for i, o in pairs])

@@ -1,10 +1,10 @@
-"""Parameter composition: every task's network is a learned mixture of K shared parameter sets.
+"""Parameter composition: every task's network is a learned mixture of S shared parameter sets.
 
 Sun et al., "PaCo: Parameter-Compositional Multi-Task Reinforcement Learning", NeurIPS 2022 (arXiv 2210.11653).
 
 Differences from the paper: the mixture weights are a softmax, as in MTBench; masking the losses of diverging tasks and
 re-drawing their mixtures belong to a training loop and are not done here; policy and value each own a network. MTBench
-starts all sets as the same matrix, so that no mixture differs from another; here each is drawn on its own, and scaled so
+starts all sets as the same matrix, so that all mixtures are equal; here each is drawn on its own, and scaled so
 that an even mixture has the variance of one layer.
 """
 

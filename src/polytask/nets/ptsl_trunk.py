@@ -82,12 +82,13 @@ def trunk_parameters(cfg: TrunkConfig, shape: layers.NetShape) -> int:
 
 
 def matched_width(cfg: TrunkConfig, shapes: Sequence[layers.NetShape], budget: int) -> int:
-    """Find the largest hidden width at which trunks of these shapes have at most `budget` parameters together."""
+    """Find the hidden width at which trunks of these shapes together come nearest to `budget` parameters."""
 
     def total(width: int) -> int:
         return sum(trunk_parameters(replace(cfg, hidden=width), shape) for shape in shapes)
 
-    return bisect_right(range(1, 1 << 16), budget, key=total)
+    below = bisect_right(range(2, 1 << 16), budget, key=total) + 1  # the last width within the budget, or 1
+    return min(below, below + 1, key=lambda width: abs(total(width) - budget))
 
 
 def standard_normal(weight: Tensor, generator: Generator) -> None:

@@ -40,10 +40,12 @@ class TaskCode(nn.Module):
 
     table: Tensor
 
-    def __init__(self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator) -> None:
-        """Make the table; only a learned embedding has parameters."""
+    def __init__(
+        self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator, *, required: bool = False
+    ) -> None:
+        """Make the table; only a learned embedding has parameters, and where a code is `required` none is no choice."""
         super().__init__()
-        choose("task_code", kind, KINDS)
+        choose("task_code", kind, {name: text for name, text in KINDS.items() if name != "none" or not required})
         self.is_learned = kind == "embedding"
         if self.is_learned:
             self.table = parameter((num_tasks, embedding_dim), generator, unit_normal)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+import torch
 from torch import Tensor
 
 from polytask.sim.base import Batch
@@ -15,13 +16,23 @@ from polytask.tasks.state import SceneView
 
 @dataclass(frozen=True)
 class RobotState:
-    """The robot part of a state; see `tasks.state.State` for the meaning of the fields."""
+    """The robot part of a state, in buffers that `Robot.read` fills; `tasks.state.State` explains the fields."""
 
-    hand: Tensor
-    openness: Tensor
-    tcp: Tensor
-    left_pad: Tensor
-    right_pad: Tensor
+    hand: Tensor  # (N, 3)
+    openness: Tensor  # (N,)
+    tcp: Tensor  # (N, 3)
+    left_pad: Tensor  # (N, 3)
+    right_pad: Tensor  # (N, 3)
+
+    @classmethod
+    def empty(cls, num_worlds: int, device: torch.device) -> RobotState:
+        """Allocate buffers."""
+        points = [torch.zeros(num_worlds, 3, device=device) for _ in range(4)]
+        return cls(points[0], torch.zeros(num_worlds, device=device), points[1], points[2], points[3])
+
+    def rows(self, worlds: slice) -> RobotState:
+        """Return views of some worlds' rows."""
+        return RobotState(**{name: tensor[worlds] for name, tensor in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -42,15 +53,12 @@ class Robot:
         name: Name on the command line.
         file: MJCF file in `scenes/mjcf`.
         act: Turn actions (N, 4) into commands, keeping the commanded hand within [low, high] (N, 3).
-        read: Read the robot part of the state.
+        read: Read the robot part of the state into buffers, the hand clipped as in the observation.
         settle: Simulate the scene on the CPU until the hand waits at a position, and return that state.
-        hand_low, hand_high: Box to which the observed hand position is clipped.
     """
 
     name: str
     file: str
     act: Callable[[Batch, Tensor, Tensor, Tensor], None]
-    read: Callable[[SceneView], RobotState]
+    read: Callable[[SceneView, RobotState], None]
     settle: Callable[[mujoco.MjModel, tuple[float, float, float]], Home]
-    hand_low: tuple[float, float, float]
-    hand_high: tuple[float, float, float]

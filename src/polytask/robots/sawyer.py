@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import mujoco
 import torch
 from torch import Tensor
@@ -9,35 +11,34 @@ from torch import Tensor
 from polytask.rewards import distance
 from polytask.robots.robot import Home, Robot, RobotState
 from polytask.sim.base import Batch
-from polytask.tasks.state import SceneView
+from polytask.tasks.state import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the mocap body in one control step
 _OPEN = 0.1  # distance of the claws that counts as fully open
+_HAND_LOW, _HAND_HIGH = (-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7)  # the observed hand is clipped to this box
 _SETTLE_STEPS = 250  # time steps in which the arm is dragged from zero joint angles to the hand's start
 
 
+@cache
 def _hand_mocap(model: mujoco.MjModel) -> int:
-    return int(model.body_mocapid[mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, "mocap")])
+    return int(model.body("mocap").mocapid[0])
 
 
 def act(batch: Batch, action: Tensor, low: Tensor, high: Tensor) -> None:
     """Move the mocap body by the first three entries and command the finger servos with the last."""
     hand = batch.mocap_pos[:, _hand_mocap(batch.model)]
     hand.copy_(torch.clamp(hand + _STEP * action[:, :3], low, high))
-    batch.ctrl[:, 0] = action[:, 3]
-    batch.ctrl[:, 1] = -action[:, 3]
+    torch.mul(action[:, 3:], constant((1.0, -1.0), action), out=batch.ctrl)
 
 
-def read(scene: SceneView) -> RobotState:
+def read(scene: SceneView, out: RobotState) -> None:
     """Read hand, fingers and tool centre."""
-    claws = distance(scene.body("rightclaw"), scene.body("leftclaw"))
-    return RobotState(
-        hand=scene.body("hand"),
-        openness=(claws / _OPEN).clamp(0.0, 1.0),
-        tcp=(scene.site("rightEndEffector") + scene.site("leftEndEffector")) / 2,
-        left_pad=scene.body("leftpad"),
-        right_pad=scene.body("rightpad"),
-    )
+    hand = scene.body("hand")
+    torch.clamp(hand, constant(_HAND_LOW, hand), constant(_HAND_HIGH, hand), out=out.hand)
+    torch.div(distance(scene.body("rightclaw"), scene.body("leftclaw")), _OPEN, out=out.openness).clamp_(0.0, 1.0)
+    torch.lerp(scene.site("rightEndEffector"), scene.site("leftEndEffector"), 0.5, out=out.tcp)
+    out.left_pad.copy_(scene.body("leftpad"))
+    out.right_pad.copy_(scene.body("rightpad"))
 
 
 def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
@@ -59,6 +60,4 @@ ROBOT = Robot(
     act=act,
     read=read,
     settle=settle,
-    hand_low=(-0.525, 0.348, -0.0525),
-    hand_high=(0.525, 1.025, 0.7),
 )

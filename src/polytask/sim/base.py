@@ -40,6 +40,7 @@ class Batch(Protocol):
     xquat: Tensor  # (N, nbody, 4) body orientations
     site_xpos: Tensor  # (N, nsite, 3)
     site_xmat: Tensor  # (N, nsite, 3, 3)
+    sensordata: Tensor  # (N, nsensordata)
     diverged: Tensor  # (N,) bool: the last step made this world's state or buffers invalid
 
     def step(self, substeps: int) -> None:

@@ -11,9 +11,8 @@ import torch
 from mujoco.batch import Batch as MujocoBatch
 from torch import Tensor
 
-_READ = ("qpos", "qvel", "time", "xpos", "xquat", "site_xpos", "site_xmat")
+_READ = ("qpos", "qvel", "time", "xpos", "xquat", "site_xpos", "site_xmat", "sensordata")
 _WRITTEN = ("ctrl", "mocap_pos")
-_POSITION_STAGE = int(mujoco.mjtStage.mjSTAGE_POS)
 
 
 class CpuBatch:
@@ -25,6 +24,9 @@ class CpuBatch:
         self.num_worlds = num_worlds
         self.device = torch.device("cpu")
         self._batch = MujocoBatch(model, num_worlds, nthread=1)
+        # Poses are current after the position stage; sensors of contact forces need the whole forward pass.
+        stage = mujoco.mjtStage.mjSTAGE_ACC if model.nsensor else mujoco.mjtStage.mjSTAGE_POS
+        self._stage = int(stage)
         self._source = {name: self._batch.bind(name) for name in (*_READ, *_WRITTEN, "mocap_quat")}
         tensors = {name: torch.zeros(array.shape, dtype=torch.float32) for name, array in self._source.items()}
         self.qpos, self.qvel, self.time = tensors["qpos"], tensors["qvel"], tensors["time"]
@@ -32,10 +34,11 @@ class CpuBatch:
         self.site_xpos = tensors["site_xpos"]
         self.site_xmat = tensors["site_xmat"].view(num_worlds, model.nsite, 3, 3)
         self.ctrl, self.mocap_pos, self.mocap_quat = tensors["ctrl"], tensors["mocap_pos"], tensors["mocap_quat"]
+        self.sensordata = tensors["sensordata"]
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool)
         self._mirror = {name: tensor.numpy() for name, tensor in tensors.items()}
         self._diverged = self.diverged.numpy()
-        self._batch.reset(stage=_POSITION_STAGE)
+        self._batch.reset(stage=self._stage)
         for name in (*_WRITTEN, "mocap_quat"):
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")
         self._pull()
@@ -44,7 +47,7 @@ class CpuBatch:
         """Advance every world by `substeps` time steps and refresh all tensors."""
         self._push()
         self._batch.warning[:] = 0
-        self._batch.step(nstep=substeps, stage=_POSITION_STAGE)
+        self._batch.step(nstep=substeps, stage=self._stage)
         self._pull()
 
     def check(self) -> None:
@@ -54,7 +57,7 @@ class CpuBatch:
     def forward(self) -> None:
         """Refresh what derives from `qpos` and `mocap_pos` without advancing time."""
         self._push()
-        self._batch.forward(stage=_POSITION_STAGE)
+        self._batch.forward(stage=self._stage)
         self._pull()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
@@ -74,7 +77,7 @@ class CpuBatch:
         self._batch.state[:] = state["state"].numpy()
         for name in _WRITTEN:
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")
-        self._batch.forward(stage=_POSITION_STAGE)
+        self._batch.forward(stage=self._stage)
         self._pull()
 
     def _push(self) -> None:

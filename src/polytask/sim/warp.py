@@ -19,6 +19,8 @@ from torch import Tensor
 
 from polytask.sim.base import SimConfig
 
+wp.config.quiet = True
+
 _INVALID = int(
     mjw.OverflowType.NEFC
     | mjw.OverflowType.NJMAX_NNZ
@@ -27,8 +29,8 @@ _INVALID = int(
     | mjw.OverflowType.CCD
 )
 _STATE = ("qpos", "qvel", "ctrl", "mocap_pos", "mocap_quat", "time", "qacc_warmstart")
-_CONTACTS_PER_WORLD = 32  # measured: at most 20 in any world of any scene under random and expert actions
-_CONSTRAINTS_PER_WORLD = 96  # measured: at most 70
+_CONTACTS_PER_WORLD = 64
+_CONSTRAINTS_PER_WORLD = 256
 
 
 class WarpBatch:
@@ -36,7 +38,6 @@ class WarpBatch:
 
     def __init__(self, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: SimConfig) -> None:
         """Create the worlds in the scene's initial state."""
-        wp.config.quiet = True
         self.model = model
         self.num_worlds = num_worlds
         self.device = device
@@ -58,6 +59,7 @@ class WarpBatch:
         self.mocap_pos, self.mocap_quat = wp.to_torch(data.mocap_pos), wp.to_torch(data.mocap_quat)
         self.xpos, self.xquat = wp.to_torch(data.xpos), wp.to_torch(data.xquat)
         self.site_xpos, self.site_xmat = wp.to_torch(data.site_xpos), wp.to_torch(data.site_xmat)
+        self.sensordata = wp.to_torch(data.sensordata)
         self.qacc_warmstart = wp.to_torch(data.qacc_warmstart)
         self.overflow = wp.to_torch(data.overflow)  # (N,) bits of mjw.OverflowType of the last step
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool, device=device)
@@ -80,7 +82,7 @@ class WarpBatch:
         torch.logical_or(~finite, (self.overflow & _INVALID) != 0, out=self.diverged)
 
     def forward(self) -> None:
-        """Refresh what derives from `qpos` and `mocap_pos` without advancing time."""
+        """Refresh poses without advancing time; sensors keep the values of the last step."""
         with self._on_stream():
             mjw.kinematics(self._model, self._data)
 
@@ -106,7 +108,9 @@ class WarpBatch:
         self._data.overflow.zero_()
         for _ in range(substeps):
             mjw.step(self._model, self._data)
-        mjw.kinematics(self._model, self._data)
+        # Poses need kinematics alone; sensors of contact forces need the whole forward pass.
+        refresh = mjw.forward if self.model.nsensor else mjw.kinematics
+        refresh(self._model, self._data)
 
     def _capture(self, substeps: int) -> wp.Graph:
         """Capture a control step; the eager steps before it load the kernels and must leave no trace."""

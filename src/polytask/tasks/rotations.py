@@ -34,6 +34,6 @@ def matrix_to_xyzw(matrix: Tensor) -> Tensor:
 
 def wxyz_to_xyzw(quaternion: Tensor) -> Tensor:
     """Move the scalar to the back and choose the sign that makes the largest component positive. (N, 4)"""
-    moved = quaternion[:, [1, 2, 3, 0]]
+    moved = quaternion.roll(-1, -1)
     largest = moved.gather(1, moved.abs().argmax(-1, keepdim=True))
     return moved * torch.where(largest < 0, -1.0, 1.0)

@@ -12,43 +12,61 @@ from polytask.sim.base import Batch
 
 
 class SceneView:
-    """Named access to a contiguous slice of a batch's worlds; every answer is a view, never a copy."""
+    """Named access to a contiguous slice of a batch's worlds.
+
+    Every answer is a view of the batch's own memory, made once: asking again costs a look-up.
+    """
 
     def __init__(self, batch: Batch, worlds: slice) -> None:
         """Look at `worlds` of `batch`."""
         self._batch = batch
         self._worlds = worlds
-        self._ids: dict[tuple[int, str], int] = {}
-
-    def _id(self, kind: mujoco.mjtObj, name: str) -> int:
-        key = (int(kind), name)
-        if key not in self._ids:
-            index = mujoco.mj_name2id(self._batch.model, kind, name)
-            if index < 0:
-                raise KeyError(f"the scene has no {kind.name.removeprefix('mjOBJ_').lower()} named '{name}'")
-            self._ids[key] = index
-        return self._ids[key]
+        self._views: dict[tuple[str, str], Tensor] = {}
 
     def body(self, name: str) -> Tensor:
         """Return the position of a body. (N, 3)"""
-        return self._batch.xpos[self._worlds, self._id(mujoco.mjtObj.mjOBJ_BODY, name)]
+        return self._pose("xpos", mujoco.mjtObj.mjOBJ_BODY, name)
 
     def body_quat(self, name: str) -> Tensor:
         """Return the orientation of a body as wxyz. (N, 4)"""
-        return self._batch.xquat[self._worlds, self._id(mujoco.mjtObj.mjOBJ_BODY, name)]
+        return self._pose("xquat", mujoco.mjtObj.mjOBJ_BODY, name)
 
     def site(self, name: str) -> Tensor:
         """Return the position of a site. (N, 3)"""
-        return self._batch.site_xpos[self._worlds, self._id(mujoco.mjtObj.mjOBJ_SITE, name)]
+        return self._pose("site_xpos", mujoco.mjtObj.mjOBJ_SITE, name)
 
     def site_matrix(self, name: str) -> Tensor:
         """Return the rotation matrix of a site. (N, 3, 3)"""
-        return self._batch.site_xmat[self._worlds, self._id(mujoco.mjtObj.mjOBJ_SITE, name)]
+        return self._pose("site_xmat", mujoco.mjtObj.mjOBJ_SITE, name)
 
     def joint(self, name: str) -> Tensor:
         """Return the position of a slide or hinge joint. (N,)"""
-        address = self._batch.model.jnt_qposadr[self._id(mujoco.mjtObj.mjOBJ_JOINT, name)]
-        return self._batch.qpos[self._worlds, int(address)]
+        key = ("qpos", name)
+        if key not in self._views:
+            address = int(self._batch.model.jnt_qposadr[self._id(mujoco.mjtObj.mjOBJ_JOINT, name)])
+            self._views[key] = self._batch.qpos[self._worlds, address]
+        return self._views[key]
+
+    def sensor(self, name: str) -> Tensor:
+        """Return the reading of a sensor. (N, dim)"""
+        key = ("sensordata", name)
+        if key not in self._views:
+            index = self._id(mujoco.mjtObj.mjOBJ_SENSOR, name)
+            start, size = int(self._batch.model.sensor_adr[index]), int(self._batch.model.sensor_dim[index])
+            self._views[key] = self._batch.sensordata[self._worlds, start : start + size]
+        return self._views[key]
+
+    def _pose(self, field: str, kind: mujoco.mjtObj, name: str) -> Tensor:
+        key = (field, name)
+        if key not in self._views:
+            self._views[key] = getattr(self._batch, field)[self._worlds, self._id(kind, name)]
+        return self._views[key]
+
+    def _id(self, kind: mujoco.mjtObj, name: str) -> int:
+        index = mujoco.mj_name2id(self._batch.model, kind, name)
+        if index < 0:
+            raise KeyError(f"the scene has no {kind.name.removeprefix('mjOBJ_').lower()} named '{name}'")
+        return index
 
 
 @dataclass
@@ -95,12 +113,12 @@ class State:
         return constant(values, self.hand)
 
 
-_CONSTANTS: dict[tuple[tuple[float, ...], str], Tensor] = {}
+_CONSTANTS: dict[tuple[tuple[float, ...], torch.device], Tensor] = {}
 
 
 def constant(values: tuple[float, ...], like: Tensor) -> Tensor:
     """Return a cached constant tensor: a fresh one would be a host-to-device copy, which no graph can capture."""
-    key = (values, str(like.device))
+    key = (values, like.device)
     if key not in _CONSTANTS:
         _CONSTANTS[key] = torch.tensor(values, dtype=torch.float32, device=like.device)
     return _CONSTANTS[key]

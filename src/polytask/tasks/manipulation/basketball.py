@@ -42,17 +42,27 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the ball from above, lift it and carry it over the hoop."""
-    ball = offset(look.obj, z=0.01)
-    beside = planar_gap(look.hand, ball) > 0.04
+    """Grip the ball from above, or from the side where the hoop is in the way, lift it and carry it over the hoop."""
+    hand, ball = look.hand, offset(look.obj, z=0.01)
+    gap = planar_gap(hand, ball)
+    low = hand[:, 2] - ball[:, 2] < 0.03
+    gripped = (gap < 0.03) & low & (look.openness < 0.85)
+    # Under the hoop the fingers slide in along x, away from the hoop's middle, and drag the ball out before lifting it.
+    under = (planar_gap(ball, look.goal) < 0.13) & (ball[:, 2] < 0.2)
+    aside = torch.copysign(torch.full_like(gap, 0.12), ball[:, 0] - look.goal[:, 0])
+    side = torch.stack([ball[:, 0] + aside, ball[:, 1], ball[:, 2]], -1)
+    sliding = low & ((hand[:, 1] - ball[:, 1]).abs() < 0.02)
     waypoint = first_of(
-        (beside, offset(ball, z=0.3)),
-        ((look.hand[:, 2] - ball[:, 2]).abs() > 0.025, ball),
-        (ball[:, 2] < 0.31, at_height(look.hand, 0.36)),
+        (under & gripped, offset(hand, y=-0.1)),
+        (under & sliding, ball),
+        (under & (planar_gap(hand, side) > 0.02), at_height(side, 0.25)),
+        (under, side),
+        (gap > 0.04, offset(ball, z=0.3)),
+        (~gripped, ball),
+        (ball[:, 2] < 0.31, at_height(hand, 0.36)),
         otherwise=at_height(look.goal, 0.34),
     )
-    far = beside | ((look.hand[:, 2] - look.obj[:, 2]).abs() > 0.15)
-    return act(look.hand, waypoint, gain=25.0, effort=torch.where(far, -1.0, 0.6))
+    return act(hand, waypoint, gain=25.0, effort=torch.where((gap > 0.03) | ~low, -1.0, 0.6))
 
 
 TASK = Task(

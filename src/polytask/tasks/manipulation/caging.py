@@ -110,6 +110,5 @@ def live_cage(s: State, obj: Tensor, c: LiveCage) -> Tensor:
 
 def _meet_xz(s: State, obj: Tensor, xz: float, reference: Tensor) -> Tensor:
     """Return how well the tool centre meets the object in the xz plane."""
-    plane = [0, 2]
-    margin = distance(reference[:, plane], s.tcp_init[:, plane]) - xz
-    return tolerance(distance(s.tcp[:, plane], obj[:, plane]), 0.0, xz, margin)
+    margin = distance(reference[:, ::2], s.tcp_init[:, ::2]) - xz
+    return tolerance(distance(s.tcp[:, ::2], obj[:, ::2]), 0.0, xz, margin)

@@ -33,12 +33,14 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Rise in front of the door, come down on the lock's tip and push it down and towards its axis."""
+    """Rise in front of the door, come down on the lock's tip and follow it down and towards its axis."""
     hand, lock = look.hand, offset(look.obj, x=-0.02, y=-0.02)
-    beside = planar_gap(hand, lock) > 0.02
+    gap = planar_gap(hand, lock)
+    turning = look.obj[:, 2] - look.goal[:, 2] < 0.1
+    beside = (gap > 0.08) | ((gap > 0.02) & ~turning)
     waypoint = first_of(
         (beside & (hand[:, 2] < 0.25), offset(hand, y=-0.1, z=0.1)),
-        (beside, offset(lock, z=0.3)),
+        (beside, offset(lock, z=0.15)),
         ((hand[:, 2] - lock[:, 2]).abs() > 0.02, lock),
         otherwise=offset(lock, x=-0.1, z=-0.1),
     )

@@ -43,6 +43,7 @@ def turn_handle(look: Look, side: float) -> Tensor:
     """Come down beside the handle with closed fingers and push it towards `side`, +1 right or -1 left."""
     beside = offset(look.obj, x=-0.04 * side, z=0.03)
     waypoint = first_of(
+        (planar_gap(look.obj, look.goal) < 0.05, offset(beside, y=-0.04)),
         (planar_gap(look.hand, beside) > 0.04, offset(beside, z=0.1)),
         ((look.hand[:, 2] - beside[:, 2]).abs() > 0.04, beside),
         otherwise=offset(beside, x=0.1 * side, y=0.05),

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.state import State
+from polytask.tasks.task import Look
 
 PRESSED, PULLED = 0.075, 0.172  # height of the two goals above the table
 RAISED_JOINT, LOWERED_JOINT = -0.001, -0.1  # where the slide starts
@@ -57,3 +59,11 @@ def pull_reward(s: State, gap: Tensor, margin: float | Tensor, fingers: Cage, li
     held = held if lifted is None else held & lifted
     paid = hamacher(cage(s, s.obj, fingers), in_place) + held * (1 + 5 * in_place)
     return paid.masked_fill(gap < _PULL_RADIUS, 10.0)
+
+
+def press(look: Look, handle: Tensor, effort: float) -> Tensor:
+    """Return the action that goes above a point of the handle and then pushes it down to the goal, no further. (N, 4)"""
+    aside = planar_gap(look.hand, handle) > 0.02
+    # The handle goes where the hand goes: move by what is missing, so that the hand slows down in time.
+    down = at_height(handle, look.hand[:, 2] + look.goal[:, 2] - look.obj[:, 2])
+    return act(look.hand, first_of((aside, offset(handle, z=0.2)), otherwise=down), gain=10.0, effort=effort)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
-from polytask.tasks.manipulation.handle import PRESSED, RAISED_JOINT, front, press_reward
+from polytask.tasks.manipulation.expert import offset
+from polytask.tasks.manipulation.handle import PRESSED, RAISED_JOINT, front, press, press_reward
 from polytask.tasks.state import SceneView, constant
 from polytask.tasks.task import Look, Placement, Slots, Task
 
@@ -27,10 +27,7 @@ def slots(scene: SceneView) -> Slots:
 
 def expert(look: Look) -> Tensor:
     """Go above the handle, then push down until it is at the goal."""
-    handle = offset(look.obj, y=-0.02)
-    aside = planar_gap(look.hand, handle) > 0.02
-    above, below = offset(handle, z=0.2), offset(handle, z=-0.5)
-    return act(look.hand, first_of((aside, above), otherwise=below), gain=25.0, effort=-1.0)
+    return press(look, offset(look.obj, y=-0.02), effort=-1.0)
 
 
 TASK = Task(

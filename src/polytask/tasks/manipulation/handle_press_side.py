@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
-from polytask.tasks.manipulation.handle import PRESSED, RAISED_JOINT, press_reward, side
+from polytask.tasks.manipulation.handle import PRESSED, RAISED_JOINT, press, press_reward, side
 from polytask.tasks.state import SceneView, constant
 from polytask.tasks.task import Look, Placement, Slots, Task
 
@@ -27,9 +26,7 @@ def slots(scene: SceneView) -> Slots:
 
 def expert(look: Look) -> Tensor:
     """Go above the handle with closed fingers, then push down until it is at the goal."""
-    aside = planar_gap(look.hand, look.obj) > 0.02
-    above, below = offset(look.obj, z=0.2), offset(look.obj, z=-0.5)
-    return act(look.hand, first_of((aside, above), otherwise=below), gain=25.0, effort=1.0)
+    return press(look, look.obj, effort=1.0)
 
 
 TASK = Task(

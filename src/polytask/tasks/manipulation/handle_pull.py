@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from polytask.tasks.manipulation.caging import Cage
-from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.handle import LOWERED_JOINT, PULLED, front, pull_reward
 from polytask.tasks.state import SceneView, State, constant
 from polytask.tasks.task import Look, Placement, Slots, Task
 
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.022, pad=_RADIUS, xz=0.01, density="high")
+_GRASP = Grasp(effort=0.5, closed=0.65)
 
 
 def place(vector: Tensor) -> Placement:
@@ -37,10 +40,9 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Bring the closed fingers under the handle and move up."""
-    handle = offset(look.obj, y=-0.04)
-    aside = planar_gap(look.hand, handle) > 0.02
-    return act(look.hand, first_of((aside, handle), otherwise=offset(handle, z=0.1)), gain=25.0, effort=1.0)
+    """Come down around the end of the handle, close the fingers and move up to the goal."""
+    grip = offset(look.obj, z=0.01)
+    return grasp_and_carry(look, grip, at_height(grip, look.goal[:, 2]), _GRASP)
 
 
 TASK = Task(

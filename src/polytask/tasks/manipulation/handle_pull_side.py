@@ -7,7 +7,7 @@ from torch import Tensor
 
 from polytask.rewards import distance
 from polytask.tasks.manipulation.caging import Cage
-from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.handle import LOWERED_JOINT, PULLED, pull_reward, side
 from polytask.tasks.state import SceneView, State, constant
 from polytask.tasks.task import Look, Placement, Slots, Task
@@ -43,7 +43,7 @@ def expert(look: Look) -> Tensor:
     """Go down around the handle, close the fingers and move up."""
     aside = planar_gap(look.hand, look.obj) > 0.04
     height = (look.hand[:, 2] - look.obj[:, 2]).abs()
-    waypoint = first_of((aside, offset(look.obj, z=0.1)), (height > 0.03, look.obj), otherwise=offset(look.obj, z=1.0))
+    waypoint = first_of((aside, offset(look.obj, z=0.1)), (height > 0.03, look.obj), otherwise=at_height(look.obj, look.goal[:, 2]))
     return act(look.hand, waypoint, gain=25.0, effort=torch.where(aside | (height > 0.04), 0.0, 0.6))
 
 

@@ -54,16 +54,17 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Grasp the peg from above, lift it in front of the hole and push it in."""
-    hole = torch.stack(
-        [torch.full_like(look.openness, -0.35), look.goal[:, 1], torch.full_like(look.openness, 0.16)], -1
-    )
     is_away = planar_gap(look.hand, look.obj) > 0.04
-    height = (look.hand[:, 2] - look.obj[:, 2]).abs()
+    height = look.hand[:, 2] - look.obj[:, 2]
+    inserted = offset(look.goal, x=0.13, z=0.01)  # of the grasp point, which lies behind and above the head
+    is_off = distance(look.obj[:, 1:], inserted[:, 1:]) > 0.012
+    # The peg slips between the fingers, so the hand follows the error of the peg and not its own.
+    in_hand = look.hand - look.obj
     waypoint = first_of(
         (is_away, offset(look.obj, z=0.3)),
-        (height > 0.025, look.obj),
-        (distance(look.obj[:, 1:], hole[:, 1:]) > 0.03, offset(hole, x=0.4)),
-        otherwise=hole,
+        ((height > 0.05) | (look.openness > 0.45), look.obj),
+        (is_off, offset(inserted, x=0.17) + in_hand),
+        otherwise=inserted + in_hand,
     )
     return act(look.hand, waypoint, gain=25.0, effort=torch.where(is_away | (height > 0.15), -1.0, 0.6))
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from polytask.rewards import distance, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
 from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.state import SceneView, State, constant
 from polytask.tasks.task import Look, Placement, Slots, Task
@@ -15,6 +16,7 @@ _SOCKET = 0.131  # height of the socket's axis
 _PLUG, _END, _PULLED = ((x, 0.0, _SOCKET) for x in (0.044, 0.084, 0.194))  # body, its end and the goal, from the box
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _FINGERS = Cage(radius=0.025, pad=0.05, xz=0.005, effort=0.8, density="high")
+_GRASP = Grasp(effort=0.3, closed=0.9, slack=0.01)
 
 
 def place(vector: Tensor) -> Placement:
@@ -43,15 +45,9 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come down on the plug with a light grip and pull it away from the socket."""
-    grip = offset(look.obj, x=-0.02, z=0.035)
-    aside = planar_gap(look.hand, grip) > 0.04
-    high = (look.hand[:, 2] - 0.15).abs() > 0.02
-    waypoint = first_of(
-        (aside, offset(grip, z=0.2)), (high, at_height(grip, 0.15)), otherwise=offset(look.hand, x=0.01)
-    )
-    apart = aside | ((look.hand[:, 2] - grip[:, 2]).abs() > 0.15)
-    return act(look.hand, waypoint, gain=25.0, effort=torch.where(apart, -1.0, 0.1))
+    """Come down on the plug, grip it lightly and pull it straight to the goal."""
+    grip = offset(look.obj, x=-0.005, z=0.04)
+    return grasp_and_carry(look, grip, grip + look.goal - look.obj, _GRASP)
 
 
 TASK = Task(

@@ -19,8 +19,8 @@ _CAGE = LiveCage(radius=0.007, pad=0.05, xz=0.01, threshold=0.95, grip=0.003)
 
 def place(vector: Tensor) -> Placement:
     """Put block and goal where the vector says, both at the height at which a block rests."""
-    block = at_height(vector[:, 0:2], _HEIGHT)
-    return Placement(target=at_height(vector[:, 3:5], _HEIGHT), obj_init=block, joints={"obj": block})
+    block = at_height(vector[:, 0:3], _HEIGHT)
+    return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=block, joints={"obj": block})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ _CAGE = Cage(radius=0.02, pad=0.05, xz=0.01)
 
 def place(vector: Tensor) -> Placement:
     """Put the block on the table and the shelf so that its goal is where the vector says."""
-    block, goal = at_height(vector[:, 0:2], _HEIGHT), vector[:, 3:6]
+    block, goal = at_height(vector[:, 0:3], _HEIGHT), vector[:, 3:6]
     shelf = goal - constant((0.0, 0.0, 0.3), goal)
     return Placement(target=goal, obj_init=block, fixtures={"shelf": shelf}, joints={"obj": block})
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
-from polytask.tasks.manipulation.expert import offset
+from polytask.tasks.manipulation.expert import at_height, offset
 from polytask.tasks.manipulation.stick import place_stick, stick_expert, stick_start
 from polytask.tasks.rotations import wxyz_to_xyzw
 from polytask.tasks.state import SceneView, State
@@ -49,9 +49,12 @@ def _is_inserted(tip: Tensor) -> Tensor:
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the stick before its middle, put it through the handle and pull."""
-    aim, finish = offset(look.obj2, x=-0.015, z=0.03), offset(look.goal, x=-0.05)
-    return stick_expert(look, grip=-0.015, aim=aim, finish=finish, gain=25.0)
+    """Grip the stick behind its middle, put it through the handle and move hand and handle towards the goal."""
+    hand, handle = look.hand, look.obj2
+    aim = offset(handle, x=-0.015, z=0.03)
+    inserted = _is_inserted(offset(look.obj, x=0.04) - handle)
+    onwards = at_height(hand + look.goal - handle, aim[:, 2])
+    return stick_expert(look, grip=-0.015, aim=aim, joined=(inserted, onwards), gain=10.0)
 
 
 TASK = Task(

@@ -53,8 +53,9 @@ def _is_gripped(scene: SceneView) -> Tensor:
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the stick behind its middle, set its tip to the thermos and push."""
-    return stick_expert(look, grip=0.015, aim=look.obj2, finish=offset(look.goal, z=0.132), gain=10.0)
+    """Grip the stick before its middle, push the thermos with its tip and stop near the goal."""
+    is_there = look.goal[:, 0] - look.obj2[:, 0] < 0.08
+    return stick_expert(look, grip=0.015, aim=look.obj2, joined=(is_there, look.hand), gain=10.0)
 
 
 TASK = Task(

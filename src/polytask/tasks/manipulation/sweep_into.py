@@ -7,6 +7,7 @@ from torch import Tensor
 
 from polytask.rewards import distance
 from polytask.tasks.manipulation.caging import LiveCage
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
 from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.puck import puck_slots
 from polytask.tasks.manipulation.sweeping import sweep_reward
@@ -16,6 +17,7 @@ from polytask.tasks.task import Look, Placement, Separation, Task
 _HOLE = (0.0, 0.84, 0.02)
 _RESTING_HEIGHT = 0.0699355  # of the block on the raised table top, after it settled
 _FINGERS = LiveCage(radius=0.02, pad=0.05, xz=0.01, threshold=0.95, grip=0.005)
+_GRASP = Grasp(effort=0.5, closed=0.6)
 
 
 def place(vector: Tensor) -> Placement:
@@ -32,13 +34,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Grasp the block and drag it over the hole."""
-    grip = offset(look.obj, x=-0.005, z=0.01)
-    aside = planar_gap(look.hand, grip) > 0.04
-    high = (look.hand[:, 2] - grip[:, 2]).abs() > 0.04
-    waypoint = first_of((aside, offset(grip, z=0.3)), (high, grip), otherwise=look.goal)
-    apart = planar_gap(look.hand, look.obj) > 0.04
-    apart = apart | ((look.hand[:, 2] - look.obj[:, 2]).abs() > 0.15)
-    return act(look.hand, waypoint, gain=25.0, effort=torch.where(apart, -1.0, 0.7))
+    grip = offset(look.obj, z=0.01)
+    return grasp_and_carry(look, grip, at_height(look.goal, grip[:, 2]), _GRASP)
 
 
 TASK = Task(

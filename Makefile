@@ -1,0 +1,52 @@
+# One virtual environment, .venv, serves every target. `make` alone lists them.
+#   make train ARGS="seed=1 max_frames=500_000"     passes more key=value words
+#   make test ARGS="tests/test_cli.py -k resume"    passes pytest arguments
+#   make install EXTRAS=dev,wandb                   adds extras
+PYTHON ?= python3
+EXTRAS ?= dev
+ARGS ?=
+BIN := .venv/bin
+READY := .venv/.ready-$(subst $(shell printf ','),-,$(EXTRAS))
+
+.PHONY: help install train test check format bench clean
+
+help:
+	@echo "make install   create .venv with pinned versions"
+	@echo "make train     train four easy tasks on the CPU, in a few minutes"
+	@echo "make test      run the tests"
+	@echo "make check     lint, formatting, types, layers, spelling"
+	@echo "make format    format and fix what can be fixed"
+	@echo "make bench     measure physics, environment and training on the CPU"
+	@echo "make clean     remove .venv and caches"
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $@
+
+train: install
+	$(BIN)/polytask train experiment=cpu_demo $(ARGS)
+
+test: install
+	$(BIN)/python -m pytest -q $(ARGS)
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_tables.py
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install
+	$(BIN)/polytask bench what=sim num_envs=64 $(ARGS)
+	$(BIN)/polytask bench what=env num_envs=64 $(ARGS)
+	$(BIN)/polytask bench what=train num_envs=64 $(ARGS)
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,0 +1,27 @@
+"""Learning algorithms: each is a config dataclass and a class that implements `types.Algo`.
+
+To add one, write one module with `Config` and class, and add one line to `ALGOS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polytask.algos.context import AlgoContext
+from polytask.algos.ppo import PPO, PPOConfig
+from polytask.types import Algo, UserError
+
+__all__ = ["ALGOS", "AlgoContext", "build"]
+
+ALGOS: dict[str, tuple[type[Any], type[Any]]] = {
+    "ppo": (PPOConfig, PPO),
+}
+
+
+def build(cfg: Any, context: AlgoContext) -> Algo:
+    """Build the algorithm whose config this is."""
+    builders = dict(ALGOS.values())
+    if type(cfg) not in builders:
+        raise UserError(f"{type(cfg).__name__} is no algorithm's config; algorithms are: {', '.join(ALGOS)}")
+    algo: Algo = builders[type(cfg)](cfg, context)
+    return algo

@@ -1,0 +1,256 @@
+"""PPO on the point mass: what it learns, what its minibatches weigh, and that a resumed run is the same run."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch.distributions import Normal
+from torch.testing import assert_close
+
+from polytask import algos
+from polytask.algos import AlgoContext
+from polytask.algos.ppo import PPO, PPOConfig
+from polytask.grads import GRADS
+from polytask.grads.mean import MeanConfig
+from polytask.nets import NETS
+from polytask.nets.mlp import MlpConfig, MultiheadConfig
+from polytask.types import UserError
+from toy import PointMass, success_rate
+
+
+def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PPO:
+    """Build a small PPO for the environment."""
+    context = AlgoContext(
+        env.spec,
+        env.device,
+        net=net or MlpConfig(hidden=[32, 32]),
+        grads=grads or MeanConfig(),
+        total_frames=total_frames,
+    )
+    return PPO(PPOConfig(**{"horizon": 16, "minibatch": 256, "epochs": 2, "lr": 1e-3, **settings}), context)
+
+
+def test_point_mass_is_solved() -> None:
+    env = PointMass((32, 32, 32))
+    ppo = make(env, minibatch=512, epochs=5, net=MlpConfig(hidden=[64, 64]))
+    before = success_rate(PointMass((64, 64, 64), seed=1), ppo.act)
+    for _ in range(20):
+        metrics = ppo.iterate(env)
+    after = success_rate(PointMass((64, 64, 64), seed=1), ppo.act)
+    assert before.min() < 0.5
+    assert after.min() > 0.9, after
+    assert metrics["policy/std"] < 1.0
+
+
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
+    env = PointMass((5, 4, 3))
+    ppo = make(env, grads=GRADS[method][0](apply_to="both"))
+    ppo.iterate(env)
+    file = io.BytesIO()
+    torch.save({"algo": ppo.state_dict(), "env": env.state_dict()}, file)
+    for _ in range(2):
+        ppo.iterate(env)
+
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    other_env = PointMass((5, 4, 3), seed=5)
+    other = make(other_env, grads=GRADS[method][0](apply_to="both"))
+    other.load_state_dict(saved["algo"])
+    other_env.load_state_dict(saved["env"])
+    for _ in range(2):
+        other.iterate(other_env)
+    assert_close(flat(other.state_dict()), flat(ppo.state_dict()), rtol=0, atol=0)
+
+
+def flat(state: Any, prefix: str = "") -> dict[str, Any]:
+    """Name every leaf of a nested state by its path."""
+    if not isinstance(state, dict):
+        return {prefix: torch.as_tensor(state)}
+    return {name: leaf for key, value in state.items() for name, leaf in flat(value, f"{prefix}/{key}").items()}
+
+
+def test_old_log_probabilities_are_those_of_the_policy_that_acted() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env)
+    ppo.iterate(env)  # so that observations are normalised by now
+    ppo.cfg.lr = 0.0
+    noise = torch.Generator()
+    noise.set_state(ppo.generator.get_state())
+    mean = ppo.obs_norm.mean.clone()
+    ppo.iterate(env)
+
+    deviation = ppo.policy.log_std.detach().exp()[env.task]
+    draws = torch.stack([torch.randn(8, 2, generator=noise) for _ in range(16)])  # (T, N, A)
+    centre = ppo.rollout.action - deviation * draws
+    expected = Normal(centre, deviation).log_prob(ppo.rollout.action).sum(-1)
+    assert_close(ppo.rows.log_prob.view(16, 8), expected, rtol=1e-4, atol=1e-4)
+    assert (ppo.obs_norm.mean != mean).any()
+
+
+def test_ratio_is_one_until_the_policy_moves() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env)
+    ppo.iterate(env)
+    ppo.cfg.lr = 0.0
+    metrics = ppo.iterate(env)
+    assert metrics["policy/kl"].abs() < 1e-7
+    assert metrics["policy/clip_fraction"] == 0
+
+
+def test_targets_agree_with_a_loop_over_steps() -> None:
+    env = PointMass((2, 3))
+    ppo = make(env, horizon=40, lr=0.0, value_decay=1.0)
+    ppo.iterate(env)
+    norm = {name: buffer.clone() for name, buffer in ppo.obs_norm.named_buffers()}
+    mean, std = ppo.value_norm.mean.float().squeeze(-1)[env.task], ppo.value_norm.variance.sqrt().float()[env.task, 0]
+    ppo.iterate(env)
+    rollout = ppo.rollout
+    assert rollout.terminated.any() and rollout.truncated.any()
+
+    @torch.no_grad()
+    def value(obs: torch.Tensor) -> torch.Tensor:
+        seen = (obs - norm["mean"][env.task]) / (norm["variance"][env.task] + 1e-8).sqrt()
+        return ppo.critic(seen.clamp(-10, 10).float(), env.task).squeeze(-1) * std + mean
+
+    advantage, following = torch.zeros(40, 5), torch.zeros(5)
+    for t in reversed(range(40)):
+        bootstrap = torch.where(rollout.terminated[t], 0.0, value(rollout.next_obs[t]))
+        delta = rollout.reward[t] + 0.99 * bootstrap - value(rollout.obs[t])
+        following = delta + 0.99 * 0.95 * torch.where(rollout.done[t], 0.0, following)
+        advantage[t] = following
+    returns = advantage + torch.stack([value(obs) for obs in rollout.obs])
+    assert_close(ppo.rows.target.view(40, 5) * spread(ppo)[env.task] + centre(ppo)[env.task], returns)
+    for k in range(2):
+        rows = advantage[:, env.task == k]
+        expected = (rows - rows.mean()) / rows.std(correction=0)
+        assert_close(ppo.rows.advantage.view(40, 5)[:, env.task == k], expected, rtol=1e-3, atol=1e-4)
+
+
+def centre(ppo: PPO) -> torch.Tensor:
+    return ppo.value_norm.mean.float().squeeze(-1)
+
+
+def spread(ppo: PPO) -> torch.Tensor:
+    return ppo.value_norm.variance.sqrt().float().squeeze(-1)
+
+
+def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
+    env = PointMass((4, 12))  # rows 64 and 192: one minibatch takes 128 of each, the first task's all twice
+    ppo = make(env, net=MultiheadConfig(hidden=[16]), lr=0.0, epochs=1, minibatch=256, max_grad_norm=1e9)
+    metrics = ppo.iterate(env)
+    few = env.task.repeat(16) == 0
+    head = ppo.critic.head
+    # Statistics of observations were still those of the start: none, but for the clip at ten.
+    value = ppo.critic(ppo.rows.obs[few], ppo.rows.task[few]).squeeze(-1)
+    loss = 2.0 * (value - ppo.rows.target[few]).square().mean()
+    assert_close(metrics["per_task/goal-0/value_loss"], loss.detach())
+    both = metrics["per_task/goal-0/value_loss"] + metrics["per_task/goal-1/value_loss"]
+    assert_close(metrics["loss/value"], both / 2)
+    (gradient,) = torch.autograd.grad(loss, head.weight)
+    assert_close(head.weight.grad[0], gradient[0] / 2)
+
+
+def test_metrics_are_finite_scalars_of_stable_names() -> None:
+    env = PointMass((3, 2))
+    ppo = make(env)
+    first, second = ppo.iterate(env), ppo.iterate(env)
+    assert first.keys() == second.keys()
+    for name, value in second.items():
+        assert value.shape == () and value.isfinite(), name
+    assert {"loss/policy", "loss/value", "policy/kl", "per_task/goal-1/value_loss"} <= second.keys()
+    assert first["loss/value"] != second["loss/value"]  # not one buffer handed out twice
+
+
+def test_value_loss_hardly_depends_on_the_scale_of_rewards() -> None:
+    losses = []
+    for scale in (1.0, 1000.0):
+        env = PointMass((8, 8))
+        env.scale = torch.full_like(env.scale, scale)
+        ppo = make(env)
+        for _ in range(3):
+            metrics = ppo.iterate(env)
+        losses.append(metrics["loss/value"].item())
+    assert losses[1] == pytest.approx(losses[0], rel=0.5)  # unnormalised it would be a million times larger
+
+
+def test_acting_without_noise_repeats_and_stays_in_bounds() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env)
+    obs = 100 * env.obs
+    mean = ppo.act(obs, env.task, explore=False)
+    assert (mean == ppo.act(obs, env.task, explore=False)).all()
+    noisy = ppo.act(obs, env.task, explore=True)
+    assert (noisy != mean).any() and noisy.abs().max() <= 1 and mean.abs().max() <= 1
+
+
+def test_linear_schedule_falls_to_zero_with_the_last_frame() -> None:
+    env = PointMass((2, 2))
+    ppo = make(env, schedule="linear", total_frames=4 * 16 * 4)
+    rates = []
+    for _ in range(5):
+        ppo.iterate(env)
+        rates.append(ppo.learners["actor"].optimizer.param_groups[0]["lr"].item())
+    assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3, 0.0])
+
+
+def test_actor_and_critic_are_clipped_apart() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env, max_grad_norm=0.01, epochs=1, minibatch=128)
+    metrics = ppo.iterate(env)
+    for name, learner in ppo.learners.items():
+        norm = torch.stack([p.grad.norm() for p in learner.net.parameters()]).norm()
+        assert metrics[f"grad_norm/{name}"] > 0.01
+        assert_close(norm, torch.tensor(0.01), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("method", GRADS)
+def test_every_gradient_method_updates_actor_and_critic(method: str) -> None:
+    run_two(grads=GRADS[method][0](apply_to="both"))
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_every_network_serves_as_actor_and_critic(name: str) -> None:
+    cfg = NETS[name][0]()
+    if hasattr(cfg, "context"):
+        cfg.context = "learned"  # nobody has described the toy's tasks
+    run_two(net=cfg)
+
+
+def test_bfloat16_trains() -> None:
+    run_two(bf16=True)
+
+
+def run_two(**settings: Any) -> None:
+    env = PointMass((3, 2, 2))
+    ppo = make(env, horizon=8, epochs=1, **settings)
+    before = [p.clone() for learner in ppo.learners.values() for p in learner.net.parameters()]
+    for _ in range(2):
+        metrics = ppo.iterate(env)
+    after = [p for learner in ppo.learners.values() for p in learner.net.parameters()]
+    assert all(value.isfinite() for value in metrics.values())
+    moved = [(old != new).any().item() for old, new in zip(before, after, strict=True)]
+    assert sum(moved) > len(moved) / 2
+
+
+def test_bad_settings_are_named() -> None:
+    env = PointMass((2, 2))
+    with pytest.raises(UserError, match=r"cosine.*constant, linear"):
+        make(env, schedule="cosine")
+    with pytest.raises(UserError, match=r"MlpConfig.*ppo"):
+        algos.build(MlpConfig(), AlgoContext(env.spec, env.device))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
+    env = PointMass((32, 32, 32), device="cuda")
+    ppo = make(env, minibatch=512, epochs=5, grads=GRADS[method][0](apply_to="both"))
+    for _ in range(25):
+        metrics = ppo.iterate(env)
+    assert all(value.isfinite() for value in metrics.values())
+    assert success_rate(PointMass((64, 64, 64), seed=1, device="cuda"), ppo.act).min() > 0.9

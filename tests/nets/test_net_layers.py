@@ -1,0 +1,69 @@
+"""Check the batched layers and task codes against plain loops."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from polytask.nets import layers
+from polytask.nets.task_code import TaskCode, rows
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def test_expert_linear_equals_separate_layers(generator: torch.Generator) -> None:
+    experts = layers.ExpertLinear(3, 5, 4, generator)
+    with torch.no_grad():
+        experts.bias.normal_(generator=generator)
+    shared = torch.randn(6, 5, generator=generator)
+    own = torch.randn(3, 6, 5, generator=generator)
+    for e in range(3):
+        weight, bias = experts.weight[e], experts.bias[e]
+        torch.testing.assert_close(experts(shared)[e], shared @ weight.T + bias)
+        torch.testing.assert_close(experts(own)[e], own[e] @ weight.T + bias)
+
+
+def test_every_expert_is_drawn_with_its_own_fans(generator: torch.Generator) -> None:
+    weight = layers.ExpertLinear(4, 300, 100, generator).weight
+    bound = math.sqrt(6 / (300 + 100))
+    for e in range(4):
+        assert 0.99 * bound < weight[e].abs().max() <= bound
+    assert not torch.equal(weight[0], weight[1])
+
+
+def test_task_linear_equals_each_rows_own_layer(generator: torch.Generator) -> None:
+    layer = layers.TaskLinear(4, 5, 2, generator)
+    with torch.no_grad():
+        layer.bias.normal_(generator=generator)
+    x, task = torch.randn(7, 5, generator=generator), torch.tensor([3, 0, 0, 2, 1, 3, 3])
+    expected = torch.stack([layer.weight[k] @ row + layer.bias[k] for row, k in zip(x, task, strict=True)])
+    torch.testing.assert_close(layer(x, task), expected)
+
+
+def test_linear_has_torchs_scale_and_zero_bias(generator: torch.Generator) -> None:
+    layer = layers.linear(400, 50, generator)
+    assert not layer.bias.any()
+    assert 0.99 / 20 < layer.weight.abs().max() <= 1 / 20
+
+
+def test_task_codes(generator: torch.Generator) -> None:
+    x, task = torch.ones(2, 1), torch.tensor([2, 0])
+    one_hot = TaskCode("onehot", 3, 32, generator)
+    assert one_hot.append(x, task).tolist() == [[1, 0, 0, 1], [1, 1, 0, 0]]
+    assert not list(one_hot.parameters())
+    embedding = TaskCode("embedding", 3, 32, generator)
+    assert embedding.width == 32
+    torch.testing.assert_close(embedding(task), embedding.table[[2, 0]])
+    assert TaskCode("none", 3, 32, generator).append(x, task).tolist() == [[1], [1]]
+
+
+def test_only_the_tasks_present_get_a_gradient(generator: torch.Generator) -> None:
+    table = torch.randn(4, 3, generator=generator, requires_grad=True)
+    rows(table, torch.tensor([1, 1, 3])).sum().backward()
+    assert table.grad is not None
+    assert table.grad.tolist() == [[0] * 3, [2] * 3, [0] * 3, [1] * 3]

@@ -1,0 +1,60 @@
+"""Check that SimbaV2's weights and features stay on the unit sphere and that its scales start where they should."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from polytask.nets import build
+from polytask.nets.simba_v2 import SimbaV2Config
+
+
+def row_lengths(net: nn.Module) -> Tensor:
+    matrices = [name for name, _ in net.named_parameters() if name.endswith("weight")]
+    return torch.cat([weight.norm(dim=-1).flatten() for name, weight in net.named_parameters() if name in matrices])
+
+
+@pytest.mark.parametrize("heads", ["single", "multi"])
+def test_rows_are_unit_after_every_step(heads: str) -> None:
+    net = build(SimbaV2Config(hidden=32, heads=heads), 39, 4, 10)
+    adam = torch.optim.Adam(net.parameters(), lr=1e-2)
+    x = torch.randn(20, 39, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(row_lengths(net), torch.ones_like(row_lengths(net)))
+    for _ in range(3):
+        adam.zero_grad()
+        (net(x, torch.arange(20) % 10) - 1).square().mean().backward()
+        adam.step()
+        assert (row_lengths(net) - 1).abs().max() > 1e-3
+        net.after_step()
+        torch.testing.assert_close(row_lengths(net), torch.ones_like(row_lengths(net)))
+
+
+def test_features_are_unit_and_the_shift_keeps_magnitude() -> None:
+    net = build(SimbaV2Config(hidden=32), 39, 4, 10)
+    seen = []
+    net.blocks.register_forward_hook(lambda module, inputs, output: seen.extend([inputs[0], output]))
+    x = torch.randn(20, 39, generator=torch.Generator().manual_seed(0))
+    task = torch.zeros(20, dtype=torch.int64)
+    once, twice = net(x, task), net(2 * x, task)
+    for features in seen:
+        torch.testing.assert_close(features.norm(dim=-1), torch.ones(20))
+    assert (once - twice).abs().max() > 1e-3
+
+
+def test_scales_start_at_their_stated_values() -> None:
+    net = build(SimbaV2Config(hidden=32, blocks=3), 39, 4, 10)
+    ones = torch.ones(32)
+    torch.testing.assert_close(net.scaler(ones), ones * math.sqrt(2 / 32))
+    torch.testing.assert_close(net.blocks[0].scaler(torch.ones(128)), torch.ones(128) * math.sqrt(2 / 32) / 2)
+    torch.testing.assert_close(net.blocks[0].alpha(ones), ones / 4)
+    torch.testing.assert_close(net.head_scaler(ones), ones)
+
+
+def test_benchmark_critic_sizes() -> None:
+    # 39 observations + one-hot 10: MTBench reports 1.1 and 4.5 million for widths 256 and 512.
+    for hidden, millions in ((256, 1.1), (512, 4.5)):
+        net = build(SimbaV2Config(hidden=hidden), 39, 1, 10)
+        assert round(sum(weight.numel() for weight in net.parameters()) / 1e6, 1) == millions

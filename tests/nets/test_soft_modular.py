@@ -1,0 +1,42 @@
+"""Check the routing and the modules against the paper's equations, row by row."""
+
+from __future__ import annotations
+
+import torch
+
+from polytask.nets import build
+from polytask.nets.soft_modular import SoftModularConfig
+
+CONFIG = SoftModularConfig(modules=3, layers=4, width=6, state_hidden=[5], task_hidden=[5], feature_dim=7)
+
+
+def test_equals_the_equations() -> None:
+    net = build(CONFIG, 4, 2, 3)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.add_(0.3 * torch.randn(weight.shape, generator=generator))
+    x, task = torch.randn(5, 4, generator=generator), torch.tensor([0, 1, 2, 1, 0])
+    for row, k, output in zip(x, task, net(x, task), strict=True):
+        f = net.state_encoder(row)
+        u = f * net.task_encoder(torch.eye(3)[k])
+        p = net.to_routes[0](torch.relu(u))
+        inputs = [f, f, f]  # the modules read f, not u
+        for hop in range(3):
+            if hop > 0:
+                p = net.to_routes[hop](torch.relu(net.from_routes[hop - 1](p) * u))
+            route = torch.softmax(p.view(3, 3), dim=1)  # over the sources of each destination
+            layer = net.experts[hop]
+            out = [torch.relu(layer.weight[j] @ inputs[j] + layer.bias[j]) for j in range(3)]
+            inputs = [sum(route[i, j] * out[j] for j in range(3)) for i in range(3)]
+        expected = sum(net.output.weight[j] @ inputs[j] + net.output.bias[j] for j in range(3))
+        torch.testing.assert_close(output, expected)
+
+
+def test_routing_gives_distributions_over_sources() -> None:
+    net = build(CONFIG, 4, 2, 3)
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    routes = net.routing(net.state_encoder(x), torch.tensor([0, 1, 2, 1, 0]))
+    assert [tuple(route.shape) for route in routes] == [(5, 3, 3)] * 3
+    for route in routes:
+        torch.testing.assert_close(route.sum(-1), torch.ones(5, 3))
