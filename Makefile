@@ -5,8 +5,9 @@
 PYTHON ?= python3
 EXTRAS ?= dev
 ARGS ?=
+comma := ,
 BIN := .venv/bin
-READY := .venv/.ready-$(subst $(shell printf ','),-,$(EXTRAS))
+READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .PHONY: help install train test check format bench clean
 

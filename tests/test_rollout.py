@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch.testing import assert_close
+from toy import STRIDE, PointMass
 
 from polytask.rollout import Rollout, TaskMajorSampler, collect, num_minibatches, task_index
-from toy import STRIDE, PointMass
 
 
 def draw(counts: tuple[int, ...], horizon: int, minibatches: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -70,5 +70,7 @@ def restore(part: Any, state: dict[str, Any], name: str) -> None:
     try:
         part.load_state_dict(state)
     except (RuntimeError, KeyError, ValueError, TypeError, IndexError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # torch opens with a headline that ends in a colon; the first thing that went wrong follows.
+        reason = next((line for line in lines if not line.endswith(":")), type(error).__name__)
         raise UserError(f"the checkpoint does not fit: its {name} is of another shape ({reason})") from error

@@ -20,6 +20,8 @@ from polytask.errors import UserError
 
 CONF = Path(__file__).parent / "conf"
 
+# Where to write and how to print belongs to one command, not to what is continued.
+TRANSIENT = ("run_dir", "checkpoint", "format")
 # A key that the user sets makes the saved value of its rival void: the two say the same thing in different ways.
 RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
 
@@ -57,13 +59,18 @@ def compose(command: str, words: Sequence[str], saved: dict[str, Any] | None = N
         if group in overrides:
             _check_option(group, overrides[group].value(), options[group])
     saved = {} if saved is None or "experiment" in overrides else _left_alone(saved, overrides)
-    lines = {group: f"{group}={(saved[group] or {}).get('name', 'null')}" for group in groups if group in saved}
+    lines = {group: f"{group}={saved[group]['name']}" for group in groups if saved.get(group)}
     lines |= {name: str(override.input_line) for name, override in overrides.items()}
+    empty = [group for group in groups if group in overrides and overrides[group].value() is None]
+    for group in empty:  # Hydra cannot choose nothing for a group
+        del lines[group]
     with initialize_config_dir(str(CONF), version_base="1.3"):
         base = _compose(command, [line for name, line in lines.items() if name in groups])
         for name in overrides:
             _check_path(name, base)
         config = _compose(command, list(lines.values()))
+    for group in set(empty) - {"experiment"}:
+        config[group] = None
     _fill(config, saved, explicit=set(overrides))
     return _typed(config)
 
@@ -129,9 +136,9 @@ def _check_path(name: str, base: DictConfig) -> None:
 
 
 def _left_alone(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
-    """Keep the saved values that the user neither sets nor makes void; how to print is never saved."""
+    """Keep the saved values that the user neither sets nor makes void."""
     void = {rival for name, rival in RIVALS.items() if name in overrides}
-    return {name: value for name, value in saved.items() if name not in {*overrides, *void, "format"}}
+    return {name: value for name, value in saved.items() if name not in {*overrides, *void, *TRANSIENT}}
 
 
 def _compose(command: str, lines: list[str]) -> DictConfig:

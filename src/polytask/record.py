@@ -51,12 +51,13 @@ def record(config: RecordConfig) -> Result:
 
 def film_tasks(config: CommonConfig, policy: Policy, path: Path) -> str:
     """Film a policy on all tasks of a config, and return the line to tell the user; without a video it says why."""
+    env = build_env(config, num_envs=len(task_names(config)))
     try:
-        env = build_env(config, num_envs=len(task_names(config)))
         count = shoot(env, policy, path, Film(width=320, height=240))
-        env.close()
     except UserError as error:
         return str(error)
+    finally:
+        env.close()
     return f"video: {path} ({count} frames)"
 
 

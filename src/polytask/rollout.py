@@ -95,5 +95,4 @@ class TaskMajorSampler:
         # Integer keys: a float task + U[0, 1) rounds up into the next task now and then.
         bits = torch.randint(2**32, self._task.shape, generator=generator, device=self._task.device)
         order = torch.argsort(self._task * 2**32 + bits)  # (T * N,) by task, random within it
-        index: Tensor = order[self._position].unflatten(1, self.shape[1:]).transpose(0, 1)  # (M, K, b)
-        return index
+        return order[self._position].unflatten(1, self.shape[1:]).transpose(0, 1)  # (M, K, b)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.distributions import Normal
 from torch.testing import assert_close
+from toy import PointMass, success_rate
 
 from polytask import algos
 from polytask.algos import AlgoContext
@@ -18,7 +19,6 @@ from polytask.grads.mean import MeanConfig
 from polytask.nets import NETS
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
 from polytask.types import UserError
-from toy import PointMass, success_rate
 
 
 def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PPO:

@@ -210,8 +210,7 @@ class PPO:
 
     def _explore(self, obs: Tensor) -> Tensor:
         self._obs.copy_(obs)
-        action: Tensor = self._sample()
-        return action
+        return self._sample()
 
     @torch.no_grad()
     def _sample_actions(self) -> Tensor:
@@ -259,18 +258,17 @@ class PPO:
         clipped = ratio.clamp(1.0 - cfg.clip, 1.0 + cfg.clip)
         surrogate = torch.maximum(-rows.advantage * ratio, -rows.advantage * clipped)
         excess = (mean.abs() - cfg.bounds).clamp_min(0.0).square().sum(dim=-1)
-        loss: Tensor = surrogate - cfg.entropy_coef * entropy(log_std) + cfg.bounds_coef * excess
-        return loss
+        return surrogate - cfg.entropy_coef * entropy(log_std) + cfg.bounds_coef * excess
 
     def _critic_loss(self, critic: Net, rows: Rows) -> Tensor:
         """Return the squared error of every row's normalised value (R,), or that of the clipped value if larger."""
         cfg = self.cfg
         value = critic(rows.obs, rows.task).squeeze(-1).float()
-        loss: Tensor = cfg.value_coef * (value - rows.target).square()
+        loss = (value - rows.target).square()
         if cfg.clip_value:
             clipped = rows.value + (value - rows.value).clamp(-cfg.clip, cfg.clip)
-            loss = torch.maximum(loss, cfg.value_coef * (clipped - rows.target).square())
-        return loss
+            loss = torch.maximum(loss, (clipped - rows.target).square())
+        return cfg.value_coef * loss
 
     # Step
 

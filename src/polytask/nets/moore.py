@@ -42,15 +42,16 @@ class MooreConfig:
 def orthonormalise(vectors: Tensor, epsilon: float) -> Tensor:
     """Apply modified Gram-Schmidt over the first axis of (E, B, D), in float32 also under autocast.
 
-    Products and sums are written out because autocast would run a matrix product in half precision.
+    Products and sums are written out because a matrix product would run in half precision, or in TF32.
     """
-    rest, basis = vectors.float(), []
-    for _ in range(len(vectors)):
-        head = rest[0]
-        unit = head * torch.rsqrt(head.square().sum(-1, keepdim=True) + epsilon)
-        basis.append(unit)
-        rest = rest[1:] - (rest[1:] * unit).sum(-1, keepdim=True) * unit
-    return torch.stack(basis)
+    rest = list(vectors.float().unbind(0))
+    for index in range(len(rest)):
+        length = torch.linalg.vector_norm(rest[index], dim=-1, keepdim=True)
+        unit = rest[index] = rest[index] * torch.rsqrt(length.square() + epsilon)
+        for later in range(index + 1, len(rest)):
+            overlap = (rest[later] * unit).sum(-1, keepdim=True)
+            rest[later] = torch.addcmul(rest[later], unit, overlap, value=-1.0)
+    return torch.stack(rest)
 
 
 class Moore(nn.Module):

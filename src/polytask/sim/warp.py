@@ -20,6 +20,7 @@ from torch import Tensor
 from polytask.sim.base import SimConfig
 
 wp.config.quiet = True
+wp.init()  # before any stream of torch's is wrapped
 
 _INVALID = int(
     mjw.OverflowType.NEFC

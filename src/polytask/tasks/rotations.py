@@ -12,7 +12,7 @@ def matrix_to_xyzw(matrix: Tensor) -> Tensor:
     The sign is chosen so that the largest component is positive.
     """
     m = matrix.flatten(-2)  # (N, 9), row-major
-    diagonal = m[:, [0, 4, 8]]
+    diagonal = m[:, ::4]
     trace = diagonal.sum(-1, keepdim=True)
     # Row k is four times component k times the quaternion: pick the row of the largest component, then normalise.
     xx, yy, zz = (2 * diagonal - trace).unbind(-1)

@@ -44,19 +44,19 @@ def expert(look: Look) -> Tensor:
     """Grip the cube, keeping the fingers off the bin's walls, lift it over and lower it into the other bin."""
     hand, bin_floor = look.hand, constant((*_BIN[:2], 0.02), look.hand).expand_as(look.hand)
     # Near a wall the fingers go down further inside and drag the cube along as they close.
-    y = look.obj[:, 1].clamp(0.675, 0.725)
+    y = look.obj[:, 1].clamp(0.668, 0.732)
     cube = torch.stack([look.obj[:, 0], y, look.obj[:, 2] + 0.03], -1)
     beside = planar_gap(hand, cube) > 0.02
-    height = (hand[:, 2] - cube[:, 2]).abs()
+    high = (hand[:, 2] - cube[:, 2]).abs() > 0.02
     outside = planar_gap(hand, bin_floor) > 0.02
     waypoint = first_of(
         (beside, offset(cube, z=0.15)),
-        (height > 0.01, cube),
+        (high | (look.openness > 0.65), cube),
         (outside & (hand[:, 2] < 0.15), offset(hand, z=0.1)),
         (outside, at_height(bin_floor, 0.18)),
         otherwise=bin_floor,
     )
-    return act(hand, waypoint, gain=25.0, effort=torch.where(beside | (height > 0.02), -1.0, 0.6))
+    return act(hand, waypoint, gain=25.0, effort=torch.where(beside | high, -1.0, 0.8))
 
 
 TASK = Task(

@@ -20,9 +20,7 @@ _ON_BOX = 0.08  # height of the lid when it lies on the box
 def place(vector: Tensor) -> Placement:
     """Lay the lid down and put the box under the goal; the vector's first height is ignored."""
     lid, goal = at_height(vector[:, 0:3], 0.02), vector[:, 3:6]
-    return Placement(
-        target=goal, obj_init=lid, fixtures={"boxbody": at_height(goal, 0.0)}, joints={"boxbodytop": lid}
-    )
+    return Placement(target=goal, obj_init=lid, fixtures={"boxbody": at_height(goal, 0.0)}, joints={"boxbodytop": lid})
 
 
 def slots(scene: SceneView) -> Slots:

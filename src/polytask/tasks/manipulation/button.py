@@ -12,7 +12,7 @@ from torch import Tensor
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.expert import offset
 from polytask.tasks.state import SceneView, State
-from polytask.tasks.task import Placement, Slots
+from polytask.tasks.task import Look, Placement, Slots
 
 _TIP = 0.193  # from the button's frame to its face
 _TRAVEL = 0.0935  # from the face of the released button to the goal, which lies at the mouth of the box
@@ -63,3 +63,8 @@ def topdown_reward(s: State, grip: Tensor) -> tuple[Tensor, Tensor]:
     tip_gap = distance(s.obj, s.tcp)
     dense = hamacher(grip, closeness(s, tip_gap, 0.01)) + (tip_gap <= 0.03) * pressed(remaining)
     return 5 * dense, remaining <= 0.024
+
+
+def half_closed(look: Look) -> Tensor:
+    """Return the gripper effort that brings the fingers to the width of a button's face. (N,)"""
+    return 2 * (look.openness - 0.6)

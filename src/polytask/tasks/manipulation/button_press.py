@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from polytask.rewards import distance, hamacher
-from polytask.tasks.manipulation.button import closeness, front_slots, place_front, pressed
+from polytask.tasks.manipulation.button import closeness, front_slots, half_closed, place_front, pressed
 from polytask.tasks.manipulation.expert import act, first_of, offset
 from polytask.tasks.state import State
 from polytask.tasks.task import Look, Task
@@ -21,12 +21,12 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Line up in front of the button, then push with the back of the hand."""
-    button = offset(look.obj, z=-0.07)
+    """Line up in front of the button with half-closed fingers, then push with them."""
+    button = offset(look.obj, z=0.03)
     is_off = ((look.hand - button).abs() > 0.02)[:, ::2].any(-1)
-    step_back = torch.stack([button[:, 0], look.hand[:, 1] - 0.1, button[:, 2]], -1)
+    step_back = torch.stack([button[:, 0], look.hand[:, 1].clamp(max=0.6), button[:, 2]], -1)
     waypoint = first_of((is_off, step_back), otherwise=offset(button, y=0.02))
-    return act(look.hand, waypoint, gain=25.0, effort=0.0)
+    return act(look.hand, waypoint, gain=25.0, effort=half_closed(look))
 
 
 TASK = Task(

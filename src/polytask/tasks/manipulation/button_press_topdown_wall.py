@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.tasks.manipulation.button import place_top, top_slots, topdown_reward
+from polytask.tasks.manipulation.button import half_closed, place_top, top_slots, topdown_reward
 from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
 from polytask.tasks.state import State
 from polytask.tasks.task import Look, Task
@@ -16,10 +16,9 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Hover over the button's near edge with an open hand, then press."""
-    edge = offset(look.obj, y=-0.06)
-    waypoint = first_of((planar_gap(look.hand, edge) > 0.04, offset(edge, z=0.1)), otherwise=edge)
-    return act(look.hand, waypoint, gain=25.0, effort=-1.0)
+    """Hover over the button with half-closed fingers, then press with both."""
+    waypoint = first_of((planar_gap(look.hand, look.obj) > 0.04, offset(look.obj, z=0.1)), otherwise=look.obj)
+    return act(look.hand, waypoint, gain=25.0, effort=half_closed(look))
 
 
 TASK = Task(

@@ -39,12 +39,14 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come down behind the handle with a closed hand and draw it to the front."""
-    front = offset(look.obj, x=-0.05)
+    """Come down between door and handle with a closed hand and pull until the handle is at the goal."""
+    behind = offset(look.obj, x=0.01, y=0.05)
+    gap, is_high = planar_gap(look.hand, behind), look.hand[:, 2] - look.obj[:, 2] > 0.04
     waypoint = first_of(
-        (planar_gap(look.hand, front) > 0.12, offset(front, 0.06, 0.02, 0.2)),
-        ((look.hand[:, 2] - front[:, 2]).abs() > 0.04, offset(front, 0.06, 0.02)),
-        otherwise=front,
+        ((is_high & (gap > 0.03)) | (gap > 0.12), offset(behind, z=0.13)),
+        (is_high, behind),
+        (look.obj[:, 0] - look.goal[:, 0] < 0.03, look.hand),
+        otherwise=offset(look.obj, x=-0.05),
     )
     return act(look.hand, waypoint, gain=25.0, effort=1.0)
 

@@ -16,9 +16,7 @@ _RADIUS = 0.07
 
 def place_faucet(vector: Tensor, side: float) -> Placement:
     """Place the faucet, its handle pointing at the robot; the goal lies on the given side, +1 right or -1 left."""
-    return Placement(
-        target=offset(vector, x=0.175 * side, z=0.125), obj_init=vector, fixtures={"faucetBase": vector}
-    )
+    return Placement(target=offset(vector, x=0.175 * side, z=0.125), obj_init=vector, fixtures={"faucetBase": vector})
 
 
 def faucet_slots(scene: SceneView, tip: str) -> Slots:

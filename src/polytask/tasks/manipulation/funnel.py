@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def funnel(radius: Tensor, hole: float | Tensor, steepness: float, level: float) -> Tensor:
-    """Return the floor's height (N,): zero within `hole` of the axis, `steepness * ln(radius - hole) + level` outside."""
+    """Return the floor's height (N,): zero inside the hole, `steepness * ln(radius - hole) + level` outside."""
     beyond = radius - hole
     height = steepness * beyond.clamp(min=1e-12).log() + level
     return height * (beyond > 0)

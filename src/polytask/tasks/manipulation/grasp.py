@@ -10,6 +10,8 @@ from torch import Tensor
 from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
 from polytask.tasks.task import Look
 
+_LAG = 0.04  # how far a held object may trail the hand
+
 
 @dataclass(frozen=True)
 class Grasp:
@@ -27,13 +29,16 @@ class Grasp:
     closed: float
     slack: float = 0.02
     clearance: float = 0.1
-    gain: float = 10.0
+    gain: float = 16.0
 
 
 def grasp_and_carry(look: Look, grip: Tensor, carry: Tensor, g: Grasp) -> Tensor:
     """Return the action (N, 4) of an expert that holds on at `grip` (N, 3) and then heads for `carry` (N, 3)."""
-    aside = planar_gap(look.hand, grip) > g.slack
     above = look.hand[:, 2] - grip[:, 2] > 0.02
+    # Aim well before going down, but do not let go because the object lags behind.
+    aside = planar_gap(look.hand, grip) > torch.where(above, g.slack, _LAG)
     loose = look.openness > g.closed
     waypoint = first_of((aside, offset(grip, z=g.clearance)), (above | loose, grip), otherwise=carry)
-    return act(look.hand, waypoint, g.gain, torch.where(aside | above, -1.0, g.effort))
+    # Close fast, but slow down in time: a strong grip would squeeze through light objects.
+    effort = (g.effort + 1.5 * (look.openness - g.closed).clamp(min=0.0)).clamp(max=1.0)
+    return act(look.hand, waypoint, g.gain, torch.where(aside | above, -1.0, effort))

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
 from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.free_object import free_object_slots
 from polytask.tasks.state import State
@@ -14,6 +15,7 @@ from polytask.tasks.task import Look, Placement, Separation, Task
 
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
+_GRASP = Grasp(effort=0.3, closed=0.53)
 
 
 def place(vector: Tensor) -> Placement:
@@ -33,16 +35,9 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Grasp the block, carry it over the hole and lower it."""
-    aside = planar_gap(look.hand, look.obj) > 0.02
-    height = (look.hand[:, 2] - look.obj[:, 2]).abs()
-    away = planar_gap(look.hand, look.goal) > 0.04
-    waypoint = first_of(
-        (aside, offset(look.obj, z=0.1)),
-        (height > 0.05, offset(look.obj, z=0.03)),
-        (away, at_height(look.goal, look.hand[:, 2])),
-        otherwise=look.goal,
-    )
-    return act(look.hand, waypoint, gain=10.0, effort=torch.where(aside | (height > 0.1), 0.0, 0.65))
+    away = planar_gap(look.hand, look.goal) > 0.02
+    carry = first_of((away, at_height(look.goal, 0.15)), otherwise=offset(look.goal, z=0.04))
+    return grasp_and_carry(look, offset(look.obj, z=0.03), carry, _GRASP)
 
 
 TASK = Task(

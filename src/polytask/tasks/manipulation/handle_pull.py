@@ -14,7 +14,7 @@ from polytask.tasks.task import Look, Placement, Slots, Task
 
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.022, pad=_RADIUS, xz=0.01, density="high")
-_GRASP = Grasp(effort=0.5, closed=0.65)
+_GRASP = Grasp(effort=0.1, closed=0.57, gain=25.0)
 
 
 def place(vector: Tensor) -> Placement:
@@ -42,7 +42,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 def expert(look: Look) -> Tensor:
     """Come down around the end of the handle, close the fingers and move up to the goal."""
     grip = offset(look.obj, z=0.01)
-    return grasp_and_carry(look, grip, at_height(grip, look.goal[:, 2]), _GRASP)
+    return grasp_and_carry(look, grip, offset(grip, z=0.018), _GRASP)
 
 
 TASK = Task(

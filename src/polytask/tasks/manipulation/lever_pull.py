@@ -43,12 +43,12 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come from below to the near side of the knob and push it up and away."""
+    """Come from below to the near side of the knob, push it up and hold it at the goal."""
     near_side = offset(look.obj, y=-0.055)
     aside = planar_gap(look.hand, near_side) > 0.02
     low = (look.hand[:, 2] - near_side[:, 2]).abs() > 0.02
     waypoint = first_of(
-        (aside, offset(near_side, z=-0.1)), (low, near_side), otherwise=offset(near_side, y=0.08, z=0.02)
+        (aside, offset(near_side, z=-0.1)), (low, near_side), otherwise=look.hand + look.goal - look.obj
     )
     return act(look.hand, waypoint, gain=25.0, effort=1.0)
 

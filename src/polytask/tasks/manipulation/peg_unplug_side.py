@@ -16,7 +16,7 @@ _SOCKET = 0.131  # height of the socket's axis
 _PLUG, _END, _PULLED = ((x, 0.0, _SOCKET) for x in (0.044, 0.084, 0.194))  # body, its end and the goal, from the box
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _FINGERS = Cage(radius=0.025, pad=0.05, xz=0.005, effort=0.8, density="high")
-_GRASP = Grasp(effort=0.3, closed=0.9, slack=0.01)
+_GRASP = Grasp(effort=0.8, closed=0.92, slack=0.006)
 
 
 def place(vector: Tensor) -> Placement:
@@ -46,8 +46,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Come down on the plug, grip it lightly and pull it straight to the goal."""
-    grip = offset(look.obj, x=-0.005, z=0.04)
-    return grasp_and_carry(look, grip, grip + look.goal - look.obj, _GRASP)
+    grip = offset(look.obj, x=-0.025, z=0.03)
+    return grasp_and_carry(look, grip, look.hand + (look.goal - look.obj).clamp(-0.1, 0.1), _GRASP)
 
 
 TASK = Task(

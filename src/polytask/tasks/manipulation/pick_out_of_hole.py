@@ -7,6 +7,7 @@ from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
 from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.free_object import free_object_slots
 from polytask.tasks.manipulation.funnel import funnel
@@ -16,6 +17,7 @@ from polytask.tasks.task import Look, Placement, Separation, Task
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _SHAFT = 0.03  # radius around the puck's start in which the fingers may be low
 _FINGERS = Cage(radius=0.015, pad=0.02, xz=0.03, effort=0.1, density="high")
+_GRASP = Grasp(effort=0.15, closed=0.56)
 
 
 def place(vector: Tensor) -> Placement:
@@ -40,18 +42,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Go down on the puck with a light grip, lift it to the goal's height and carry it there."""
-    grip = offset(look.obj, z=0.02)
-    aside = planar_gap(look.hand, grip) > 0.02
-    height = (look.hand[:, 2] - grip[:, 2]).abs()
-    below = (look.hand[:, 2] - look.goal[:, 2]).abs() > 0.04
-    waypoint = first_of(
-        (aside, offset(grip, z=0.15)),
-        (height > 0.01, grip),
-        (below, at_height(look.hand, look.goal[:, 2])),
-        otherwise=look.goal,
-    )
-    return act(look.hand, waypoint, gain=25.0, effort=torch.where(aside | (height > 0.15), 0.0, 0.1))
+    """Grasp the puck and carry it to the goal, upwards as fast as sideways."""
+    return grasp_and_carry(look, offset(look.obj, z=0.02), offset(look.goal, z=0.02), _GRASP)
 
 
 TASK = Task(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.plate import plate_slots, slide_reward, slides
 from polytask.tasks.task import Look, Placement, Task
 
@@ -16,16 +15,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def expert(look: Look) -> Tensor:
-    """Press the open fingers on the near edge of the plate and drag it, first back, then across to the goals."""
+    """Press one of the open fingers on the plate and drag it to the goal."""
     hand, edge = look.hand, offset(look.obj, y=-0.065, z=0.025)
-    y = hand[:, 1]
-    row = torch.full_like(y, 0.55)
     waypoint = first_of(
         (planar_gap(hand, edge) > 0.01, offset(edge, z=0.1)),
         ((hand[:, 2] - edge[:, 2]).abs() > 0.04, edge),
-        (y > 0.7, offset(hand, y=-0.1)),
-        (y > 0.6, torch.stack([torch.full_like(y, 0.15), row, hand[:, 2]], -1)),
-        otherwise=torch.stack([hand[:, 0] - 0.1, row, hand[:, 2]], -1),
+        otherwise=at_height(hand + look.goal - look.obj, hand[:, 2]),
     )
     return act(hand, waypoint, gain=10.0, effort=-1.0)
 

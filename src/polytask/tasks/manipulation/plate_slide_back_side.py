@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.plate import plate_slots, slide_reward, slides
 from polytask.tasks.task import Look, Placement, Task
 
@@ -19,13 +18,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def expert(look: Look) -> Tensor:
-    """Press the closed fingers on the right half of the plate and drag it right."""
+    """Press the closed fingers on the right half of the plate and drag it to the goal."""
     hand, spot = look.hand, offset(look.obj, x=0.023, z=0.025)
-    drag = torch.stack([hand[:, 0] + 0.1, torch.full_like(look.openness, 0.6), hand[:, 2]], -1)
     waypoint = first_of(
         (planar_gap(hand, spot) > 0.01, offset(spot, z=0.07)),
         ((hand[:, 2] - spot[:, 2]).abs() > 0.04, spot),
-        otherwise=drag,
+        otherwise=at_height(hand + look.goal - look.obj, hand[:, 2]),
     )
     return act(hand, waypoint, gain=10.0, effort=1.0)
 

@@ -21,12 +21,11 @@ def expert(look: Look) -> Tensor:
     Most goals lie beyond the end of the slide, whose soft stop gives way to a firm push.
     """
     hand, edge = look.hand, offset(look.obj, x=0.07, z=-0.005)
-    push = torch.stack([hand[:, 0] - 0.1, torch.full_like(look.openness, 0.6), hand[:, 2]], -1)
+    push = hand[:, 0] + look.goal[:, 0] - look.obj[:, 0]
     waypoint = first_of(
         (planar_gap(hand, edge) > 0.04, offset(edge, z=0.1)),
-        ((hand[:, 2] - edge[:, 2]).abs() > 0.04, edge),
-        (hand[:, 0] > -0.2, push),
-        otherwise=offset(edge, x=-0.1),
+        ((hand[:, 2] - edge[:, 2]).abs() > 0.06, edge),
+        otherwise=torch.stack([push, torch.full_like(push, 0.6), edge[:, 2]], -1),
     )
     return act(hand, waypoint, gain=25.0, effort=1.0)
 

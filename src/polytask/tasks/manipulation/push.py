@@ -35,15 +35,17 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Hover over the puck, go down while closing the fingers, drag it to the goal."""
+    """Hover over the puck, go down, close the fingers around it and drag it to the goal."""
     puck = offset(look.obj, x=-0.005)
+    is_away = planar_gap(look.hand, puck) > 0.025
+    height = look.hand[:, 2] - look.obj[:, 2]
     waypoint = first_of(
-        (planar_gap(look.hand, puck) > 0.02, offset(puck, z=0.2)),
-        ((look.hand[:, 2] - puck[:, 2]).abs() > 0.04, offset(puck, z=0.03)),
-        otherwise=look.goal,
+        (is_away, offset(puck, z=0.15)),
+        ((height > 0.05) | (look.openness > 0.65), offset(puck, z=0.03)),
+        # The puck slips between the fingers, so the hand follows the error of the puck and not its own.
+        otherwise=at_height(look.goal + look.hand - look.obj, 0.05),
     )
-    is_away = (planar_gap(look.hand, look.obj) > 0.02) | ((look.hand[:, 2] - look.obj[:, 2]).abs() > 0.1)
-    return act(look.hand, waypoint, gain=10.0, effort=torch.where(is_away, 0.0, 0.6))
+    return act(look.hand, waypoint, gain=10.0, effort=torch.where(is_away | (height > 0.1), 0.0, 0.8))
 
 
 TASK = Task(

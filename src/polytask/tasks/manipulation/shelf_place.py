@@ -16,6 +16,7 @@ _RADIUS = 0.05
 _HEIGHT = 0.019936  # of the block's centre once it has settled on the table
 _BOARD = 0.24  # height of the board that carries the goal
 _DEPTH = 0.15  # of the space under the board that costs reward
+_GENTLE = 0.2  # effort that holds the block without squeezing the pads into it
 _CAGE = Cage(radius=0.02, pad=0.05, xz=0.01)
 
 
@@ -47,18 +48,22 @@ def _discount_under_board(o: Tensor, target: Tensor, in_place: Tensor) -> Tensor
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the block, lift it in front of the shelf and move it in."""
-    hand, block = look.hand, offset(look.obj, x=-0.005, z=0.015)
+    """Grip the block, lift it in front of the shelf and move it in.
+
+    The block is so light that a hard grip squeezes the pads into it until it slips: hold it gently.
+    """
+    hand, block = look.hand, offset(look.obj, x=-0.005, z=0.04)
     gap, over = planar_gap(hand, block), (hand[:, 2] - block[:, 2]).abs()
-    x, y, z = look.goal[:, 0], hand[:, 1], look.goal[:, 2] + 0.03
+    x, z = look.goal[:, 0], look.goal[:, 2] + 0.04
     waypoint = first_of(
-        (gap > 0.04, offset(block, z=0.3)),
-        (over > 0.04, block),
-        (((hand[:, 0] - x).abs() > 0.02) | (hand[:, 2] < 0.3), torch.stack([x, y, z], -1)),
+        (gap > 0.03, offset(block, z=0.1)),
+        ((over > 0.02) | (look.openness > 0.6), block),
+        (((hand[:, 0] - x).abs() > 0.02) | (hand[:, 2] < 0.32), torch.stack([x, hand[:, 1], z], -1)),
         otherwise=at_height(look.goal, z),
     )
-    away = (planar_gap(hand, look.obj) > 0.04) | ((hand[:, 2] - look.obj[:, 2]).abs() > 0.15)
-    return act(hand, waypoint, gain=25.0, effort=torch.where(away, -1.0, 0.7))
+    away = (gap > 0.03) | (over > 0.05)
+    grip = torch.where(look.openness > 0.6, 1.0, _GENTLE)
+    return act(hand, waypoint, gain=15.0, effort=torch.where(away, -1.0, grip))
 
 
 TASK = Task(

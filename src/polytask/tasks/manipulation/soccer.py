@@ -43,17 +43,19 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Push the ball sideways until it is in front of the goal, then forwards."""
-    error = look.obj[:, 0] - look.goal[:, 0]
-    behind = first_of(
-        (error < -0.05, offset(look.obj, x=-0.03)),
-        (error > 0.05, offset(look.obj, x=0.03)),
-        otherwise=offset(look.obj, y=-0.03),
-    )
-    # Rise where the hand stands on top of the ball.
-    push = at_height(behind, torch.where(planar_gap(look.hand, look.obj) < 0.02, 0.1, 0.03))
-    away = distance(look.hand, push) > 0.01
-    return act(look.hand, first_of((away, push), otherwise=offset(look.obj, z=0.03)), gain=25.0, effort=1.0)
+    """Kick the ball from behind, on the line through ball and goal."""
+    way = look.goal[:, :2] - look.obj[:, :2]
+    way = way / torch.linalg.vector_norm(way, dim=-1, keepdim=True)  # (N, 2) direction of the kick
+    behind = look.obj[:, :2] - look.hand[:, :2]
+    along = (behind * way).sum(-1)
+    across = (behind[:, 0] * way[:, 1] - behind[:, 1] * way[:, 0]).abs()
+    step = torch.cat([way, torch.zeros_like(way[:, :1])], -1)
+    low = look.hand[:, 2] < 0.06
+    kick = low & (along > 0.0) & (across < 0.015)
+    start = at_height(look.obj - 0.07 * step, 0.03)
+    away = planar_gap(look.hand, start) > 0.015
+    waypoint = first_of((distance(look.obj, look.goal) < 0.06, look.hand), (kick, at_height(look.hand + 0.1 * step, 0.03)), (away, at_height(start, 0.12)), otherwise=start)
+    return act(look.hand, waypoint, gain=10.0, effort=1.0)
 
 
 TASK = Task(

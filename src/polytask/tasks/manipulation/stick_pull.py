@@ -54,7 +54,7 @@ def expert(look: Look) -> Tensor:
     aim = offset(handle, x=-0.015, z=0.03)
     inserted = _is_inserted(offset(look.obj, x=0.04) - handle)
     onwards = at_height(hand + look.goal - handle, aim[:, 2])
-    return stick_expert(look, grip=-0.015, aim=aim, joined=(inserted, onwards), gain=10.0)
+    return stick_expert(look, grip=-0.015, aim=aim, joined=(inserted, onwards), gain=20.0)
 
 
 TASK = Task(

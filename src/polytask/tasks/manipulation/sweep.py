@@ -7,6 +7,7 @@ from torch import Tensor
 
 from polytask.rewards import distance
 from polytask.tasks.manipulation.caging import LiveCage
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
 from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.free_object import free_object_slots
 from polytask.tasks.manipulation.sweeping import sweep_reward
@@ -16,6 +17,7 @@ from polytask.tasks.task import Look, Placement, Task
 _GOAL_X, _GOAL_Z = 0.5, 0.01
 _START_HEIGHT = 0.02  # of the block's underside, which is its origin: it falls at first
 _FINGERS = LiveCage(radius=0.02, pad=0.05, xz=0.005, threshold=0.95, grip=0.01)
+_GRASP = Grasp(effort=0.3, closed=0.53)
 
 
 def place(vector: Tensor) -> Placement:
@@ -31,14 +33,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Grasp the block, carry it to the right and let it go over the goal."""
-    grip = offset(look.obj, z=0.015)
-    near = look.hand[:, 0] < 0.2
-    aside = planar_gap(look.hand, grip) > 0.04
-    high = (look.hand[:, 2] - grip[:, 2]).abs() > 0.04
-    waypoint = first_of((near & aside, offset(grip, z=0.3)), (near & high, grip), otherwise=offset(look.goal, z=0.1))
-    apart = aside | ((look.hand[:, 2] - look.obj[:, 2]).abs() > 0.15) | (look.obj[:, 0] >= 0.4)
-    return act(look.hand, waypoint, gain=25.0, effort=torch.where(apart, -1.0, 0.7))
+    """Grasp the block and carry it to the goal, close above the table."""
+    return grasp_and_carry(look, offset(look.obj, z=0.05), offset(look.goal, z=0.06), _GRASP)
 
 
 TASK = Task(

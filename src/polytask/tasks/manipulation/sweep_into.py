@@ -17,7 +17,7 @@ from polytask.tasks.task import Look, Placement, Separation, Task
 _HOLE = (0.0, 0.84, 0.02)
 _RESTING_HEIGHT = 0.0699355  # of the block on the raised table top, after it settled
 _FINGERS = LiveCage(radius=0.02, pad=0.05, xz=0.01, threshold=0.95, grip=0.005)
-_GRASP = Grasp(effort=0.5, closed=0.6)
+_GRASP = Grasp(effort=0.3, closed=0.53)
 
 
 def place(vector: Tensor) -> Placement:
@@ -34,8 +34,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Grasp the block and drag it over the hole."""
-    grip = offset(look.obj, z=0.01)
-    return grasp_and_carry(look, grip, at_height(look.goal, grip[:, 2]), _GRASP)
+    grip = offset(look.obj, z=0.03)
+    return grasp_and_carry(look, grip, at_height(look.goal, 0.12), _GRASP)
 
 
 TASK = Task(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
-from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
+from polytask.tasks.manipulation.expert import act, first_of, offset
 from polytask.tasks.state import State
 from polytask.tasks.task import Look
 
@@ -27,12 +27,16 @@ def slide_reward(s: State, handle_init: Tensor, margin: float, sigmoid: str) -> 
     return 10 * hamacher(reached, tolerance(gap, 0.0, _RADIUS, margin)), gap <= _RADIUS
 
 
-def slide_expert(look: Look, direction: float, hover: float) -> Tensor:
-    """Come down beside the handle with a closed hand and push along x, +1 to the right or -1 to the left."""
-    side = offset(look.obj, -0.03 * direction, -0.03, -0.08)
+def slide_expert(look: Look, direction: float) -> Tensor:
+    """Come to the side of the handle with a closed hand and push along x, +1 to the right or -1 to the left."""
+    side = offset(look.obj, x=-0.02 * direction, z=0.03)
+    error = look.hand - side
+    ahead = error[:, 0] * direction
+    is_beside = (ahead > -0.04) & (ahead < 0.04) & (error[:, 1].abs() < 0.02) & (error[:, 2].abs() < 0.03)
     waypoint = first_of(
-        (planar_gap(look.hand, side) > 0.04, offset(side, z=hover)),
-        ((look.hand[:, 2] - side[:, 2]).abs() > 0.02, side),
-        otherwise=offset(side, x=0.1 * direction),
+        ((look.obj[:, 0] - look.goal[:, 0]).abs() < _RADIUS - 0.005, look.hand),
+        (is_beside, offset(side, x=0.1 * direction)),
+        (error[:, 0].abs() > 0.02, offset(side, y=-0.12)),
+        otherwise=side,
     )
     return act(look.hand, waypoint, gain=25.0, effort=1.0)

@@ -33,7 +33,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Push the handle to the right."""
-    return slide_expert(look, direction=1.0, hover=0.3)
+    return slide_expert(look, direction=1.0)
 
 
 TASK = Task(

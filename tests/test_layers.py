@@ -1,0 +1,102 @@
+"""Who may import whom."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import polytask
+
+ROOT = Path(polytask.__file__).parent
+
+# What each part of the lower layers may import of ours. A part that is not named here belongs to the top layer: it may
+# import anything, and since no set below names it, nothing below may import it.
+BASE = {"errors", "types", "graph"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "types": {"errors"},
+    "graph": set(),
+    "statistics": set(),
+    "rewards": BASE,
+    "returns": BASE,
+    "normalize": BASE,
+    "rollout": BASE,
+    "policy": BASE | {"normalize"},
+    "nets": BASE,
+    "grads": BASE,
+    "scenes": {"errors"},
+    "sim": BASE | {"scenes"},
+    "tasks": BASE | {"rewards", "scenes", "sim"},
+    "robots": BASE | {"rewards", "scenes", "sim", "tasks"},
+    "group": BASE | {"rewards", "scenes", "sim", "tasks", "robots"},
+    "env": BASE | {"group", "sim", "tasks", "robots"},
+    "experts": BASE | {"env", "tasks"},
+    "factory": BASE | {"env", "sim", "tasks", "robots"},
+    "gym": BASE | {"env", "factory", "tasks"},
+    "algos": BASE | {"returns", "normalize", "rollout", "policy", "nets", "grads"},
+}
+# Packages that only some parts may import; everything else may be imported anywhere.
+OWNERS = {
+    "warp": {"sim"},
+    "mujoco_warp": {"sim"},
+    "mujoco": {"scenes", "sim", "tasks", "robots", "group", "env", "verify"},
+    "gymnasium": {"gym"},
+    "hydra": {"config", "compose"},
+    "omegaconf": {"compose", "run", "report"},
+    "rich": {"console"},
+    "matplotlib": {"report"},
+    "imageio_ffmpeg": {"record"},
+    "tensorboard": {"logger"},
+    "wandb": {"logger"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Collect the dotted names that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            module = str(node.module)
+            found |= {f"polytask.{alias.name}" for alias in node.names} if module == "polytask" else {module}
+    return found
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+FILES = sorted(path for path in ROOT.rglob("*.py") if part_of(path) != "__init__")
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_lower_layers_import_only_what_they_may(part):
+    files = [path for path in FILES if part_of(path) == part]
+    assert files, f"{part} is in the table of layers but not in the package"
+    for path in files:
+        own = {name.split(".")[1] for name in imports(path) if name.startswith("polytask.")}
+        assert own - {part} <= ALLOWED[part], f"{path.relative_to(ROOT)} imports {sorted(own - {part} - ALLOWED[part])}"
+
+
+@pytest.mark.parametrize("package", OWNERS)
+def test_outside_packages_are_imported_where_they_belong(package):
+    users = {part_of(path) for path in FILES if package in {name.split(".")[0] for name in imports(path)}}
+    assert users, f"nothing imports {package}; take it out of the table"
+    assert users <= OWNERS[package]
+
+
+def test_no_cycles():
+    graph = {part_of(path): set() for path in FILES}
+    for path in FILES:
+        graph[part_of(path)] |= {n.split(".")[1] for n in imports(path) if n.startswith("polytask.")} & graph.keys()
+    while graph:
+        leaves = {part for part, needs in graph.items() if needs <= {part}}
+        assert leaves, f"these import each other: {sorted(graph)}"
+        graph = {part: needs - leaves for part, needs in graph.items() if part not in leaves}
+
+
+def test_modules_stay_small():
+    long = {str(path.relative_to(ROOT)): count for path in FILES if (count := len(path.read_text().splitlines())) > 400}
+    assert not long

@@ -1,0 +1,50 @@
+"""Every part that exists is in its table, under the name its module has."""
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import is_dataclass
+
+import pytest
+
+from polytask import algos, grads, nets
+from polytask.tasks import SUITES, TASKS, manipulation
+
+
+def modules(package):
+    return [importlib.import_module(f"{package.__name__}.{info.name}") for info in pkgutil.iter_modules(package.__path__)]
+
+
+@pytest.mark.parametrize(
+    ("package", "table"), [(algos, algos.ALGOS), (nets, nets.NETS), (grads, grads.GRADS)], ids=["algos", "nets", "grads"]
+)
+def test_every_config_is_in_the_table(package, table):
+    known = [config for config, _ in table.values()]
+    bases = {base for config in known for base in config.__mro__}
+    for module in modules(package):
+        for name, value in inspect.getmembers(module, inspect.isclass):
+            if name.endswith("Config") and is_dataclass(value) and value.__module__ == module.__name__:
+                assert value in bases, f"{module.__name__}.{name} is in no table"
+    assert len(set(known)) == len(known), "two entries share a config class"
+
+
+def test_every_task_module_is_in_the_table():
+    found = {}
+    for module in modules(manipulation):
+        task = vars(module).get("TASK")
+        if task is not None:
+            found[task.name] = module.__name__.rpartition(".")[2]
+    missing = {name: module for name, module in found.items() if name not in TASKS}
+    assert not missing
+    assert {name: module for name, module in found.items() if module != name.replace("-", "_")} == {}
+
+
+def test_task_names_are_their_keys():
+    assert {key: task.name for key, task in TASKS.items() if task.name != key} == {}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_suites_hold_known_tasks_once(suite):
+    tasks = SUITES[suite]
+    assert len(set(tasks)) == len(tasks) > 0
+    assert set(tasks) <= set(TASKS)
