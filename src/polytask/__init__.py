@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+
+
+def _choose_opengl() -> None:
+    """Let MuJoCo render off screen where there is no display: it picks its OpenGL platform when it is imported."""
+    if sys.platform != "linux" or "MUJOCO_GL" in os.environ or "DISPLAY" in os.environ:
+        return
+    try:
+        ctypes.CDLL("libEGL.so.1")
+    except OSError:
+        return
+    os.environ["MUJOCO_GL"] = "egl"
+
+
+_choose_opengl()
 
 if TYPE_CHECKING:
     from polytask.factory import make as make

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,13 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from polytask.config import CHOICES, PATHS, SCHEMAS, TrainConfig, groups_of, names_of, register
+from polytask.config import CHOICES, DEFAULTS, PATHS, SCHEMAS, TrainConfig, groups_of, names_of, register
 from polytask.errors import UserError
 
 CONF = Path(__file__).parent / "conf"
 
+# Groups that may be left empty.
+OPTIONAL = ("critic_net", "experiment")
 # Where to write and how to print belongs to one command, not to what is continued.
 TRANSIENT = ("run_dir", "checkpoint", "format")
 # A key that the user sets makes the saved value of its rival void: the two say the same thing in different ways.
@@ -49,28 +53,17 @@ def compose(command: str, words: Sequence[str], saved: dict[str, Any] | None = N
     Raises:
         UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
     """
-    overrides = {override.key_or_group: override for override in map(_parse, words)}  # the last word on a key wins
-    extra = ["experiment"] if issubclass(SCHEMAS[command], TrainConfig) else []
-    for name in overrides:
-        _check_name(name, [*names_of(command), *extra])
-    groups = [*groups_of(command), *extra]
-    options = {**register(), "experiment": list(presets())}
-    for group in groups:
-        if group in overrides:
-            _check_option(group, overrides[group].value(), options[group])
+    overrides = _read(command, words)
     saved = {} if saved is None or "experiment" in overrides else _left_alone(saved, overrides)
-    lines = {group: f"{group}={saved[group]['name']}" for group in groups if saved.get(group)}
+    lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(command) if saved.get(group)}
     lines |= {name: str(override.input_line) for name, override in overrides.items()}
-    empty = [group for group in groups if group in overrides and overrides[group].value() is None]
+    empty = [name for name in lines if name in OPTIONAL and name in overrides and overrides[name].value() is None]
     for group in empty:  # Hydra cannot choose nothing for a group
         del lines[group]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        base = _compose(command, [line for name, line in lines.items() if name in groups])
-        for name in overrides:
-            _check_path(name, base)
-        config = _compose(command, list(lines.values()))
-    for group in set(empty) - {"experiment"}:
-        config[group] = None
+    config = _compose(command, lines)
+    for group in empty:
+        if group in config:
+            config[group] = None
     _fill(config, saved, explicit=set(overrides))
     return _typed(config)
 
@@ -89,13 +82,28 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names)}"
 
 
+def _read(command: str, words: Sequence[str]) -> dict[str, Override]:
+    """Parse the words, the last one on a key winning, and check keys and options against the tables."""
+    overrides = {override.key_or_group: override for override in map(_parse, words)}
+    extra = ["experiment"] if issubclass(SCHEMAS[command], TrainConfig) else []
+    for name in overrides:
+        _check_name(name, [*names_of(command), *extra])
+    options = {**register(), "experiment": list(presets())}
+    for group in [*groups_of(command), *extra]:
+        if group in overrides:
+            _check_option(group, overrides[group].value(), options[group])
+    return overrides
+
+
 def _parse(word: str) -> Override:
     """Read one word with Hydra's grammar."""
     name, equals, value = word.partition("=")
     if not equals or not name:
         raise UserError(f"'{word}' is not of the form key=value")
     if name in PATHS and value not in ("", "null") and value[0] not in "'\"":
-        word = f"{name}='{value}'".replace("\\", "\\\\")
+        # Hydra wants quotes escaped, and backslashes only where they stand before a quote.
+        escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value)
+        word = f"{name}='{escaped}'"
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException as error:
@@ -109,14 +117,16 @@ def _parse(word: str) -> Override:
 
 def _check_name(name: str, known: Sequence[str]) -> None:
     """Reject a key whose first part is no field of the command, before anything slow is imported."""
-    first = name.split(".")[0]
+    first, _, rest = name.partition(".")
     if first not in known:
         raise UserError(f"unknown key '{first}'; {suggest(first, known)}")
+    if rest == "name" and first in DEFAULTS:
+        raise UserError(f"unknown key '{name}'; an option is chosen by {first}=NAME")
 
 
 def _check_option(group: str, value: Any, options: Sequence[str]) -> None:
     """Reject a group option that is in no table."""
-    if value not in options and not (value is None and group in ("critic_net", "experiment")):
+    if value not in options and not (value is None and group in OPTIONAL):
         near = get_close_matches(str(value), options, n=1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         raise UserError(f"unknown {group} '{value}'{hint}; known: {', '.join(options)}")
@@ -127,7 +137,6 @@ def _check_path(name: str, base: DictConfig) -> None:
     node: Any = base
     parts = name.split(".")
     for depth, part in enumerate(parts if name != "experiment" else []):
-        # The name of a group's option is no setting: `algo=NAME` chooses it.
         known = [str(each) for each in node if depth == 0 or each != "name"] if isinstance(node, DictConfig) else []
         if part not in known:
             hint = suggest(part, known) if known else f"'{'.'.join(parts[:depth])}' has no settings"
@@ -135,18 +144,24 @@ def _check_path(name: str, base: DictConfig) -> None:
         node = node[part]
 
 
+def _compose(command: str, lines: dict[str, str]) -> DictConfig:
+    """Call Hydra, and find out what it objects to by composing without the settings."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        try:
+            return hydra_compose(command, overrides=list(lines.values()))
+        except (HydraException, OmegaConfBaseException) as error:
+            chosen = [line for name, line in lines.items() if name in DEFAULTS or name == "experiment"]
+            with suppress(HydraException, OmegaConfBaseException):
+                base = hydra_compose(command, overrides=chosen)
+                for name in lines:
+                    _check_path(name, base)
+            raise UserError(_explain(error)) from error
+
+
 def _left_alone(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
     """Keep the saved values that the user neither sets nor makes void."""
     void = {rival for name, rival in RIVALS.items() if name in overrides}
     return {name: value for name, value in saved.items() if name not in {*overrides, *void, *TRANSIENT}}
-
-
-def _compose(command: str, lines: list[str]) -> DictConfig:
-    """Call Hydra, and phrase what it refuses."""
-    try:
-        return hydra_compose(command, overrides=lines)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_explain(error)) from error
 
 
 def _fill(config: DictConfig, saved: dict[str, Any], explicit: set[str], prefix: str = "") -> None:

@@ -61,13 +61,16 @@ class MultiTaskEnv:
         self.groups = self._make_groups()
         self._runner = _GpuRunner(self.groups, self.device) if self.device.type == "cuda" else _CpuRunner(self)
         self._before, self._after = Graphed(self._start_step, self.device), Graphed(self._end_step, self.device)
-        self._overflow_reported = False
         self.reset()
 
     @property
     def obs(self) -> Tensor:
         """Observation to act on now. (N, O)"""
         return self._buffers.obs
+
+    def seed(self, seed: int) -> None:
+        """Start the environment's random numbers anew; `reset` makes it felt."""
+        self._generator.manual_seed(seed)
 
     def reset(self) -> Tensor:
         """Start a new episode in every world and return the observations.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from toy import PointMass, success_rate
 
 from polytask import algos
 from polytask.algos import AlgoContext
-from polytask.algos.ppo import PPO, PPOConfig
+from polytask.algos.ppo import PPO, PPOConfig, Rows
 from polytask.grads import GRADS
 from polytask.grads.mean import MeanConfig
 from polytask.nets import NETS
@@ -152,6 +153,37 @@ def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
     assert_close(metrics["loss/value"], both / 2)
     (gradient,) = torch.autograd.grad(loss, head.weight)
     assert_close(head.weight.grad[0], gradient[0] / 2)
+
+
+def rows_of(**columns: list[float]) -> Rows:
+    """Build four rows of one task whose other entries are zero."""
+    zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64), "action": torch.zeros(4, 2)}
+    plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
+    return Rows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
+
+
+def test_actor_loss_by_hand() -> None:
+    loss = make(PointMass((2,))).learners["actor"].backward.loss
+    density = -math.log(2 * math.pi)  # of the mean, for two unit normals
+    ratio = torch.tensor([1.5, 1.5, 0.5, 0.5])
+    rows = rows_of(log_prob=(density - ratio.log()).tolist(), advantage=[1.0, -1.0, 1.0, -1.0])
+    entropy = math.log(2 * math.pi * math.e)
+    surrogate = torch.tensor([-1.2, 1.5, -0.5, 0.8])  # only gains beyond 1 +- .2 are cut off
+    inside = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
+    assert_close(inside, surrogate - 0.005 * entropy)
+
+    rows = rows_of(action=[[1.3, -2.1]] * 4, log_prob=[density] * 4)
+    outside = loss(lambda obs, task: (rows.action, torch.zeros(4, 2)), rows)
+    assert_close(outside, torch.full((4,), 1e-4 * (0.2**2 + 1.0**2) - 0.005 * entropy))
+
+
+def test_critic_loss_by_hand() -> None:
+    rows = rows_of(value=[0.0] * 4, target=[1.0] * 4)
+    output = torch.tensor([[0.1], [0.5], [-0.5], [1.0]])  # beyond .2 towards the target counts as .2
+    expected = 2.0 * torch.tensor([0.9**2, 0.8**2, 1.5**2, 0.8**2])
+    for clip_value, answer in ((True, expected), (False, 2.0 * (output.squeeze(-1) - 1).square())):
+        critic = make(PointMass((2,)), clip_value=clip_value).learners["critic"]
+        assert_close(critic.backward.loss(lambda obs, task: output, rows), answer)
 
 
 def test_metrics_are_finite_scalars_of_stable_names() -> None:

@@ -45,7 +45,8 @@ class AlgoContext:
 
     def generator(self, purpose: str, device: torch.device | str | None = None) -> torch.Generator:
         """Make a generator whose stream is this purpose's own; seeds shared by all would correlate what they draw."""
-        seed = self.seed * 2**32 + zlib.crc32(purpose.encode())
+        # Hashed to 32 bits, which is all that torch's generator on the CPU reads of a seed.
+        seed = zlib.crc32(f"{self.seed}/{purpose}".encode())
         return torch.Generator(device or self.device).manual_seed(seed)
 
     def actor_net(self, out_dim: int) -> nn.Module:

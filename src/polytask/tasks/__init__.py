@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from polytask.tasks.manipulation import TASKS
-from polytask.tasks.suites import SUITES
+from polytask.suites import SUITES
 
 __all__ = ["SUITES", "TASKS"]

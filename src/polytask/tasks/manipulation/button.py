@@ -66,5 +66,5 @@ def topdown_reward(s: State, grip: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def half_closed(look: Look) -> Tensor:
-    """Return the gripper effort that brings the fingers to the width of a button's face. (N,)"""
+    """Return the gripper effort (N,) that brings the fingers to the width of a button's face."""
     return 2 * (look.openness - 0.6)

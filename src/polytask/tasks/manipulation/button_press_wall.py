@@ -24,19 +24,18 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Cross over the wall with a closed hand, go down in front of the button, open the fingers and push."""
-    button = offset(look.obj, z=0.04)
+    """Cross over the wall with a closed hand, go down between it and the button and push."""
+    button = offset(look.obj, z=0.06)
     gap = button - look.hand
-    is_beside, is_before, is_above = gap[:, 0].abs() > 0.02, gap[:, 1] > 0.09, gap[:, 2].abs() > 0.02
+    is_beside, is_before, is_above = gap[:, 0].abs() > 0.02, gap[:, 1] > 0.05, gap[:, 2] < -0.02
     sideways = torch.stack([button[:, 0], look.hand[:, 1], torch.full_like(gap[:, 2], _CLEARANCE)], -1)
     waypoint = first_of(
         (is_beside, sideways),
-        (is_before, at_height(button, _CLEARANCE)),
-        (is_above, offset(button, y=-0.05)),
-        otherwise=offset(button, y=-0.02),
+        (is_before, at_height(offset(button, y=-0.03), _CLEARANCE)),
+        (is_above, offset(button, y=-0.03)),
+        otherwise=offset(button, y=0.02),
     )
-    effort = torch.where(is_beside | is_before | is_above, 1.0, -1.0)
-    return act(look.hand, waypoint, gain=15.0, effort=effort)
+    return act(look.hand, waypoint, gain=15.0, effort=1.0)
 
 
 TASK = Task(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import torch
 from torch import Tensor
 
@@ -50,7 +49,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Grasp the handle near its middle, lift it beside the nail and strike."""
-    grip, strike = offset(look.obj, x=-0.04, z=-0.01), constant((0.05, 0.71, 0.16), look.hand)
+    grip, strike = offset(look.obj, x=-0.04, z=-0.01), constant((0.065, 0.7, 0.155), look.hand)
     aside = planar_gap(look.hand, grip) > 0.04
     height = (look.hand[:, 2] - grip[:, 2]).abs()
     low = (height > 0.05) & (grip[:, 2] < 0.03)

@@ -7,30 +7,45 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
 from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
-from polytask.tasks.state import State
-from polytask.tasks.task import Look
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
+from polytask.tasks.state import State, constant
+from polytask.tasks.task import Look, Placement
+
+Point = tuple[float, float, float]
 
 PRESSED, PULLED = 0.075, 0.172  # height of the two goals above the table
-RAISED_JOINT, LOWERED_JOINT = -0.001, -0.1  # where the slide starts
+RAISED, LOWERED = -0.001, -0.1  # joint positions that the handle starts from
 _REACH = 0.216  # distance of the goals from the box's axis
 _YAW = 1.57  # of the box that stands sideways, rad
 _TRAVEL = 0.096  # from the pressed goal up to the handle's start
 _PRESS_RADIUS, _PULL_RADIUS, _HELD = 0.02, 0.05, 0.035
+_LEAD = 0.018  # how far ahead of a held handle the fingers may draw
 
 
-def front(z: float, reach: float = _REACH) -> tuple[float, float, float]:
+def front(z: float, reach: float = _REACH) -> Point:
     """Return a point `reach` in front of the box that faces the robot, relative to the box."""
     return 0.0, -reach, z
 
 
-def side(z: float, reach: float = _REACH) -> tuple[float, float, float]:
+def side(z: float, reach: float = _REACH) -> Point:
     """Return the same point for the box that stands sideways."""
     return reach * math.sin(_YAW), -reach * math.cos(_YAW), z
+
+
+def place_handle(vector: Tensor, goal: Point, joint: float, start: Point = (0.0, 0.0, 0.0)) -> Placement:
+    """Put the box at `vector` (N, 3), with the goal and what rewards call the start relative to it."""
+    return Placement(
+        target=vector + constant(goal, vector),
+        obj_init=vector + constant(start, vector),
+        fixtures={"box": vector},
+        joints={"handle_link": torch.full_like(vector[:, 0], joint)},
+    )
 
 
 def press_reward(s: State) -> tuple[Tensor, Tensor]:
@@ -62,8 +77,17 @@ def pull_reward(s: State, gap: Tensor, margin: float | Tensor, fingers: Cage, li
 
 
 def press(look: Look, handle: Tensor, effort: float) -> Tensor:
-    """Return the action that goes above a point of the handle and then pushes it down to the goal, no further. (N, 4)"""
+    """Return the action (N, 4) that goes above a point of the handle and pushes it down to the goal, no further."""
     aside = planar_gap(look.hand, handle) > 0.02
     # The handle goes where the hand goes: move by what is missing, so that the hand slows down in time.
     down = at_height(handle, look.hand[:, 2] + look.goal[:, 2] - look.obj[:, 2])
     return act(look.hand, first_of((aside, offset(handle, z=0.2)), otherwise=down), gain=10.0, effort=effort)
+
+
+def pull(look: Look, grip: Tensor, g: Grasp) -> Tensor:
+    """Return the action (N, 4) that takes hold of the handle at `grip` and draws it to the goal's height.
+
+    The handle follows the fingers with some slip, so they must not hurry ahead of it.
+    """
+    lift = (look.goal[:, 2] - look.obj[:, 2]).clamp(-_LEAD, _LEAD)
+    return grasp_and_carry(look, grip, at_height(grip, grip[:, 2] + lift), g)

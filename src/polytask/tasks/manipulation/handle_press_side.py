@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.tasks.manipulation.handle import PRESSED, RAISED_JOINT, press, press_reward, side
-from polytask.tasks.state import SceneView, constant
+from polytask.tasks.manipulation.handle import PRESSED, RAISED, place_handle, press, press_reward, side
+from polytask.tasks.state import SceneView
 from polytask.tasks.task import Look, Placement, Slots, Task
 
 
 def place(vector: Tensor) -> Placement:
     """Put the box where the vector says, its handle raised."""
-    return Placement(
-        target=vector + constant(side(PRESSED), vector),
-        obj_init=vector,
-        fixtures={"box": vector},
-        joints={"handle_link": vector.new_full((len(vector),), RAISED_JOINT)},
-    )
+    return place_handle(vector, side(PRESSED), RAISED)
 
 
 def slots(scene: SceneView) -> Slots:

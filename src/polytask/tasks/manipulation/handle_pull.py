@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.tasks.manipulation.caging import Cage
-from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
-from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
-from polytask.tasks.manipulation.handle import LOWERED_JOINT, PULLED, front, pull_reward
-from polytask.tasks.state import SceneView, State, constant
+from polytask.tasks.manipulation.expert import offset
+from polytask.tasks.manipulation.grasp import Grasp
+from polytask.tasks.manipulation.handle import LOWERED, PULLED, front, place_handle, pull, pull_reward
+from polytask.tasks.state import SceneView, State
 from polytask.tasks.task import Look, Placement, Slots, Task
 
 _RADIUS = 0.05
@@ -19,12 +18,7 @@ _GRASP = Grasp(effort=0.1, closed=0.57, gain=25.0)
 
 def place(vector: Tensor) -> Placement:
     """Put the box where the vector says, its handle lowered."""
-    return Placement(
-        target=vector + constant(front(PULLED), vector),
-        obj_init=vector,
-        fixtures={"box": vector},
-        joints={"handle_link": vector.new_full((len(vector),), LOWERED_JOINT)},
-    )
+    return place_handle(vector, front(PULLED), LOWERED)
 
 
 def slots(scene: SceneView) -> Slots:
@@ -40,9 +34,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come down around the end of the handle, close the fingers and move up to the goal."""
-    grip = offset(look.obj, z=0.01)
-    return grasp_and_carry(look, grip, offset(grip, z=0.018), _GRASP)
+    """Come down around the handle's end, close the fingers and draw it up."""
+    return pull(look, offset(look.obj, z=0.01), _GRASP)
 
 
 TASK = Task(

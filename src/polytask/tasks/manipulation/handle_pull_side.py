@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.rewards import distance
 from polytask.tasks.manipulation.caging import Cage
-from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
-from polytask.tasks.manipulation.handle import LOWERED_JOINT, PULLED, pull_reward, side
-from polytask.tasks.state import SceneView, State, constant
+from polytask.tasks.manipulation.expert import offset
+from polytask.tasks.manipulation.grasp import Grasp
+from polytask.tasks.manipulation.handle import LOWERED, PULLED, place_handle, pull, pull_reward, side
+from polytask.tasks.state import SceneView, State
 from polytask.tasks.task import Look, Placement, Slots, Task
 
 _RADIUS = 0.08
 _GRIP = side(0.05, reach=0.17)  # centre of the lowered handle, relative to the box
 _FINGERS = Cage(radius=0.032, pad=0.06, xz=0.01, density="high")
+_GRASP = Grasp(effort=0.1, closed=0.77, gain=25.0)
 
 
 def place(vector: Tensor) -> Placement:
     """Put the box where the vector says, its handle lowered."""
-    return Placement(
-        target=vector + constant(side(PULLED), vector),
-        obj_init=vector + constant(_GRIP, vector),
-        fixtures={"box": vector},
-        joints={"handle_link": vector.new_full((len(vector),), LOWERED_JOINT)},
-    )
+    return place_handle(vector, side(PULLED), LOWERED, start=_GRIP)
 
 
 def slots(scene: SceneView) -> Slots:
@@ -40,11 +36,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Go down around the handle, close the fingers and move up."""
-    aside = planar_gap(look.hand, look.obj) > 0.04
-    height = (look.hand[:, 2] - look.obj[:, 2]).abs()
-    waypoint = first_of((aside, offset(look.obj, z=0.1)), (height > 0.03, look.obj), otherwise=at_height(look.obj, look.goal[:, 2]))
-    return act(look.hand, waypoint, gain=25.0, effort=torch.where(aside | (height > 0.04), 0.0, 0.6))
+    """Come down around the handle, close the fingers and draw it up."""
+    return pull(look, offset(look.obj, z=0.03), _GRASP)
 
 
 TASK = Task(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.rewards import distance, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
+from polytask.tasks.manipulation.expert import offset
 from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
-from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.state import SceneView, State, constant
 from polytask.tasks.task import Look, Placement, Slots, Task
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
-from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
-from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
+from polytask.tasks.manipulation.expert import offset, planar_gap
 from polytask.tasks.manipulation.free_object import free_object_slots
 from polytask.tasks.manipulation.funnel import funnel
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
 from polytask.tasks.state import State
 from polytask.tasks.task import Look, Placement, Separation, Task
 

@@ -12,9 +12,7 @@ from polytask.tasks.task import Look, Placement, Task
 def place(vector: Tensor) -> Placement:
     """Put the cage where the vector says, which rewards take for the plate's start, and the plate before it."""
     cage = vector[:, 0:3]
-    return Placement(
-        target=vector[:, 3:6], obj_init=cage, fixtures={"puck_goal": cage}, joints=slides(vector, x=-0.15)
-    )
+    return Placement(target=vector[:, 3:6], obj_init=cage, fixtures={"puck_goal": cage}, joints=slides(vector, x=-0.15))
 
 
 def expert(look: Look) -> Tensor:

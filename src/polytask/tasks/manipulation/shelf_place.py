@@ -16,7 +16,7 @@ _RADIUS = 0.05
 _HEIGHT = 0.019936  # of the block's centre once it has settled on the table
 _BOARD = 0.24  # height of the board that carries the goal
 _DEPTH = 0.15  # of the space under the board that costs reward
-_GENTLE = 0.2  # effort that holds the block without squeezing the pads into it
+_GENTLE = 0.2  # gripper effort; a harder grip presses the pads into the light block until it slips out
 _CAGE = Cage(radius=0.02, pad=0.05, xz=0.01)
 
 
@@ -48,10 +48,7 @@ def _discount_under_board(o: Tensor, target: Tensor, in_place: Tensor) -> Tensor
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the block, lift it in front of the shelf and move it in.
-
-    The block is so light that a hard grip squeezes the pads into it until it slips: hold it gently.
-    """
+    """Grip the block, lift it in front of the shelf and move it in."""
     hand, block = look.hand, offset(look.obj, x=-0.005, z=0.04)
     gap, over = planar_gap(hand, block), (hand[:, 2] - block[:, 2]).abs()
     x, z = look.goal[:, 0], look.goal[:, 2] + 0.04

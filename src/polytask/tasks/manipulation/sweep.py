@@ -7,9 +7,9 @@ from torch import Tensor
 
 from polytask.rewards import distance
 from polytask.tasks.manipulation.caging import LiveCage
-from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
-from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
+from polytask.tasks.manipulation.expert import at_height, offset
 from polytask.tasks.manipulation.free_object import free_object_slots
+from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
 from polytask.tasks.manipulation.sweeping import sweep_reward
 from polytask.tasks.state import State
 from polytask.tasks.task import Look, Placement, Task

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.rewards import distance
 from polytask.tasks.manipulation.caging import LiveCage
+from polytask.tasks.manipulation.expert import at_height, offset
 from polytask.tasks.manipulation.grasp import Grasp, grasp_and_carry
-from polytask.tasks.manipulation.expert import act, at_height, first_of, offset, planar_gap
 from polytask.tasks.manipulation.puck import puck_slots
 from polytask.tasks.manipulation.sweeping import sweep_reward
 from polytask.tasks.state import State, constant
