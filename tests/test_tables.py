@@ -12,12 +12,11 @@ from polytask.tasks import SUITES, TASKS, manipulation
 
 
 def modules(package):
-    return [importlib.import_module(f"{package.__name__}.{info.name}") for info in pkgutil.iter_modules(package.__path__)]
+    names = [f"{package.__name__}.{info.name}" for info in pkgutil.iter_modules(package.__path__)]
+    return [importlib.import_module(name) for name in names]
 
 
-@pytest.mark.parametrize(
-    ("package", "table"), [(algos, algos.ALGOS), (nets, nets.NETS), (grads, grads.GRADS)], ids=["algos", "nets", "grads"]
-)
+@pytest.mark.parametrize(("package", "table"), [(algos, algos.ALGOS), (nets, nets.NETS), (grads, grads.GRADS)])
 def test_every_config_is_in_the_table(package, table):
     known = [config for config, _ in table.values()]
     bases = {base for config in known for base in config.__mro__}

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.build import build_algo, build_env
+from polytask.build import build_algo, build_train_env
 from polytask.config import BenchConfig
 from polytask.console import Result, table
 from polytask.env import MultiTaskEnv
@@ -36,7 +36,7 @@ def bench(config: BenchConfig) -> Result:
     """Run `polytask bench`."""
     if config.iterations < 1 or config.steps < 1 or config.warmup < 0:
         raise UserError("iterations and steps must be at least 1, warmup at least 0")
-    env = build_env(config, num_envs=config.num_envs, envs_per_task=config.envs_per_task, stagger=config.stagger)
+    env = build_train_env(config)
     iterate, frames = _workload(config, env)
     for _ in range(config.warmup):
         iterate()
@@ -105,6 +105,7 @@ class Physics:
             stream.wait_stream(main)
             with torch.cuda.stream(stream):
                 self._advance([group])
+        for stream in self._streams:
             main.wait_stream(stream)
 
     @staticmethod

@@ -22,6 +22,7 @@ from polytask.sim import SimConfig
 from polytask.tasks import SUITES
 from polytask.types import Algo, EnvSpec
 
+WORLDS_PER_TASK = 16  # where the user names no number
 Policy = Callable[[Tensor, Tensor], Tensor]  # obs (N, O), task (N,) -> action (N, A)
 
 
@@ -56,6 +57,14 @@ def build_env(
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     return env
+
+
+def build_train_env(config: TrainConfig) -> MultiTaskEnv:
+    """Make the environment that a run trains in."""
+    num_envs = config.num_envs
+    if num_envs is None and config.envs_per_task is None:
+        num_envs = WORLDS_PER_TASK * len(task_names(config))
+    return build_env(config, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=config.stagger)
 
 
 def plain(config: Any) -> Any:

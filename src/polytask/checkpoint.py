@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,8 @@ def load(path: str | Path) -> dict[str, Any]:
     """
     file = locate(path)
     try:
-        state = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # on odd files torch warns before it fails
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as error:
         raise UserError(f"'{file}' cannot be read: it is truncated or no checkpoint") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:

@@ -53,11 +53,11 @@ def _record(config: Any) -> Result:
 
 def _verify(config: Any) -> Result:
     """Compare with recorded episodes; exit code 1 when a task is off by more than the tolerances."""
+    if config.oracle is None:
+        raise UserError("name the folder of recorded episodes: oracle=DIR")
     from polytask.console import Result, table
     from polytask.verify import OBS_TOLERANCE, REWARD_TOLERANCE, SUCCESS_AGREEMENT, verify
 
-    if config.oracle is None:
-        raise UserError("name the folder of recorded episodes: oracle=DIR")
     report = verify(config.oracle, config.tasks)
     rows = []
     for task, one in report["tasks"].items():

@@ -40,7 +40,7 @@ class CommonConfig:
 class TrainConfig(CommonConfig):
     """`polytask train`."""
 
-    num_envs: int | None = key(None, "worlds in all, spread over the tasks")
+    num_envs: int | None = key(None, "worlds in all, spread over the tasks (default: 16 per task)")
     envs_per_task: list[int] | None = key(None, "worlds of each task, such as [512,256], instead of num_envs")
     stagger: bool = key(True, "start episodes at different steps, so that they do not end in lock-step")
     algo: Any = key(None, "algorithm and its settings (algo.learning_rate=...)")

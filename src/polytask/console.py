@@ -21,6 +21,7 @@ from rich.table import Table
 from polytask.logger import Record, clean
 
 PLAIN_INTERVAL = 5.0  # s between two lines where there is no terminal
+BAR = 20  # characters of a full bar
 
 
 @dataclass
@@ -119,7 +120,7 @@ class Display:
         rows = []
         for task in self._tasks:
             value = record.get(f"success/{task}")
-            rows.append((task, "█" * round(30 * (value or 0.0)), value, record.get(f"return/{task}")))
+            rows.append((task, f"{'█' * round(BAR * (value or 0.0)):░<{BAR}}", value, record.get(f"return/{task}")))
         return table("", ("task", "success", "rate", "return"), rows)
 
 

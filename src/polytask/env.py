@@ -19,7 +19,7 @@ from polytask.graph import Graphed
 from polytask.group import ACTIONS, OBS, Buffers, Group, GroupConfig
 from polytask.robots import Robot
 from polytask.sim import SimConfig
-from polytask.tasks.sampling import CANDIDATES
+from polytask.tasks.sampling import candidates
 from polytask.tasks.task import Task
 from polytask.types import EnvSpec, Step
 
@@ -135,6 +135,7 @@ class MultiTaskEnv:
 
     def _make_buffers(self) -> Buffers:
         n, device = self.spec.num_envs, self.device
+        draws = max(candidates(task) for task in self.config.tasks)
         width = max(len(task.low) for task in self.config.tasks)
 
         def flags() -> Tensor:
@@ -154,7 +155,7 @@ class MultiTaskEnv:
             timeout=flags(),
             truncated=flags(),
             diverged=flags(),
-            uniform=torch.zeros(n, CANDIDATES, width, device=device),
+            uniform=torch.zeros(n, draws, width, device=device),
         )
 
     def _make_groups(self) -> list[Group]:

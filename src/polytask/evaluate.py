@@ -102,14 +102,9 @@ def evaluation_table(title: str, summary: dict[str, Any]) -> Any:
         (task, one["success"], _interval(one["interval"]), one["success_at_end"], one["return"])
         for task, one in summary["tasks"].items()
     ]
-    mean_row = (
-        "mean",
-        summary["mean_success"],
-        _interval(summary["mean_interval"]),
-        summary["mean_success_at_end"],
-        "",
-    )
-    return table(title, ("task", "success", "95 % interval", "at the end", "return"), [*rows, mean_row])
+    interval = _interval(summary["mean_interval"])
+    rows.append(("mean", summary["mean_success"], interval, summary["mean_success_at_end"], None))
+    return table(title, ("task", "success", "95 % interval", "at the end", "return"), rows)
 
 
 def _interval(bounds: list[float]) -> str:

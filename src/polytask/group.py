@@ -139,11 +139,12 @@ class TaskWorlds:
     def _write_joint(self, qpos: Tensor, qvel: Tensor, name: str, value: Tensor) -> None:
         joint = self.batch.model.joint(name)
         position, velocity = int(joint.qposadr[0]), int(joint.dofadr[0])
-        if value.dim() == 2:  # a free joint: place it, keep its settled orientation, stop it
+        if value.dim() == 2:  # a free joint: place it, keep its settled orientation
             qpos[:, position : position + 3] = value
             qvel[:, velocity : velocity + 6] = 0.0
         else:
             qpos[:, position] = value
+            qvel[:, velocity] = 0.0
 
     def _mocap_id(self, body: str) -> int:
         index = int(self.batch.model.body(body).mocapid[0])

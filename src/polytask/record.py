@@ -104,8 +104,9 @@ def _frames(env: MultiTaskEnv, policy: Policy, film: Film) -> Iterator[Image]:
 
 
 def tile(images: list[Image]) -> Image:
-    """Arrange images in a grid that is about as wide as high, black where none is left."""
-    columns = math.ceil(math.sqrt(len(images)))
+    """Arrange images in a grid about as wide as high, or up to half as wide again if that leaves fewer black holes."""
+    square = math.ceil(math.sqrt(len(images)))
+    columns = min(range(square, 3 * square // 2 + 1), key=lambda count: -len(images) % count)
     rows = math.ceil(len(images) / columns)
     height, width, _ = images[0].shape
     grid = np.zeros((rows, height, columns, width, 3), dtype=np.uint8)

@@ -167,7 +167,11 @@ def draw_run(records: list[Record], tasks: Sequence[str], path: Path) -> str:
 
 
 def _finish_axes(axes: Any) -> None:
+    from matplotlib.ticker import EngFormatter
+
     axes.set(xlabel="frames", ylabel="success rate", ylim=(-0.02, 1.02))
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(EngFormatter())
     axes.grid(alpha=0.3)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
 

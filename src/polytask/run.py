@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from polytask.build import build_algo, build_env
+from polytask.build import build_algo, build_train_env
 from polytask.checkpoint import FILE_NAME, load, locate, restore, save, write_atomically
 from polytask.compose import to_plain
 from polytask.config import TrainConfig
@@ -86,7 +86,7 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
     state = None if config.checkpoint is None else load(config.checkpoint)
     history = [] if state is None else read_records(locate(str(config.checkpoint)).parent, until=state["iteration"])
     config = replace(config, run_dir=str(directory), checkpoint=None)
-    env = build_env(config, num_envs=config.num_envs, envs_per_task=config.envs_per_task, stagger=config.stagger)
+    env = build_train_env(config)
     algo = build_algo(config, env.spec, env.device)
     run = Run(config, directory, env, algo, EpisodeWindow(env.spec.tasks, config.success_window))
     if state is not None:
@@ -107,9 +107,11 @@ def _check(config: TrainConfig) -> None:
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
     if config.max_frames is None and config.max_iterations is None:
         raise UserError("a run needs an end: set max_frames or max_iterations")
-    for name, least in (("save_every", 0), ("eval_every", 0), ("eval_episodes", 0), ("success_window", 1)):
-        if to_plain(config)[name] < least:
-            raise UserError(f"{name}={to_plain(config)[name]}: at least {least} is needed")
+    least = {"max_frames": 1, "max_iterations": 1, "save_every": 0, "eval_every": 0, "eval_episodes": 0}
+    for name, bound in {**least, "success_window": 1}.items():
+        value = vars(config)[name]
+        if value is not None and value < bound:
+            raise UserError(f"{name}={value}: at least {bound} is needed")
 
 
 def _directory(config: TrainConfig) -> Path:

@@ -102,7 +102,7 @@ def finish(run: Run, record: Record, *, is_complete: bool) -> Result:
         **provenance(run.env.device),
     }
     rows = [(task, record.get(f"success/{task}"), record.get(f"return/{task}")) for task in tasks]
-    shown = table("episodes of training", ("task", "success", "return"), [*rows, ("mean", record.get("success"), "")])
+    shown = table("episodes of training", ("task", "success", "return"), [*rows, ("mean", record.get("success"), None)])
     if is_complete and run.config.eval_episodes:
         evaluator = run.evaluator or Evaluator(run.config, run.config.eval_episodes)
         summary["evaluation"] = evaluator.run(run.act)

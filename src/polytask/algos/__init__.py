@@ -8,13 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from polytask.algos.context import AlgoContext
+from polytask.algos.fast_td3 import FastTD3, FastTD3Config
 from polytask.algos.ppo import PPO, PPOConfig
+from polytask.algos.sac import SAC, SACConfig
 from polytask.types import Algo, UserError
 
 __all__ = ["ALGOS", "AlgoContext", "build"]
 
 ALGOS: dict[str, tuple[type[Any], type[Any]]] = {
     "ppo": (PPOConfig, PPO),
+    "sac": (SACConfig, SAC),
+    "fast_td3": (FastTD3Config, FastTD3),
 }
 
 

@@ -75,7 +75,23 @@ class Learner:
         self.backward.method.load_state_dict(state["grads"])
 
 
-def adam(net: nn.Module, lr: float, device: torch.device, eps: float = 1e-8) -> Adam:
-    """Make an Adam whose step is one kernel and whose learning rate is a tensor, so that it can be captured."""
+def adam(net: nn.Module, lr: float, device: torch.device, eps: float = 1e-8, weight_decay: float = 0.0) -> Adam:
+    """Make an Adam whose step is one kernel and whose learning rate is a tensor, so that it can be captured.
+
+    Args:
+        net: Network whose parameters it moves.
+        lr: Learning rate.
+        device: Where the parameters lie.
+        eps: Added to the root of the second moment.
+        weight_decay: Share of itself, times the learning rate, that a parameter loses each step (AdamW).
+    """
     rate = torch.tensor(lr, device=device)
-    return Adam(net.parameters(), lr=rate, eps=eps, fused=True, capturable=device.type == "cuda")
+    return Adam(
+        net.parameters(),
+        lr=rate,
+        eps=eps,
+        weight_decay=weight_decay,
+        fused=True,
+        capturable=device.type == "cuda",
+        decoupled_weight_decay=True,
+    )

@@ -123,7 +123,11 @@ class Backward:
 def gram_matrix(gradients: dict[str, Tensor]) -> Tensor:
     """Return the dot products (K, K) of the tasks' whole gradients, parameter by parameter and in float64.
 
-    Float64 keeps the matrix positive semi-definite, which float32 sums over a million entries, or TF32, do not.
+    Float64 keeps the matrix positive semi-definite, which float32 sums over a million entries do not.
     """
-    parts = [gradient.flatten(1).double() for gradient in gradients.values()]
-    return torch.stack([part @ part.T for part in parts]).sum(0)
+
+    def products(gradient: Tensor) -> Tensor:
+        rows = gradient.flatten(1).double()
+        return rows @ rows.T
+
+    return torch.stack([products(gradient) for gradient in gradients.values()]).sum(0)

@@ -61,13 +61,12 @@ class CAGrad(GradMethod):
 
 def solve_dual(cosine: Tensor, norms: Tensor, radius: Tensor, start: Tensor, iterations: int) -> Tensor:
     """Minimise x . C m + radius sqrt(x . C x) over x = w * norms, w on the simplex, with m = norms / K."""
-    slope = cosine @ (norms / len(norms))
-    bound = spectral_bound(cosine)
+    slope, bound, price = cosine @ (norms / len(norms)), spectral_bound(cosine), 1 / norms
+    matrix, drift = cosine / bound, slope / (radius * bound.sqrt() + 1e-12)
 
     def step(point: Tensor) -> Tensor:
-        image = cosine @ point
-        length = (point @ image).clamp_min(1e-12).sqrt()
-        gradient = slope + radius * image / length
-        return project_simplex(point - gradient * length / (radius * bound + 1e-12), 1 / norms)
+        image = matrix @ point
+        length = (point @ image).clamp_min(1e-12).sqrt()  # |g_w| / sqrt(bound)
+        return project_simplex(point - image - length * drift, price)
 
     return accelerate(step, start, iterations)

@@ -41,10 +41,10 @@ class MGDA(GradMethod):
         """Minimise the length of the combined gradient."""
         cosine, norms = unit_gram(required(gram))
         norms = norms / norms.amin()
-        bound = spectral_bound(cosine)
+        matrix, price = cosine / spectral_bound(cosine), 1 / norms
 
         def step(point: Tensor) -> Tensor:
-            return project_simplex(point - cosine @ point / bound, 1 / norms)
+            return project_simplex(point - matrix @ point, price)
 
         self.simplex.copy_(accelerate(step, self.simplex * norms, self.cfg.iterations) / norms)
         return self.simplex.to(losses.dtype)

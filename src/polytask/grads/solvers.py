@@ -50,14 +50,14 @@ def project_simplex(point: Tensor, price: Tensor) -> Tensor:
 def accelerate(step: Callable[[Tensor], Tensor], start: Tensor, iterations: int) -> Tensor:
     """Repeat a proximal-gradient step with FISTA's momentum, restarted where it points uphill.
 
-    FISTA is Beck and Teboulle 2009, the restart O'Donoghue and Candes 2015; rows of `start` (..., K) are independent.
+    FISTA is Beck and Teboulle 2009, the restart O'Donoghue and Candes 2015; `start` is (K,).
     """
     current = ahead = start
-    age = torch.zeros_like(start[..., :1])  # steps since the last restart
+    age = torch.zeros_like(start[0])  # steps since the last restart
     for _ in range(iterations):
         following = step(ahead)
         move = following - current
-        downhill = ((ahead - following) * move).sum(-1, keepdim=True) <= 0
+        downhill = (ahead - following) @ move <= 0
         age = (age + 1) * downhill
         ahead = torch.addcmul(following, age / (age + 3), move)
         current = following

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from polytask.robots import sawyer
+from polytask.robots import panda, sawyer
 from polytask.robots.robot import Home, Robot, RobotState
 
-ROBOTS: dict[str, Robot] = {"sawyer": sawyer.ROBOT}
+ROBOTS: dict[str, Robot] = {"sawyer": sawyer.ROBOT, "panda": panda.ROBOT}
 
 __all__ = ["ROBOTS", "Home", "Robot", "RobotState"]

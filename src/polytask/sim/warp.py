@@ -34,6 +34,14 @@ _CONTACTS_PER_WORLD = 64
 _CONSTRAINTS_PER_WORLD = 256
 
 
+@wp.kernel
+def _replace_non_finite(broken: wp.array[bool], rows: wp.array2d[float]) -> None:  # type: ignore[valid-type]
+    """Zero the entries of broken worlds that are not finite; called with (N, width) threads."""
+    world, entry = wp.tid()
+    if broken[world] and not wp.isfinite(rows[world, entry]):
+        rows[world, entry] = 0.0
+
+
 class WarpBatch:
     """N worlds on MuJoCo Warp; fulfils `sim.base.Batch`."""
 
@@ -64,6 +72,8 @@ class WarpBatch:
         self.qacc_warmstart = wp.to_torch(data.qacc_warmstart)
         self.overflow = wp.to_torch(data.overflow)  # (N,) bits of mjw.OverflowType of the last step
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool, device=device)
+        self._any_diverged = torch.zeros(1, dtype=torch.int32, device=device)
+        self._memory = [*_float_rows(data, num_worlds), *_float_rows(data.efc, num_worlds)]
         self._graphs: dict[int, wp.Graph] = {}
         self.forward()
 
@@ -81,6 +91,7 @@ class WarpBatch:
         """Set `diverged` from the last step; apart from `step` so that torch can capture it."""
         finite = torch.isfinite(self.qpos).all(-1) & torch.isfinite(self.qvel).all(-1)
         torch.logical_or(~finite, (self.overflow & _INVALID) != 0, out=self.diverged)
+        self._any_diverged.copy_(self.diverged.any())
 
     def forward(self) -> None:
         """Refresh poses without advancing time; sensors keep the values of the last step."""
@@ -107,11 +118,18 @@ class WarpBatch:
 
     def _advance(self, substeps: int) -> None:
         self._data.overflow.zero_()
+        wp.capture_if(wp.from_torch(self._any_diverged), on_true=self._forget_divergence)
         for _ in range(substeps):
             mjw.step(self._model, self._data)
         # Poses need kinematics alone; sensors of contact forces need the whole forward pass.
         refresh = mjw.forward if self.model.nsensor else mjw.kinematics
         refresh(self._model, self._data)
+
+    def _forget_divergence(self) -> None:
+        """Clear what NaN left in intermediate results: zero times NaN would carry it into the restarted world."""
+        broken = wp.from_torch(self.diverged)
+        for rows in self._memory:
+            wp.launch(_replace_non_finite, dim=rows.shape, inputs=[broken], outputs=[rows])
 
     def _capture(self, substeps: int) -> wp.Graph:
         """Capture a control step; the eager steps before it load the kernels and must leave no trace."""
@@ -133,3 +151,10 @@ class WarpBatch:
         else:
             with wp.ScopedDevice("cpu"):
                 yield
+
+
+def _float_rows(holder: object, num_worlds: int) -> list[wp.array]:
+    """Return all float arrays of a Warp record that have one row per world, flattened to (N, width)."""
+    arrays = [array for array in vars(holder).values() if isinstance(array, wp.array) and array.size > 0]
+    tensors = [wp.to_torch(array) for array in arrays if array.shape[0] == num_worlds]
+    return [wp.from_torch(t.view(num_worlds, -1)) for t in tensors if t.dtype == torch.float32 and t.dim() > 1]

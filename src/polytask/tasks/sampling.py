@@ -1,7 +1,7 @@
 """Draw the random vectors that place an episode, from uniform numbers that were drawn beforehand.
 
 Redrawing until a constraint holds would need a loop on data. Instead a fixed number of candidates is prepared and the
-first valid one is taken; with the constraints in use, all being invalid has a probability below one in a million.
+first valid one is taken; the number is such that all being invalid has a probability below one in a hundred million.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from polytask.rewards import distance
 from polytask.tasks.state import constant
 from polytask.tasks.task import Task
 
-CANDIDATES = 8
+
+def candidates(task: Task) -> int:
+    """Return how many candidates a task's vector is chosen from."""
+    return 1 if task.separation is None else task.separation.candidates
 
 
 def draw(task: Task, uniform: Tensor) -> Tensor:
-    """Return random vectors (N, R) from uniform numbers in [0, 1). (N, CANDIDATES, at least R)"""
+    """Return random vectors (N, R) from uniform numbers in [0, 1). (N, at least the task's candidates, at least R)"""
     low, high = constant(task.low, uniform), constant(task.high, uniform)
-    candidates = low + (high - low) * uniform[:, :, : len(task.low)]  # (N, C, R)
+    drawn = low + (high - low) * uniform[:, : candidates(task), : len(task.low)]  # (N, C, R)
     if task.separation is None:
-        return candidates[:, 0]
+        return drawn[:, 0]
     (a0, a1), (b0, b1) = task.separation.a, task.separation.b
-    valid = distance(candidates[..., a0:a1], candidates[..., b0:b1]) >= task.separation.distance  # (N, C)
+    valid = distance(drawn[..., a0:a1], drawn[..., b0:b1]) >= task.separation.distance  # (N, C)
     first = valid.to(torch.uint8).argmax(1)  # the first maximum: 0 where none is valid
-    return candidates.gather(1, first[:, None, None].expand(-1, 1, candidates.shape[-1]))[:, 0]
+    return drawn.gather(1, first[:, None, None].expand(-1, 1, drawn.shape[-1]))[:, 0]

@@ -31,8 +31,8 @@ class Placement:
         target: Goal position. (N, 3)
         obj_init: The object position that rewards call initial. (N, 3)
         fixtures: Position of each mocap body that the reset moves. name -> (N, 3)
-        joints: Joint positions to write: (N,) for slides and hinges, (N, 3) for a free joint, whose orientation and
-            zero velocity stay those of the settled scene. name -> value
+        joints: Joint positions to write, at rest: (N,) for slides and hinges, (N, 3) for a free joint, whose
+            orientation stays that of the settled scene. name -> value
     """
 
     target: Tensor
@@ -43,11 +43,18 @@ class Placement:
 
 @dataclass(frozen=True)
 class Separation:
-    """Redraw the random vector until two of its parts are at least `distance` apart."""
+    """Draw the random vector until two of its parts are at least `distance` apart.
+
+    Attributes:
+        a, b: Where the two parts start and stop in the vector.
+        distance: Least distance.
+        candidates: Draws to choose the first valid one from; more where the constraint rejects many.
+    """
 
     a: tuple[int, int]
     b: tuple[int, int]
     distance: float
+    candidates: int = 9
 
 
 @dataclass(frozen=True)

@@ -70,5 +70,5 @@ TASK = Task(
     expert=expert,
     summary="Put the lid on a box.",
     success_rule="lid within 8 cm of the goal above the box",
-    separation=Separation((0, 2), (3, 5), 0.25),
+    separation=Separation((0, 2), (3, 5), 0.25, candidates=48),
 )

@@ -30,6 +30,6 @@ TASK = Task(
     expert=expert,
     summary="Push a mug under a coffee machine.",
     success_rule="mug within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
+    separation=Separation((0, 2), (3, 5), 0.15, candidates=48),
     hand_init=(0.0, 0.4, 0.2),
 )

@@ -58,6 +58,6 @@ TASK = Task(
     expert=expert,
     summary="Pull a nut off a peg.",
     success_rule="end of the handle more than 15 cm above the nut's start",
-    separation=Separation((0, 2), (3, 5), 0.1),
+    separation=Separation((0, 2), (3, 5), 0.1, candidates=48),
     hand_init=(0.0, 0.4, 0.2),
 )

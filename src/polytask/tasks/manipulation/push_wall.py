@@ -41,12 +41,11 @@ def expert(look: Look) -> Tensor:
     hand, puck = look.hand, offset(look.obj, x=-0.005)
     x, y = puck[:, 0], puck[:, 1]
     gap, over = planar_gap(hand, puck), (hand[:, 2] - look.obj[:, 2]).abs()
-    is_left = ((x > -0.15) & (x < 0.05)) | ((x > 0.15) & (x < 0.35))
     waypoint = first_of(
         (gap > 0.02, offset(puck, z=0.2)),
         (over > 0.04, offset(puck, z=0.03)),
         ((x >= -0.1) & (x <= 0.3) & (y >= 0.65) & (y <= 0.75), offset(hand, x=-1.0)),
-        (is_left & (y >= 0.695) & (y <= 0.755), offset(hand, y=1.0)),
+        ((x > -0.15) & (x < 0.05) & (y >= 0.695) & (y <= 0.755), offset(hand, y=1.0)),
         otherwise=offset(look.goal, z=0.03),
     )
     away = (planar_gap(hand, look.obj) > 0.02) | (over > 0.1)

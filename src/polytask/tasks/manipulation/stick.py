@@ -14,7 +14,7 @@ _THERMOS = (0.2, 0.6, 0.0)  # where the thermos's slides are zero; rewards call 
 
 
 def stick_start(vector: Tensor) -> Tensor:
-    """Return where the stick lies at the start of an episode. (N, 3)"""
+    """Return where the stick lies at the start of an episode, (N, 3)."""
     return at_height(vector[:, 0:3], _REST)
 
 

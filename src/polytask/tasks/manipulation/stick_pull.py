@@ -44,7 +44,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def _is_inserted(tip: Tensor) -> Tensor:
-    """Tell whether the stick's tip, given from the handle's middle, is through the handle. (N,) bool"""
+    """Tell whether the stick's tip, given from the handle's middle, is through the handle, (N,) bool."""
     return (tip[:, 0] >= 0) & (tip[:, 1].abs() <= 0.04) & (tip[:, 2].abs() <= 0.06)
 
 

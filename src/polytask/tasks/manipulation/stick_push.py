@@ -24,7 +24,7 @@ def place(vector: Tensor) -> Placement:
 
 
 def _container(scene: SceneView) -> Tensor:
-    """Return the axis of the thermos at handle height. (N, 3)"""
+    """Return the axis of the thermos at handle height, (N, 3)."""
     return offset(scene.site("insertion"), y=0.09)
 
 
@@ -47,7 +47,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def _is_gripped(scene: SceneView) -> Tensor:
-    """Tell whether both pads press on the stick. (N,) bool"""
+    """Tell whether both pads press on the stick, (N,) bool."""
     left, right = scene.sensor("leftpad_stick"), scene.sensor("rightpad_stick")  # (N, 3), normal force first
     return (left[:, 0] > 0) & (right[:, 0] > 0)
 

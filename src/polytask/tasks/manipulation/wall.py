@@ -10,6 +10,6 @@ _FRONT, _BACK = 0.60, 0.80  # y between which the hand may hit the wall
 
 
 def near_wall(hand: Tensor, left: float, right: float, height: float) -> Tensor:
-    """Tell whether the hand is at the wall, between `left` and `right` in x, and lower than `height`. (N,) bool"""
+    """Tell whether the hand is at the wall, between `left` and `right` in x, and lower than `height`, (N,) bool."""
     low, high = constant((left, _FRONT, -1.0), hand), constant((right, _BACK, height), hand)
     return ((hand >= low) & (hand <= high)).all(-1)

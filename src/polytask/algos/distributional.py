@@ -1,0 +1,42 @@
+"""Distributions of returns over a fixed grid of values (C51: Bellemare et al. 2017, arXiv 1707.06887).
+
+Dimension letters: M atoms, the values of the grid.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def expectation(logits: Tensor, atoms: Tensor) -> Tensor:
+    """Return the means (...) of the distributions whose logits (..., M) are given over atoms (M,)."""
+    return logits.softmax(dim=-1) @ atoms
+
+
+@torch.no_grad()
+def project(probability: Tensor, reward: Tensor, discount: Tensor, atoms: Tensor) -> Tensor:
+    """Distribute `reward + discount * value` over the grid: every mass goes to its two neighbours, nearer one more.
+
+    What falls outside is moved to the nearest end; the mean is kept wherever nothing does.
+
+    Args:
+        probability: Distribution of the value. (B, M)
+        reward: (B,)
+        discount: (B,)
+        atoms: Evenly spaced, ascending. (M,)
+    """
+    low, high, steps = atoms[0], atoms[-1], len(atoms) - 1
+    shifted = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(low, high)  # (B, M)
+    position = ((shifted - low) * (steps / (high - low))).clamp(0, steps)  # in steps of the grid
+    left = position.floor()
+    share = position - left  # of the right neighbour
+    left_index = left.long()
+    right_index = (left_index + 1).clamp_max(steps)
+    projected = torch.zeros_like(probability).scatter_add_(-1, left_index, probability * (1 - share))
+    return projected.scatter_add_(-1, right_index, probability * share)
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the cross-entropy (...) of logits (..., M) against target distributions (..., M)."""
+    return -(target * logits.log_softmax(dim=-1)).sum(dim=-1)

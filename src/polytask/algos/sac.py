@@ -1,0 +1,340 @@
+"""Train a squashed Gaussian policy for reward and entropy from replayed experience, with a temperature for every task.
+
+Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018 (arXiv 1812.05905), in two regimes: thousands of
+worlds with large batches (MTBench: Joshi et al., RLC 2025, arXiv 2507.23172) and one world per task with batch 1280
+(mtrl, PTSL). One iteration: some steps of all worlds, each followed by its share of updates; an update draws one
+task-major batch and gives the gradient method one loss per task, for actor and critics.
+
+Differences from MTBench and mtrl: a truncated episode bootstraps from the observation it ended in; batches hold equally
+many rows of every task; observation statistics come from fresh steps, not from replayed rows; windows of n steps stop
+at episode ends and are discounted by their own length; rewards are scaled per task by the spread of discounted returns;
+gradients are clipped after they are computed, actor and critics apart.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from polytask.algos.context import AlgoContext
+from polytask.algos.experience import Experience, Keeping, check_schedule, rows_per_task, updates_due
+from polytask.algos.learner import Learner, adam
+from polytask.algos.twin import TwinCritic, polyak, target_of
+from polytask.grads import Backward, build
+from polytask.grads.backward import Net
+from polytask.grads.mean import MeanConfig
+from polytask.graph import Graphed
+from polytask.normalize import one_hot
+from polytask.policy import log_prob
+from polytask.replay import Batch
+from polytask.types import VecEnv
+
+
+@dataclass
+class SACConfig:
+    """Settings of SAC; the defaults are for thousands of worlds."""
+
+    steps_per_iteration: int = 32
+    """Steps of every world per iteration."""
+    updates_per_step: float = 4.0
+    """Updates per step of all worlds; below 1 some steps have none."""
+    learning_starts: int = 16
+    """Steps of every world with uniformly random actions before the first update."""
+    batch: int = 8192
+    """Rows per update, rounded so that every task has as many."""
+    capacity: int = 5_000_000
+    """Transitions that the replay keeps, over all worlds."""
+    save_replay: bool = True
+    """Save the replay in checkpoints; if not, a resumed run fills it anew before it learns."""
+    n_step: int = 8
+    """Longest return window before bootstrapping."""
+    gamma: float = 0.99
+    """Discount per step."""
+    tau: float = 0.01
+    """Share by which the target critics follow after each update."""
+    lr: float = 5e-4
+    """Adam's learning rate, of actor and critics."""
+    alpha_lr: float = 5e-3
+    """Adam's learning rate of the logarithms of the temperatures."""
+    initial_alpha: float = 0.1
+    """Temperature of every task at the start, in units of the served rewards."""
+    entropy_per_action: float = -1.0
+    """Entropy to hold, per action entry; -1 makes the target minus the number of entries."""
+    min_log_std: float = -5.0
+    """Lower bound of the log standard deviation before squashing."""
+    max_log_std: float = 2.0
+    """Upper bound of the log standard deviation before squashing."""
+    max_grad_norm: float = 10.0
+    """Bound on the gradient's norm, for actor and critics separately."""
+    obs_clip: float = 10.0
+    """Bound on normalised observations, against entries that were constant so far."""
+    normalize_reward: bool = True
+    """Scale rewards per task by the spread of discounted returns."""
+    bf16: bool = False
+    """Run the networks in bfloat16; parameters, losses and targets stay float32."""
+
+
+class SquashedPolicy(nn.Module):
+    """Normal pre-actions whose mean and deviation a network gives; an action is the hyperbolic tangent of one."""
+
+    def __init__(self, net: nn.Module, low: float, high: float) -> None:
+        """Wrap a network (B, O), (B,) -> (B, 2 A); log standard deviations lie between `low` and `high`."""
+        super().__init__()
+        self.net, self.low, self.high = net, low, high
+
+    def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean and the log standard deviation of the pre-action, (B, A) each and float32."""
+        mean, raw = self.net(obs, task).float().chunk(2, dim=-1)
+        # Squashed, not clamped: beyond the bound of a clamp there is no gradient to come back by.
+        return mean, self.low + 0.5 * (self.high - self.low) * (1.0 + torch.tanh(raw))
+
+
+def draw(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Return actions (..., A) made from standard normal noise (..., A), and their log-densities (...)."""
+    before = mean + log_std.exp() * noise
+    # log(1 - tanh^2 u), written so that it neither underflows nor loses digits for large u.
+    shrink = 2.0 * (math.log(2.0) - before - functional.softplus(-2.0 * before))
+    return torch.tanh(before), log_prob(before, mean, log_std) - shrink.sum(dim=-1)
+
+
+class Temperature(nn.Module):
+    """The price of entropy, learned for each task."""
+
+    def __init__(self, num_tasks: int, initial: float) -> None:
+        """Start all alike."""
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.full((num_tasks,), math.log(initial)))
+
+    def forward(self, task: Tensor) -> Tensor:
+        """Return the temperatures (B,) of tasks (B,)."""
+        return one_hot(task, len(self.log_alpha)) @ self.log_alpha.exp()
+
+
+class CriticRows(NamedTuple):
+    """What the critics' loss needs of each row (K, b, ...)."""
+
+    obs: Tensor  # (..., O)
+    task: Tensor  # (...)
+    action: Tensor  # (..., A)
+    target: Tensor  # (...)
+
+
+class ActorRows(NamedTuple):
+    """What the actor's loss needs of each row (K, b, ...)."""
+
+    obs: Tensor  # (..., O)
+    task: Tensor  # (...)
+    noise: Tensor  # (..., A) standard normal
+    alpha: Tensor  # (...)
+
+
+class AlphaRows(NamedTuple):
+    """What the temperatures' loss needs of each row (K, b)."""
+
+    task: Tensor  # (...)
+    log_prob: Tensor  # (...) of an action that the policy drew
+
+
+class SAC:
+    """The algorithm; see `types.Algo` for its four methods."""
+
+    def __init__(self, cfg: SACConfig, context: AlgoContext) -> None:
+        """Build networks, optimisers and the replay."""
+        check_schedule(cfg.steps_per_iteration, cfg.updates_per_step, cfg.learning_starts)
+        self.cfg, self.spec, self.device = cfg, context.spec, context.device
+        self.generator = context.generator("algo")
+        self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
+        self.target_entropy = cfg.entropy_per_action * context.spec.action_dim
+        self.steps = 0  # of every world, over the whole run
+        keeping = Keeping(
+            cfg.capacity, cfg.n_step, cfg.gamma, cfg.obs_clip, 10.0, cfg.normalize_reward, cfg.save_replay
+        )
+        self.experience = Experience(context, keeping)
+        self._build_learners(context)
+        shapes = {"critic": (context.spec.num_tasks,), "actor": (context.spec.num_tasks,)}
+        names = ("critic", "actor", "critic_norm", "actor_norm", "value", "entropy")
+        self._totals = {name: torch.zeros(shapes.get(name, ()), device=self.device) for name in names}
+        self._build_graphs()
+
+    def _build_learners(self, context: AlgoContext) -> None:
+        cfg, spec, device = self.cfg, self.spec, self.device
+        net = context.actor_net(2 * spec.action_dim)
+        self.policy = SquashedPolicy(net, cfg.min_log_std, cfg.max_log_std)
+        self.critic = TwinCritic(context, 1)
+        self.target = target_of(self.critic)
+        self.temperature = Temperature(spec.num_tasks, cfg.initial_alpha).to(device)
+        autocast = torch.bfloat16 if cfg.bf16 else None
+        actor_method = context.grad_method("actor", self.generator)
+        critic_method = context.grad_method("critic", self.generator)
+        alpha_method = build(MeanConfig(), spec.num_tasks, device, self.generator)  # tasks share no temperature
+        actor = Backward(actor_method, self.policy, self._actor_loss, autocast)
+        critic = Backward(critic_method, self.critic, self._critic_loss, autocast)
+        alpha = Backward(alpha_method, self.temperature, self._alpha_loss)
+        self.learners = {
+            "actor": Learner(actor, adam(self.policy, cfg.lr, device), cfg.max_grad_norm),
+            "critic": Learner(critic, adam(self.critic, cfg.lr, device), cfg.max_grad_norm),
+            "alpha": Learner(alpha, adam(self.temperature, cfg.alpha_lr, device)),
+        }
+
+    def _build_graphs(self) -> None:
+        self._explore = Graphed(self._choose_actions, self.device, self.generator)
+        self._update = Graphed(self._update_once, self.device, self.generator)
+
+    # Act
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
+        """Choose actions (N, A) in [-1, 1]: the squashed mean, or a sample if exploring."""
+        mean, log_std = self._policy_at(self.experience.obs_norm.normalize(obs, task), task)
+        return draw(mean, log_std, self._noise(mean))[0] if explore else torch.tanh(mean)
+
+    def _noise(self, like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=self.generator, device=self.device)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        # No cache of cast weights: a captured graph must cast them anew at every replay.
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.cfg.bf16, cache_enabled=False)
+
+    def _policy_at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log standard deviation (..., A) at normalised observations (..., O)."""
+        with self._autocast():
+            parts = self.policy(obs.flatten(0, -2), task.flatten())
+        mean, log_std = (part.view(*task.shape, -1) for part in parts)
+        return mean, log_std
+
+    # Collect
+
+    def iterate(self, env: VecEnv) -> dict[str, Tensor]:
+        """Take some steps of every world, each followed by its updates, and return metrics."""
+        cfg, updates = self.cfg, 0
+        for total in self._totals.values():
+            total.zero_()
+        for _ in range(cfg.steps_per_iteration):
+            self._step(env)
+            if self.experience.steps >= cfg.learning_starts:
+                due = updates_due(self.steps, cfg.updates_per_step)
+                updates += due
+                for _ in range(due):
+                    self._update()
+        return self._metrics(updates)
+
+    @property
+    def frames_per_iteration(self) -> int:
+        """Environment steps that one iteration takes, over all worlds."""
+        return self.cfg.steps_per_iteration * self.spec.num_envs
+
+    def _step(self, env: VecEnv) -> None:
+        """Take one step of every world and keep it."""
+        stage = self.experience.begin(env)
+        self._explore()
+        if self.steps < self.cfg.learning_starts:
+            stage.action.uniform_(-1.0, 1.0, generator=self.generator)
+        self.experience.finish(env.step(stage.action))
+        self.steps += 1
+
+    def _choose_actions(self) -> None:
+        stage = self.experience.stage
+        stage.action.copy_(self.act(stage.obs, self.experience.task, explore=True))
+
+    # Targets and losses
+
+    @torch.no_grad()
+    def _targets(self, batch: Batch) -> Tensor:
+        """Return what the critics should say (K, b): reward, then the target critics' value with its entropy."""
+        mean, log_std = self._policy_at(batch.next_obs, batch.task)
+        action, density = draw(mean, log_std, self._noise(mean))  # (K, b, A), (K, b)
+        rows = (batch.next_obs, action, batch.task)
+        with self._autocast():
+            both = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, 1)
+        value = both.amin(dim=0).view_as(density) - self.temperature(batch.task) * density
+        return batch.reward + batch.discount * value
+
+    def _critic_loss(self, critic: Net, rows: CriticRows) -> Tensor:
+        """Return the squared error of every row (R,), summed over both critics."""
+        value = critic(rows.obs, rows.action, rows.task).squeeze(-1)  # (2, R)
+        return (value - rows.target).square().sum(dim=0)
+
+    def _actor_loss(self, policy: Net, rows: ActorRows) -> Tensor:
+        """Return the price of each row's certainty less the smaller of the critics' values (R,)."""
+        mean, log_std = policy(rows.obs, rows.task)
+        action, density = draw(mean, log_std, rows.noise)
+        value = self.critic(rows.obs, action, rows.task).squeeze(-1).amin(dim=0)
+        return rows.alpha * density - value
+
+    def _alpha_loss(self, temperature: Net, rows: AlphaRows) -> Tensor:
+        """Return what makes the price rise in a task whose entropy is below the target, and fall above it (R,)."""
+        return -temperature(rows.task) * (rows.log_prob + self.target_entropy)
+
+    # Step
+
+    def _update_once(self) -> None:
+        """Take one optimiser step of critics, actor and temperatures on a fresh batch, and move the targets."""
+        batch = self.experience.sample(self.rows_per_task, self.generator)
+        target = self._targets(batch)
+        losses, norm = self.learners["critic"].step(CriticRows(batch.obs, batch.task, batch.action, target))
+        report = {"critic": losses, "critic_norm": norm, "value": target.mean()}
+        with torch.no_grad():
+            alpha = self.temperature(batch.task)
+        noise = self._noise(batch.action)
+        losses, norm = self.learners["actor"].step(ActorRows(batch.obs, batch.task, noise, alpha))
+        with torch.no_grad():
+            _, density = draw(*self._policy_at(batch.obs, batch.task), noise)
+        self.learners["alpha"].step(AlphaRows(batch.task, density))
+        report |= {"actor": losses, "actor_norm": norm, "entropy": -density.mean()}
+        polyak(self.target, self.critic, self.cfg.tau)
+        for name, value in report.items():
+            self._totals[name] += value
+
+    @torch.no_grad()
+    def _metrics(self, updates: int) -> dict[str, Tensor]:
+        """Average over the iteration's updates; before the first one all averages are zero."""
+        average = {name: total / max(1, updates) for name, total in self._totals.items()}
+        alpha = self.temperature.log_alpha.exp()  # (K,)
+        metrics = {
+            "loss/critic": average["critic"].mean(),
+            "loss/actor": average["actor"].mean(),
+            "grad_norm/critic": average["critic_norm"],
+            "grad_norm/actor": average["actor_norm"],
+            "policy/entropy": average["entropy"],
+            "policy/alpha": alpha.mean(),
+            "value/target": average["value"],
+            "rollout/reward": self.experience.pop_reward(self.cfg.steps_per_iteration),
+            "updates": torch.full((), updates, device=self.device),
+        }
+        for k, task in enumerate(self.spec.tasks):
+            metrics[f"per_task/{task}/critic_loss"] = average["critic"][k]
+            metrics[f"per_task/{task}/actor_loss"] = average["actor"][k]
+            metrics[f"per_task/{task}/alpha"] = alpha[k]
+        for name in ("actor", "critic"):
+            metrics |= self.learners[name].conflicts(f"conflict/{name}")
+        return metrics
+
+    # Save
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a run needs to go on: tensors and plain values; the replay only with `save_replay`."""
+        return {
+            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
+            "target": self.target.state_dict(),
+            "experience": self.experience.state_dict(),
+            "generator": self.generator.get_state(),
+            "steps": self.steps,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned, possibly on another device."""
+        for name, learner in self.learners.items():
+            learner.load_state_dict(state["learners"][name])
+        self.target.load_state_dict(state["target"])
+        self.experience.load_state_dict(state["experience"])
+        self.steps = state["steps"]
+        generator = state["generator"].cpu()
+        if len(generator) == len(self.generator.get_state()):  # a stream cannot move between CPU and GPU
+            self.generator.set_state(generator)
+        self._build_graphs()  # a captured graph would still hold the optimiser's former tensors

@@ -1,0 +1,94 @@
+"""The batch protocol on both simulators: state in, state out, masks, resume."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from polytask.robots import ROBOTS
+from polytask.scenes import compile_scene
+from polytask.sim import SIMS, Batch, SimConfig, make_batch
+from polytask.sim.cpu import CpuBatch
+from polytask.types import UserError
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=SIMS)
+def batch(request: pytest.FixtureRequest) -> Batch:
+    return make_batch(request.param, compile_scene("puck", "sawyer.xml"), 3, CPU, SimConfig())
+
+
+def test_tensors_have_the_environment_axis_first_and_are_float32(batch: Batch) -> None:
+    m = batch.model
+    shapes = {
+        "qpos": (3, m.nq),
+        "qvel": (3, m.nv),
+        "ctrl": (3, m.nu),
+        "mocap_pos": (3, m.nmocap, 3),
+        "mocap_quat": (3, m.nmocap, 4),
+        "time": (3,),
+        "xpos": (3, m.nbody, 3),
+        "xquat": (3, m.nbody, 4),
+        "site_xpos": (3, m.nsite, 3),
+        "site_xmat": (3, m.nsite, 3, 3),
+    }
+    for name, shape in shapes.items():
+        tensor = getattr(batch, name)
+        assert tensor.shape == shape, name
+        assert tensor.dtype == torch.float32, name
+
+
+def test_reset_writes_masked_rows_only_and_forward_follows_them(batch: Batch) -> None:
+    body = batch.model.body("obj").id
+    address = int(batch.model.joint("obj").qposadr[0])
+    qpos, qvel = batch.qpos.clone(), batch.qvel.clone()
+    before = batch.xpos.clone()
+    qpos[:, address : address + 3] = torch.tensor([0.1, 0.7, 0.3])
+    batch.reset(torch.tensor([False, True, False]), qpos, qvel)
+    batch.forward()
+    torch.testing.assert_close(batch.xpos[1, body], torch.tensor([0.1, 0.7, 0.3]))
+    assert torch.equal(batch.xpos[[0, 2]], before[[0, 2]])
+
+
+def test_poses_describe_the_state_after_the_step(batch: Batch) -> None:
+    """A falling object's pose equals its joint position, not that of one time step before."""
+    address = int(batch.model.joint("obj").qposadr[0])
+    qpos = batch.qpos.clone()
+    qpos[:, address + 2] = 0.5
+    batch.reset(torch.ones(3, dtype=torch.bool), qpos, torch.zeros_like(batch.qvel))
+    batch.step(5)
+    assert (batch.qpos[:, address + 2] < 0.5).all()
+    torch.testing.assert_close(batch.xpos[:, batch.model.body("obj").id], batch.qpos[:, address : address + 3])
+    torch.testing.assert_close(batch.time, torch.full((3,), 0.0125))
+
+
+def test_state_dict_continues_the_same_trajectory(batch: Batch) -> None:
+    home = ROBOTS["sawyer"].settle(batch.model, (0.0, 0.6, 0.2))
+    rows = [torch.tensor(row, dtype=torch.float32).expand(3, -1) for row in (home.qpos, home.qvel)]
+    batch.reset(torch.ones(3, dtype=torch.bool), *rows)
+    batch.mocap_pos[:, batch.model.body("mocap").mocapid[0]] = torch.tensor([0.02, 0.62, 0.2])
+    batch.step(5)
+    saved = {name: tensor.clone() for name, tensor in batch.state_dict().items()}
+    batch.step(5)
+    expected = batch.qpos.clone()
+    batch.step(5)
+    batch.load_state_dict(saved)
+    batch.step(5)
+    # MuJoCo repeats itself bit for bit; Warp does so only up to the order of its sums.
+    tolerance = 0.0 if isinstance(batch, CpuBatch) else 1e-5
+    torch.testing.assert_close(batch.qpos, expected, atol=tolerance, rtol=0.0)
+
+
+def test_too_small_buffers_are_noticed() -> None:
+    """A world whose constraints do not fit is flagged, the others are not silently wrong."""
+    config = SimConfig(constraints_per_world=4)
+    batch = make_batch("warp", compile_scene("puck", "sawyer.xml"), 2, CPU, config)
+    batch.step(5)
+    batch.check()
+    assert batch.diverged.all()
+
+
+def test_cpu_sim_refuses_a_gpu() -> None:
+    with pytest.raises(UserError, match="sim=warp for a GPU"):
+        make_batch("cpu", compile_scene("puck", "sawyer.xml"), 1, torch.device("cuda"), SimConfig())
