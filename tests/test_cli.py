@@ -27,7 +27,7 @@ TINY = [
 def trained(tmp_path_factory):
     """Train for two iterations and return the run directory."""
     directory = tmp_path_factory.mktemp("runs") / "trained"
-    assert main(["train", *TINY, "max_iterations=2", "eval_episodes=2", f"run_dir={directory}", "format=json"]) == 0
+    assert main(["train", *TINY, "max_iterations=2", "eval_episodes=2", "video=false", f"run_dir={directory}"]) == 0
     return directory
 
 
@@ -156,7 +156,9 @@ def test_a_run_is_not_overwritten(run, trained):
 
 
 def test_training_leaves_everything_behind(run, trained, tmp_path):
-    code, out, err = run("train", *TINY, "max_iterations=2", "eval_every=1", "eval_episodes=2", "run_dir=here")
+    code, out, err = run(
+        "train", *TINY, "max_iterations=2", "eval_every=1", "eval_episodes=2", "video=false", "run_dir=here"
+    )
     assert code == 0
     names = {path.name for path in (tmp_path / "here").iterdir()}
     assert {"checkpoint.pt", "config.yaml", "metrics.jsonl", "summary.json", "curves.png"} <= names

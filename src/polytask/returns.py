@@ -1,4 +1,4 @@
-"""Turn rewards and value estimates of a rollout into advantages; every function is a pure one of (T, N) tensors.
+"""Turn rewards and value estimates of a rollout into advantages and targets, by pure functions of (T, N) tensors.
 
 `terminated` marks a true end, after which there is nothing to earn. `done` marks any end, terminated or truncated,
 after which the next row belongs to another episode. Telling them apart makes a time limit invisible to the learner.
@@ -52,3 +52,51 @@ def gae(delta: Tensor, done: Tensor, gamma: float, lam: float) -> Tensor:
         lam: Weight of longer returns: 0 is the one-step error, 1 the Monte Carlo return less the value.
     """
     return discounted_sum(delta, done, gamma * lam)
+
+
+def peng_q_lambda(
+    reward: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, gamma: float, lam: float
+) -> Tensor:
+    """Compute the targets of Peng's Q(lambda) (Peng & Williams 1996): returns that never ask how an action was chosen.
+
+    Within an episode y_t = r_t + gamma ((1 - lam) v_t + lam y_{t+1}), where v_t = `next_value`. At a true end y_t is
+    r_t; at a truncated step, and at the rollout's last, r_t + gamma v_t. No row reads one of another episode.
+
+    Args:
+        reward: (T, N)
+        next_value: Greedy value of the observation the action led to, taken before any reset. (T, N)
+        terminated: (T, N) bool
+        truncated: (T, N) bool
+        gamma: Discount.
+        lam: Weight of longer returns: 0 is the one-step target.
+    """
+    stops = terminated | truncated
+    stops[-1] = True  # what follows is not known
+    one_step = reward + gamma * next_value * ~terminated
+    return discounted_sum(one_step - gamma * lam * next_value * ~stops, stops, gamma * lam)  # (T, N)
+
+
+def group_advantage(score: Tensor, counted: Tensor, task: Tensor, num_tasks: int, *, by_time: bool = False) -> Tensor:
+    """Compare each score with those of its task's other worlds, (score - mean) / standard deviation (Shao et al. 2024).
+
+    Args:
+        score: What a row earned, such as its reward to go. (T, N)
+        counted: Whether a row belongs to the comparison; the advantage of one that does not is 0. (T, N) bool
+        task: (N,) int64
+        num_tasks: Number of tasks K.
+        by_time: Take the mean over the worlds at the same step instead of over all steps. The standard deviation is
+            that of all the task's differences from the mean either way, so that late steps, where little can still be
+            won, do not weigh as much as early ones.
+    """
+    member = (task.unsqueeze(-1) == torch.arange(num_tasks, device=task.device)).double()  # (N, K)
+    weight = counted.double()  # (T, N)
+
+    def mean(x: Tensor, by_time: bool) -> Tensor:
+        total, count = (x * weight) @ member, weight @ member  # (T, K)
+        if not by_time:
+            total, count = total.sum(dim=0, keepdim=True), count.sum(dim=0, keepdim=True)  # (1, K)
+        return (total / count.clamp_min(1.0))[:, task]  # (T or 1, N)
+
+    difference = (score - mean(score, by_time)) * weight
+    deviation = mean(difference.square(), by_time=False).sqrt()
+    return (difference / (deviation + 1e-8)).to(score.dtype)  # a group that earned the same everywhere gets zeros

@@ -9,7 +9,9 @@ from typing import Any
 
 from polytask.algos.context import AlgoContext
 from polytask.algos.fast_td3 import FastTD3, FastTD3Config
+from polytask.algos.grpo import GRPO, GRPOConfig
 from polytask.algos.ppo import PPO, PPOConfig
+from polytask.algos.pqn import PQN, PQNConfig
 from polytask.algos.sac import SAC, SACConfig
 from polytask.types import Algo, UserError
 
@@ -17,6 +19,8 @@ __all__ = ["ALGOS", "AlgoContext", "build"]
 
 ALGOS: dict[str, tuple[type[Any], type[Any]]] = {
     "ppo": (PPOConfig, PPO),
+    "grpo": (GRPOConfig, GRPO),
+    "pqn": (PQNConfig, PQN),
     "sac": (SACConfig, SAC),
     "fast_td3": (FastTD3Config, FastTD3),
 }

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from polytask.algos.context import AlgoContext
 from polytask.algos.learner import Learner, adam
-from polytask.algos.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.on_policy import MinibatchUpdates, autocast, check_schedule, chunks, scheduled
 from polytask.algos.surrogate import Actor, SurrogateConfig, surrogate_loss
 from polytask.grads import Backward
 from polytask.grads.backward import Net
@@ -111,7 +111,7 @@ class PPO:
 
     def _value_at(self, obs: Tensor, task: Tensor) -> Tensor:
         """Return the critic's normalised values (B,) at raw observations (B, O)."""
-        with self.actor.autocast():
+        with autocast(self.device, self.cfg.bf16):
             value: Tensor = self.critic(self.obs_norm.normalize(obs, task), task)
         return value.squeeze(-1).float()
 

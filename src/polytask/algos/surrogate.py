@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from polytask.algos.context import AlgoContext
 from polytask.algos.learner import Learner, adam
-from polytask.algos.minibatches import Rows
+from polytask.algos.on_policy import Rows, autocast
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Loss, Net
 from polytask.graph import Graphed
@@ -82,14 +80,9 @@ class Actor:
         backward = Backward(method, self.policy, loss, torch.bfloat16 if self.cfg.bf16 else None)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Run networks in bfloat16 if the settings say so."""
-        # No cache of cast weights: a captured graph must cast them anew at every replay.
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.cfg.bf16, cache_enabled=False)
-
     def at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log standard deviation (B, A) at raw observations (B, O)."""
-        with self.autocast():
+        with autocast(self.device, self.cfg.bf16):
             mean, log_std = self.policy(self.obs_norm.normalize(obs, task), task)
         return mean, log_std
 
@@ -115,7 +108,7 @@ class Actor:
     @torch.no_grad()
     def metrics(self, rows: Rows) -> dict[str, Tensor]:
         """Describe the policy, and how far it is from the one that chose the actions of these rows."""
-        with self.autocast():
+        with autocast(self.device, self.cfg.bf16):
             mean, log_std = self.policy(rows.obs, rows.task)
         log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
         return {

@@ -20,8 +20,9 @@ from polytask.tasks.state import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the commanded hand in one control step
 _LEAD = 0.08  # metres by which the command may lead the hand along each axis: it cannot wind up in contact
-_OPEN = 0.1  # distance of the claws when fully open
+_OPEN = 0.098  # distance of the claws when fully open
 _JOINTS = 7
+_TURN = 1.0
 _DOWN = (0.0, 0.0, 1.0, 0.0)  # orientation of the gripper: approach axis down, fingers closing along y
 _POSTURE = (0.0, 0.1, 0.0, -2.2, 0.0, 2.3, -math.pi / 4)  # where the redundant elbow returns to
 _POSTURE_RATE = 0.05  # part of the way back to the posture that each control step asks for
@@ -43,6 +44,8 @@ class _Pose(NamedTuple):
 class _Arm:
     """Where the arm is in a model."""
 
+    joints: slice  # their positions in qpos
+    fingers: slice
     links: slice  # bodies whose z axes are the joints' axes
     gripper: int
     hand: int
@@ -53,9 +56,11 @@ class _Arm:
 
 @cache
 def _arm(model: mujoco.MjModel) -> _Arm:
-    first = int(model.body("link1").id)
+    first, start = int(model.body("link1").id), int(model.joint("joint1").qposadr[0])
     ranges = model.jnt_range[[int(model.joint(f"joint{index + 1}").id) for index in range(_JOINTS)]]
     return _Arm(
+        joints=slice(start, start + _JOINTS),
+        fingers=slice(start + _JOINTS, start + _JOINTS + 2),
         links=slice(first, first + _JOINTS),
         gripper=int(model.body("gripper").id),
         hand=int(model.site("hand").id),
@@ -77,8 +82,8 @@ def act(batch: Batch, action: Tensor, low: Tensor, high: Tensor) -> None:
 
 def _joint_targets(arm: _Arm, state: Batch | _Pose, command: Tensor) -> Tensor:
     """Return joint positions (N, 7) from which the hand is nearer to the command (N, 3)."""
-    joints, hand = state.qpos[:, :_JOINTS], state.site_xpos[:, arm.hand]
-    error = torch.cat([command - hand, rotation_error(state.xquat[:, arm.gripper], _DOWN)], -1)
+    joints, hand = state.qpos[:, arm.joints], state.site_xpos[:, arm.hand]
+    error = torch.cat([command - hand, _TURN * rotation_error(state.xquat[:, arm.gripper], _DOWN)], -1)
     drift = _POSTURE_RATE * (constant(_POSTURE, joints) - joints)
     step = joint_step(hinge_axes(state.xquat[:, arm.links]), hand[:, None] - state.xpos[:, arm.links], error, drift)
     return torch.clamp(joints + step, constant(arm.low, joints), constant(arm.high, joints))
@@ -99,7 +104,7 @@ def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
     data = mujoco.MjData(model)
     place_hand(model, data, hand)
     data.mocap_pos[_arm(model).mocap] = hand
-    data.ctrl[:_JOINTS] = data.qpos[:_JOINTS]
+    data.ctrl[:_JOINTS] = data.qpos[_arm(model).joints]
     data.ctrl[_JOINTS:] = -1.0
     mujoco.mj_step(model, data, nstep=_SETTLE_STEPS)
     tcp = (data.site("rightEndEffector").xpos + data.site("leftEndEffector").xpos) / 2
@@ -110,12 +115,12 @@ def place_hand(model: mujoco.MjModel, data: mujoco.MjData, hand: tuple[float, fl
     """Write joint positions that bring the hand to a position, or as near as the arm can, with open fingers."""
     arm = _arm(model)
     command = torch.tensor([hand])
-    data.qpos[:_JOINTS] = _POSTURE
-    data.qpos[_JOINTS : _JOINTS + 2] = model.joint("left_finger").range[1]
+    data.qpos[arm.joints] = _POSTURE
+    data.qpos[arm.fingers] = model.joint("left_finger").range[1]
     for _ in range(_IK_STEPS):
         mujoco.mj_kinematics(model, data)
         fields = {name: torch.from_numpy(getattr(data, name))[None].float() for name in _Pose._fields}
-        data.qpos[:_JOINTS] = _joint_targets(arm, _Pose(**fields), command)[0].numpy()
+        data.qpos[arm.joints] = _joint_targets(arm, _Pose(**fields), command)[0].numpy()
     mujoco.mj_kinematics(model, data)
 
 

@@ -1,8 +1,9 @@
-"""Learn from the rows of a rollout in epochs of task-major minibatches: the part that all on-policy learners share."""
+"""What on-policy learners share: epochs of task-major minibatches over a rollout's rows, schedules and precision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -119,6 +120,12 @@ class MinibatchUpdates:
 def chunks(rows: int, size: int) -> Iterator[slice]:
     """Cut so many rows into slices of at most `size`, to bound the memory that a pass over all of them takes."""
     return (slice(start, start + size) for start in range(0, rows, size))
+
+
+def autocast(device: torch.device, bf16: bool) -> AbstractContextManager[Any]:
+    """Run networks in bfloat16, or leave them as they are."""
+    # No cache of cast weights: a captured graph must cast them anew at every replay.
+    return torch.autocast(device.type, torch.bfloat16, enabled=bf16, cache_enabled=False)
 
 
 def check_schedule(schedule: str) -> None:

@@ -1,0 +1,115 @@
+"""Drive our Sawyer environment with Meta-World's own scripted policies, and compare with Meta-World driven by them.
+
+The policies live in the peer's virtual environment; observations and actions pass over a pipe, all worlds of a task in
+one message. Both sides play the same goals, those of `metaworld.MT1(task, seed)`; success is success at any step.
+
+    python benchmarks/metaworld_policies.py --out benchmarks/results/metaworld_policies_cpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from peer import add_arguments, ask, peer_python, start_worker
+from publish import origin, publish
+
+import polytask
+from polytask.env import MultiTaskEnv
+from polytask.tasks import SUITES
+
+OBS, ACTIONS = 39, 4
+NOTABLE = 0.1  # a difference of success that the summary names
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=list(SUITES["mt50"]), help="task names (default: all fifty)")
+    parser.add_argument("--goals", type=int, default=50, help="goals per task, at most 50")
+    parser.add_argument("--steps", type=int, default=500, help="control steps per episode")
+    parser.add_argument("--seed", type=int, default=42, help="seed of the peer's goals")
+    add_arguments(parser)
+    return parser.parse_args()
+
+
+def make_env(task: str, vectors: torch.Tensor, steps: int) -> MultiTaskEnv:
+    """Place one world per goal of the peer's."""
+    env = polytask.make(
+        tasks=[task], num_envs=len(vectors), episode_length=steps, goals="fixed", stagger=False, threads=1
+    )
+    (worlds,) = env.groups[0].tasks
+    worlds.state.vector.copy_(vectors)
+    worlds.has_vector.fill_(True)
+    env.reset()
+    return env
+
+
+@torch.no_grad()
+def drive(worker: subprocess.Popen[bytes], task: str, options: argparse.Namespace) -> list[int]:
+    """Let the peer's policy act in our worlds; return the step of first success, or -1, of each."""
+    vectors = ask(worker, {"ask": "open", "task": task, "goals": options.goals, "seed": options.seed})["vectors"]
+    env = make_env(task, torch.tensor(vectors), options.steps)
+    first = torch.full((options.goals,), -1)
+    for step in range(options.steps):
+        worker.stdin.write(env.obs.numpy().tobytes())
+        worker.stdin.flush()
+        action = np.frombuffer(worker.stdout.read(options.goals * ACTIONS * 4), np.float32)
+        outcome = env.step(torch.from_numpy(action.reshape(options.goals, ACTIONS).copy()))
+        first = torch.where((first < 0) & outcome.success, step, first)
+        if bool((first >= 0).all()):
+            break
+    worker.stdin.write(np.full((options.goals, OBS), np.nan, np.float32).tobytes())
+    worker.stdin.flush()
+    env.close()
+    return first.tolist()
+
+
+def summary(first: list[int]) -> dict[str, Any]:
+    """Give the share of episodes that succeeded and the mean step of their first success."""
+    reached = [step for step in first if step >= 0]
+    failed = [goal for goal, step in enumerate(first) if step < 0]
+    mean = round(float(np.mean(reached)), 1) if reached else None
+    return {"success": len(reached) / len(first), "first_success_step": mean, "failed_goals": failed}
+
+
+def main() -> None:
+    """Compare task by task."""
+    options = parse()
+    torch.set_num_threads(1)
+    worker = start_worker(peer_python(options.peer_python))
+    versions = ask(worker, {"ask": "versions"})
+    tasks = {}
+    for task in options.tasks:
+        ours = summary(drive(worker, task, options))
+        question = {"ask": "own", "task": task, "goals": options.goals, "seed": options.seed, "steps": options.steps}
+        theirs = summary(ask(worker, question)["first"])
+        difference = round(ours["success"] - theirs["success"], 4)
+        tasks[task] = {"ours": ours, "peer": theirs, "difference": difference}
+        print(f"{task:28} ours {ours['success']:.2f}  peer {theirs['success']:.2f}", file=sys.stderr, flush=True)
+    worker.stdin.close()
+    worker.wait()
+    means = {
+        side: round(float(np.mean([one[side]["success"] for one in tasks.values()])), 4) for side in ("ours", "peer")
+    }
+    result = {
+        "what": "success at any step of Meta-World's scripted policies, in our environment and in Meta-World",
+        **origin(),
+        "peer": versions,
+        "goals": options.goals,
+        "steps": options.steps,
+        "seed": options.seed,
+        "mean_success": means,
+        "difference": round(means["ours"] - means["peer"], 4),
+        "notable": [task for task, one in tasks.items() if abs(one["difference"]) > NOTABLE],
+        "tasks": tasks,
+    }
+    publish(result, options.out)
+
+
+if __name__ == "__main__":
+    main()

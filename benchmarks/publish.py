@@ -1,0 +1,52 @@
+"""Print and store what a benchmark found, with where it comes from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from polytask.provenance import provenance
+
+
+def origin(device: str = "cpu") -> dict[str, Any]:
+    """Name the command, the day, the code and the machine."""
+    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *_portable(sys.argv[1:])])
+    return {"command": command, "date": f"{datetime.now(UTC):%Y-%m-%d}", **provenance(torch.device(device))}
+
+
+def publish(result: dict[str, Any], out: Path | None) -> None:
+    """Print a result as one JSON object, and write it where the user asked for it."""
+    text = layout(result)
+    print(text)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text + "\n")
+
+
+def layout(result: dict[str, Any]) -> str:
+    """Write an object with a line per key, and a line per task."""
+    lines = []
+    for key, value in result.items():
+        text = json.dumps(value)
+        if key == "tasks":
+            rows = [f"  {json.dumps(task)}: {json.dumps(one)}" for task, one in value.items()]
+            text = "{\n" + ",\n".join(rows) + "\n }"
+        lines.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _portable(words: list[str]) -> list[str]:
+    """Leave out where the peer happens to live on this machine."""
+    kept, words = [], list(words)
+    while words:
+        word = words.pop(0)
+        if word == "--peer-python":
+            words.pop(0)
+        elif not word.startswith("--peer-python="):
+            kept.append(word)
+    return kept

@@ -1,0 +1,244 @@
+"""Train action values from parallel worlds alone, without replay and target network, with a few levels per actuator.
+
+Gallici et al., "Simplifying Deep Temporal Difference Learning" (PQN), 2024 (arXiv 2407.04811): layer normalisation
+stabilises Q(lambda) on fresh data. Seyde et al., "Solving Continuous Control via Q-learning", ICLR 2023 (arXiv
+2210.12566): each actuator is either full on or off ("bang-off-bang") and has values of its own, whose mean is the value
+of the joint action, so that the best joint action is the best of each actuator. MTBench (Joshi et al., RLC 2025, arXiv
+2507.23172) combines the two. One iteration: T steps of all worlds, targets by Peng's Q(lambda), then a few epochs of
+task-major minibatches, each of which gives the gradient method one loss per task.
+
+Differences from MTBench's PQN: actions see the current observation, not the first of a rollout; returns stop at episode
+ends and a truncated episode bootstraps from the observation it ended in; epsilon counts every frame; minibatches hold
+equally many rows of every task; observations are normalised and rewards scaled per task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import RAdam
+
+from polytask import grads
+from polytask.algos.context import AlgoContext
+from polytask.algos.learner import Learner
+from polytask.algos.on_policy import MinibatchUpdates, autocast, check_schedule, chunks, scheduled
+from polytask.grads import Backward
+from polytask.grads.backward import Net
+from polytask.graph import Graphed
+from polytask.normalize import TaskNormalizer
+from polytask.returns import peng_q_lambda
+from polytask.reward_norm import RewardNormalizer
+from polytask.rollout import Rollout, TaskMajorSampler, collect, task_index
+from polytask.types import UserError, VecEnv
+
+
+@dataclass
+class PQNConfig:
+    """Settings of PQN; the defaults are MTBench's where it has the setting."""
+
+    horizon: int = 16
+    """Steps T of every world per iteration."""
+    epochs: int = 8
+    """Passes over an iteration's rows."""
+    minibatches: int = 4
+    """Updates per pass."""
+    bins: int = 3
+    """Levels of each actuator, evenly spaced from -1 to 1; three are bang-off-bang."""
+    gamma: float = 0.99
+    """Discount per step."""
+    lam: float = 0.5
+    """Weight of longer returns in the targets."""
+    epsilon_start: float = 1.0
+    """Probability of a random action at the first frame."""
+    epsilon_end: float = 0.005
+    """Probability of a random action once the schedule has run out."""
+    epsilon_fraction: float = 0.1
+    """Share of the run's frames over which the probability falls, linearly."""
+    lr: float = 3e-4
+    """RAdam's learning rate."""
+    schedule: str = "linear"
+    """Learning rate over the run: constant, or linear to zero at its last frame."""
+    max_grad_norm: float = 10.0
+    """Bound on the gradient's norm."""
+    obs_clip: float = 10.0
+    """Bound on normalised observations, against entries that were constant so far."""
+    return_bound: float = 10.0
+    """Largest value that rewards are scaled to allow; they are scaled per task by the spread of discounted returns."""
+    bf16: bool = False
+    """Run the network in bfloat16; parameters, losses and targets stay float32."""
+
+
+class Rows(NamedTuple):
+    """What the loss needs of each row: all of a rollout as (T * N, ...), or a minibatch as (K, b, ...)."""
+
+    obs: Tensor  # (..., O)
+    task: Tensor  # (...)
+    action: Tensor  # (..., A) levels in [-1, 1]
+    target: Tensor  # (...) return in scaled rewards
+
+
+class PQN:
+    """The algorithm; see `types.Algo` for its four methods."""
+
+    def __init__(self, cfg: PQNConfig, context: AlgoContext) -> None:
+        """Build network, optimiser and buffers."""
+        check_schedule(cfg.schedule)
+        if cfg.bins < 2:
+            raise UserError(f"algo.bins is {cfg.bins}; an actuator needs at least 2 levels")
+        self.cfg, self.spec, self.device = cfg, context.spec, context.device
+        self.total_frames = context.total_frames
+        self.generator = context.generator("algo")
+        self.iteration = 0
+        self.task = task_index(self.spec, self.device)  # (N,)
+        self._build_learner(context)
+        self._allocate()
+        self.updates = MinibatchUpdates(self.rows, self.sampler, self.learners, self.obs_norm, self.generator)
+        self._build_graphs()
+
+    def _build_learner(self, context: AlgoContext) -> None:
+        cfg, spec = self.cfg, self.spec
+        self.net = context.value_net(spec.obs_dim, spec.action_dim * cfg.bins)
+        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(self.device)
+        self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, cfg.return_bound)
+        # There is one network, so the gradient method is for it, whatever group the method is meant for.
+        method = grads.build(context.grads, spec.num_tasks, self.device, self.generator)
+        backward = Backward(method, self.net, self._loss, torch.bfloat16 if cfg.bf16 else None)
+        self.learners = {"critic": Learner(backward, radam(self.net, cfg.lr, self.device), cfg.max_grad_norm)}
+
+    def _allocate(self) -> None:
+        """Reserve every tensor that a captured graph reads or writes."""
+        cfg, spec = self.cfg, self.spec
+        self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, cfg.minibatches)
+        self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
+        self.rows = Rows(
+            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalised when gathered
+            self.task.repeat(cfg.horizon),
+            self.rollout.action.flatten(0, 1),
+            torch.zeros(self.frames_per_iteration, device=self.device),
+        )
+        self._obs = torch.zeros(spec.num_envs, spec.obs_dim, device=self.device)
+        self._epsilon = torch.ones((), device=self.device)
+
+    def _build_graphs(self) -> None:
+        self._sample = Graphed(self._sample_actions, self.device, self.generator)
+        self._compute_targets = Graphed(self._targets, self.device)
+
+    # Act
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
+        """Choose actions (N, A) of the levels: the best ones or, if exploring, with probability epsilon any."""
+        choice = self._values_at(obs, task).argmax(dim=-1)  # (N, A)
+        return levels(self._perturb(choice) if explore else choice, self.cfg.bins)
+
+    def _perturb(self, choice: Tensor) -> Tensor:
+        """Replace the whole action of some worlds by a random one."""
+        anything = torch.randint(self.cfg.bins, choice.shape, generator=self.generator, device=self.device)
+        coin = torch.rand(len(choice), 1, generator=self.generator, device=self.device)
+        return torch.where(coin < self._epsilon, anything, choice)
+
+    def _values_at(self, obs: Tensor, task: Tensor) -> Tensor:
+        """Return the values (B, A, bins) of every level at raw observations (B, O)."""
+        with autocast(self.device, self.cfg.bf16):
+            values: Tensor = self.net(self.obs_norm.normalize(obs, task), task)
+        return values.float().unflatten(-1, (-1, self.cfg.bins))
+
+    # Collect
+
+    def iterate(self, env: VecEnv) -> dict[str, Tensor]:
+        """Collect T steps of every world, learn from them, and return metrics."""
+        progress = self.iteration * self.frames_per_iteration / self.total_frames
+        self._epsilon.fill_(epsilon_at(self.cfg, progress))
+        self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
+        collect(env, self._explore, self.rollout)
+        self._compute_targets()
+        self.updates.run(self.cfg.epochs)
+        metrics = {
+            **self.updates.metrics(self.spec.tasks),
+            "policy/epsilon": self._epsilon.clone(),
+            "value/target": self.rows.target.mean(),
+            "rollout/reward": self.rollout.reward.mean(),
+        }
+        # Only now, so that values and actions of an iteration come from one and the same function.
+        self.obs_norm.update(self.rollout.obs, self.task)
+        self.iteration += 1
+        return metrics
+
+    @property
+    def frames_per_iteration(self) -> int:
+        """Environment steps that one iteration takes, over all worlds."""
+        return self.cfg.horizon * self.spec.num_envs
+
+    def _explore(self, obs: Tensor) -> Tensor:
+        self._obs.copy_(obs)
+        return self._sample()
+
+    @torch.no_grad()
+    def _sample_actions(self) -> Tensor:
+        return self.act(self._obs, self.task, explore=True)
+
+    # Targets
+
+    @torch.no_grad()
+    def _targets(self) -> None:
+        """Fill in the rows' targets, in chunks of a minibatch's size."""
+        cfg, rows, rollout = self.cfg, self.rows, self.rollout
+        next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.target)
+        for part in chunks(len(rows.task), -(-len(rows.task) // cfg.minibatches)):
+            next_value[part] = best(self._values_at(next_obs[part], rows.task[part]))
+        for reward, done in zip(rollout.reward, rollout.done, strict=True):
+            self.reward_norm.update(reward, done)
+        reward, next_value = rollout.reward / self.reward_norm.scale()[self.task], next_value.view_as(rollout.reward)
+        target = peng_q_lambda(reward, next_value, rollout.terminated, rollout.truncated, cfg.gamma, cfg.lam)
+        rows.target.copy_(target.flatten())
+
+    # Loss
+
+    def _loss(self, net: Net, rows: Rows) -> Tensor:
+        """Return the squared error of every row's value of the action taken (R,)."""
+        values = net(rows.obs, rows.task).float().unflatten(-1, (-1, self.cfg.bins))  # (R, A, bins)
+        return (chosen(values, rows.action) - rows.target).square()
+
+    # Save
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a run needs to go on: tensors and plain values."""
+        return {**self.updates.state_dict(), "reward_norm": self.reward_norm.state_dict(), "iteration": self.iteration}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned, possibly on another device."""
+        self.updates.load_state_dict(state)
+        self.reward_norm.load_state_dict(state["reward_norm"])
+        self.iteration = state["iteration"]
+        self._epsilon.fill_(epsilon_at(self.cfg, self.iteration * self.frames_per_iteration / self.total_frames))
+        self._build_graphs()  # a captured graph may go on with the generator's former state
+
+
+def levels(choice: Tensor, bins: int) -> Tensor:
+    """Turn bin numbers (...) into actions, evenly spaced from -1 to 1."""
+    return choice * (2.0 / (bins - 1)) - 1.0
+
+
+def best(values: Tensor) -> Tensor:
+    """Return the value (...) of the best joint action: the mean over actuators of the best of values (..., A, bins)."""
+    return values.max(dim=-1).values.mean(dim=-1)
+
+
+def chosen(values: Tensor, action: Tensor) -> Tensor:
+    """Return the value (...) of actions (..., A): the mean over actuators of their entries in values (..., A, bins)."""
+    choice = ((action + 1.0) * (0.5 * (values.shape[-1] - 1))).round().long()
+    return values.gather(-1, choice.unsqueeze(-1)).squeeze(-1).mean(dim=-1)
+
+
+def epsilon_at(cfg: PQNConfig, progress: float) -> float:
+    """Return the probability of a random action after a share of the run's frames."""
+    share = min(1.0, progress / cfg.epsilon_fraction) if cfg.epsilon_fraction > 0 else 1.0
+    return cfg.epsilon_start + share * (cfg.epsilon_end - cfg.epsilon_start)
+
+
+def radam(net: nn.Module, lr: float, device: torch.device) -> RAdam:
+    """Make a RAdam whose learning rate is a tensor, so that it can be captured."""
+    return RAdam(net.parameters(), lr=torch.tensor(lr, device=device), capturable=device.type == "cuda")
