@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from polytask import cli
 from polytask.checkpoint import load, save
 from polytask.cli import COMMANDS, main
 from polytask.config import CHOICES, names_of
+from polytask.verify import Comparison
 
 TINY = [
     "tasks=[reach,drawer-close]",
@@ -281,12 +283,15 @@ def test_bench(run, what):
     [("obs_max", 1e-3, 0), ("obs_max", 1.1e-3, 1), ("reward_max", 0.011, 1), ("success_agreement", 0.998, 1)],
 )
 def test_verify_fails_beyond_the_tolerances(run, monkeypatch, name, value, code):
-    good = {"obs_max": 0.0, "reward_max": 0.0, "success_agreement": 1.0}
-    report = {"tasks": {"reach": good, "push": {**good, name: value}}}
-    monkeypatch.setattr("polytask.verify.verify", lambda folder, tasks: report)
+    good = Comparison(steps=5, obs_max=0.0, obs_mean=0.0, reward_max=0.0, reward_mean=0.0, success_agreement=1.0)
+    found = {"reach": good, "push": replace(good, **{name: value})}
+    monkeypatch.setattr("polytask.verify.recordings", lambda folder: {**dict.fromkeys(found, folder), "alien": folder})
+    monkeypatch.setattr("polytask.verify.compare", lambda task, path: found[task.name])
     assert run("verify", "oracle=x")[0] == code
     result = run("verify", "oracle=x", "format=json")
-    assert (result[0], json.loads(result[1])) == (code, report)
+    assert (result[0], json.loads(result[1])) == (code, {"tasks": {task: asdict(one) for task, one in found.items()}})
+    assert run("verify", "oracle=x", "tasks=[reach]")[0] == 0
+    assert "no recording of 'door-open'" in run("verify", "oracle=x", "tasks=[door-open]")[2]
 
 
 def test_report_pools_seeds(run, trained, tmp_path):

@@ -9,7 +9,7 @@ import polytask
 from polytask.env import MultiTaskEnv
 from polytask.experts import ScriptedPolicy
 from polytask.suites import SUITES
-from polytask.tasks import TASKS
+from polytask.tasks import TASKS, manipulation
 from polytask.types import UserError
 
 
@@ -123,9 +123,9 @@ def test_actions_outside_the_range_are_clipped() -> None:
     assert torch.equal(a.reward, b.reward)
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+@pytest.mark.parametrize("name", sorted(manipulation.TASKS))
 def test_every_task_resets_inside_its_ranges(name: str) -> None:
-    task = TASKS[name]
+    task = manipulation.TASKS[name]
     env = make(name, num_envs=64, episode_length=1, stagger=False)
     vectors = []
     for _ in range(5):
@@ -209,6 +209,8 @@ def test_a_diverged_world_is_truncated_counted_and_never_seen(sim: str) -> None:
         ({"tasks": ["reach"], "goals": "some"}, "unknown goals"),
         ({"tasks": ["reach"], "episode_length": 0}, "at least 1"),
         ({"tasks": ["reach"], "threads": 0}, "at least 1"),
+        ({"tasks": ["reach", "beam"]}, "'reach' is manipulation and 'beam' is parkour"),
+        ({"tasks": ["beam"], "levels": "medium"}, "unknown levels"),
     ],
 )
 def test_a_mistake_gets_one_line_that_says_what_is_valid(options: dict[str, object], message: str) -> None:

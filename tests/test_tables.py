@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 import pytest
 
 from polytask import algos, grads, nets
-from polytask.tasks import SUITES, TASKS, manipulation
+from polytask.tasks import SUITES, TASKS, manipulation, parkour
 
 
 def modules(package):
@@ -27,9 +27,10 @@ def test_every_config_is_in_the_table(package, table):
     assert len(set(known)) == len(known), "two entries share a config class"
 
 
-def test_every_task_module_is_in_the_table():
+@pytest.mark.parametrize("package", [manipulation, parkour])
+def test_every_task_module_is_in_the_table(package):
     found = {}
-    for module in modules(manipulation):
+    for module in modules(package):
         task = vars(module).get("TASK")
         if task is not None:
             found[task.name] = module.__name__.rpartition(".")[2]

@@ -14,9 +14,9 @@ from torch import Tensor
 from polytask.build import build_algo, build_train_env
 from polytask.config import BenchConfig
 from polytask.console import Result, table
+from polytask.domain import Group
 from polytask.env import MultiTaskEnv
 from polytask.errors import UserError
-from polytask.group import Group
 from polytask.provenance import provenance
 
 MIB = 2.0**20

@@ -93,6 +93,31 @@ class RecordConfig(CommonConfig):
 
 
 @dataclass
+class CollectConfig(EvalConfig):
+    """`polytask collect`."""
+
+    out: str | None = key(None, "folder to write the episodes to")
+    worlds: int = key(16, "worlds per task that play at once; a shard holds one episode of each")
+    export: str | None = key(None, "minari: also write Minari datasets to <out>/minari (extra: export)")
+
+
+@dataclass
+class GalleryConfig:
+    """`polytask gallery`."""
+
+    out: str = key("docs/gallery", "folder of the pictures; the page is written beside it, as <out>.md")
+    tasks: list[str] | None = key(None, "only these tasks (default: those of mt50)")
+    robot: Any = key(None, "robot (polytask list robots)")
+    episodes: int = key(50, "goals per task that the expert is measured on")
+    episode_length: int = key(500, "control steps per episode")
+    width: int = key(320, "pixels of a picture")
+    height: int = key(240, "pixels of a picture")
+    seed: int = key(0, "seed of the goals")
+    threads: int | None = key(None, "CPU threads for physics (default: all cores)")
+    format: str = key("table", "table or json (one object on stdout)")
+
+
+@dataclass
 class VerifyConfig:
     """`polytask verify`."""
 
@@ -126,8 +151,10 @@ SCHEMAS: dict[str, type[Any]] = {
     "list": ListConfig,
     "bench": BenchConfig,
     "record": RecordConfig,
+    "collect": CollectConfig,
     "verify": VerifyConfig,
     "report": ReportConfig,
+    "gallery": GalleryConfig,
 }
 
 # What each group holds unless told otherwise. None: nothing.
@@ -148,11 +175,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "format": ("table", "json"),
     "policy": ("scripted", "random"),
     "what": ("sim", "env", "train"),
+    "export": ("minari",),
     "kind": ("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
 }
 
 # Keys whose value is a path: quoted before Hydra's grammar sees them, so that any file name works.
-PATHS = ("run_dir", "checkpoint", "output", "oracle")
+PATHS = ("run_dir", "checkpoint", "output", "out", "oracle")
 
 
 @dataclass

@@ -1,47 +1,27 @@
 """MultiTaskEnv: N worlds of K tasks behind one `step`.
 
-Worlds are sorted by task, each task owning a contiguous slice. Episodes end by the time limit alone (`truncated`;
-`terminated` is never set), or when a simulation diverges, and restart by themselves. On a GPU a control step replays
-captured graphs, one stream per group of tasks, without waiting for the device; on the CPU a fixed list of groups runs
-on each thread.
+Worlds are sorted by task, each task owning a contiguous slice. Episodes end by the time limit, when a simulation
+diverges (both `truncated`), or as the domain says: manipulation never ends one itself, a robot's fall in parkour is
+`terminated`. They restart by themselves. On a GPU a control step replays captured graphs, one stream per group of
+worlds, without waiting for the device; on the CPU a fixed list of groups runs on each thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from polytask.domain import Buffers, EnvConfig, Group
 from polytask.graph import Graphed
-from polytask.group import ACTIONS, OBS, Buffers, Group, GroupConfig
-from polytask.robots import Robot
-from polytask.sim import SimConfig
-from polytask.tasks.sampling import candidates
-from polytask.tasks.task import Task
 from polytask.types import EnvSpec, Step
 
+__all__ = ["METRICS", "EnvConfig", "MultiTaskEnv"]
+
 METRICS = ("episodes", "success", "success_at_end", "return", "length", "diverged")
-
-
-@dataclass(frozen=True)
-class EnvConfig:
-    """What an environment consists of; `polytask.make` fills it from names."""
-
-    tasks: tuple[Task, ...]
-    envs_per_task: tuple[int, ...]
-    robot: Robot
-    sim: str
-    device: torch.device
-    sim_config: SimConfig = field(default_factory=SimConfig)
-    episode_length: int = 150
-    reward: str = "dense"
-    goals: str = "random"
-    stagger: bool = True
-    seed: int = 0
-    threads: int = 1
 
 
 class MultiTaskEnv:
@@ -52,13 +32,14 @@ class MultiTaskEnv:
         self.config = config
         self.device = config.device
         counts = config.envs_per_task
+        domain = config.domain
         names = tuple(task.name for task in config.tasks)
-        self.spec = EnvSpec(OBS, ACTIONS, names, counts, config.episode_length)
+        self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, config.episode_length)
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
         self._one_hot = torch.nn.functional.one_hot(self.task, len(counts)).float()  # (N, K)
         self._generator = torch.Generator(self.device).manual_seed(config.seed)
         self._buffers = self._make_buffers()
-        self.groups = self._make_groups()
+        self.groups = list(domain.make_groups(config, self._buffers, self._generator))
         self._runner = _GpuRunner(self.groups, self.device) if self.device.type == "cuda" else _CpuRunner(self)
         self._before, self._after = Graphed(self._start_step, self.device), Graphed(self._end_step, self.device)
         self.reset()
@@ -82,14 +63,13 @@ class MultiTaskEnv:
         b.uniform.uniform_(generator=self._generator)
         for group in self.groups:
             group.reset(torch.ones_like(group.buffers.truncated))
-        for tensor in (self._ever, self._return, self._metrics):
+        for tensor in (self._best, self._return, self._metrics):
             tensor.zero_()
         if self.config.stagger:
-            length = self.config.episode_length
-            self._length.random_(0, length, generator=self._generator)
+            b.length.random_(0, self.config.episode_length, generator=self._generator)
         else:
-            self._length.zero_()
-        self._counts.copy_(self._length == 0)
+            b.length.zero_()
+        self._counts.copy_(b.length == 0)
         return b.obs
 
     def step(self, action: Tensor) -> Step:
@@ -100,13 +80,27 @@ class MultiTaskEnv:
         self._before()
         self._runner.run()
         self._after()
-        return Step(b.obs, b.next_obs, b.reward, self._terminated, b.truncated, b.success)
+        return Step(b.obs, b.next_obs, b.reward, b.terminated, b.truncated, b.success)
+
+    @property
+    def score(self) -> Tensor:
+        """How much of its task each world had done after the last step, before any reset, 0 to 1. (N,)"""
+        return self._buffers.score
 
     def pop_metrics(self) -> dict[str, Tensor]:
-        """Return per-task sums (K,) over the episodes that ended since the last call, and start anew."""
+        """Return per-task sums (K,) over the episodes that ended since the last call, and start anew.
+
+        The names are `METRICS` and the domain's own. `success` adds up the highest score of each episode, which in
+        manipulation is 1 if the task succeeded at any step and else 0.
+        """
         sums = self._metrics.clone()
         self._metrics.zero_()
-        return dict(zip(METRICS, sums.unbind(-1), strict=True))
+        return dict(zip((*METRICS, *self.config.domain.metrics), sums.unbind(-1), strict=True))
+
+    def census(self) -> dict[str, Tensor]:
+        """Return per-task sums (K,) over the worlds of what the domain says of where they stand now."""
+        parts = [group.census() for group in self.groups]
+        return {name: self._one_hot.T @ torch.cat([part[name] for part in parts]) for name in parts[0]}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next step depends on."""
@@ -114,7 +108,7 @@ class MultiTaskEnv:
         return {
             "groups": [group.state_dict() for group in self.groups],
             "obs": b.obs.clone(),
-            "episode": {name: getattr(self, f"_{name}").clone() for name in ("length", "ever", "return", "counts")},
+            "episode": {name: tensor.clone() for name, tensor in self._episode.items()},
             "metrics": self._metrics.clone(),
             "generator": self._generator.get_state(),
         }
@@ -124,8 +118,8 @@ class MultiTaskEnv:
         for group, part in zip(self.groups, state["groups"], strict=True):
             group.load_state_dict(part)
         self._buffers.obs.copy_(state["obs"])
-        for name, value in state["episode"].items():
-            getattr(self, f"_{name}").copy_(value)
+        for name, tensor in self._episode.items():
+            tensor.copy_(state["episode"][name])
         self._metrics.copy_(state["metrics"])
         self._generator.set_state(state["generator"].cpu())
 
@@ -134,65 +128,33 @@ class MultiTaskEnv:
         self._runner.close()
 
     def _make_buffers(self) -> Buffers:
-        n, device = self.spec.num_envs, self.device
-        draws = max(candidates(task) for task in self.config.tasks)
-        width = max(len(task.low) for task in self.config.tasks)
-
-        def flags() -> Tensor:
-            return torch.zeros(n, dtype=torch.bool, device=device)
-
-        self._terminated = flags()
-        self._ever, self._counts = flags(), flags()
-        self._length = torch.zeros(n, dtype=torch.int64, device=device)
-        self._return = torch.zeros(n, device=device)
-        self._metrics = torch.zeros(self.spec.num_tasks, len(METRICS), device=device)
-        return Buffers(
-            action=torch.zeros(n, ACTIONS, device=device),
-            obs=torch.zeros(n, OBS, device=device),
-            next_obs=torch.zeros(n, OBS, device=device),
-            reward=torch.zeros(n, device=device),
-            success=flags(),
-            timeout=flags(),
-            truncated=flags(),
-            diverged=flags(),
-            uniform=torch.zeros(n, draws, width, device=device),
-        )
-
-    def _make_groups(self) -> list[Group]:
-        """Let consecutive tasks of one scene share a group."""
-        c = self.config
-        group_config = GroupConfig(c.robot, c.sim, c.sim_config, c.device, c.reward, c.goals)
-        members: list[list[tuple[Task, int]]] = []
-        for task, count in zip(c.tasks, c.envs_per_task, strict=True):
-            if members and members[-1][0][0].scene == task.scene:
-                members[-1].append((task, count))
-            else:
-                members.append([(task, count)])
-        groups, start = [], 0
-        for tasks in members:
-            stop = start + sum(count for _, count in tasks)
-            groups.append(Group(tasks, self._buffers.rows(slice(start, stop)), group_config))
-            start = stop
-        return groups
+        n, device, domain = self.spec.num_envs, self.device, self.config.domain
+        self._best, self._return = torch.zeros(n, device=device), torch.zeros(n, device=device)
+        self._counts = torch.zeros(n, dtype=torch.bool, device=device)
+        self._metrics = torch.zeros(self.spec.num_tasks, len(METRICS) + len(domain.metrics), device=device)
+        buffers = Buffers.allocate(n, domain, self.config.tasks, device)
+        self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": self._counts}
+        return buffers
 
     def _start_step(self) -> None:
         b = self._buffers
         b.action.clamp_(-1.0, 1.0)
-        self._length += 1
-        torch.ge(self._length, self.config.episode_length, out=b.timeout)
+        b.length += 1
+        torch.ge(b.length, self.config.episode_length, out=b.timeout)
 
     def _end_step(self) -> None:
         """Account for rewards and ended episodes."""
         b = self._buffers
         self._return += b.reward
-        self._ever |= b.success
-        ended, counted = b.truncated, b.truncated & self._counts
-        columns = (torch.ones_like(b.reward), self._ever, b.success, self._return, self._length)
-        rows = torch.stack([column.float() * counted for column in columns] + [b.diverged.float()], -1)  # (N, 6)
-        self._metrics += self._one_hot.T @ rows
-        self._return.masked_fill_(ended, 0.0)
-        self._length.masked_fill_(ended, 0)
-        self._ever &= ~ended
+        torch.maximum(self._best, b.score, out=self._best)
+        ended = b.terminated | b.truncated
+        counted = ended & self._counts
+        columns = (torch.ones_like(b.reward), self._best, b.success, self._return, b.length)
+        rows = [column.float() * counted for column in columns] + [b.diverged.float()]
+        rows += [column * counted for column in b.extras.unbind(-1)]
+        self._metrics += self._one_hot.T @ torch.stack(rows, -1)  # (K, M)
+        for tensor in (self._return, self._best, b.length):
+            tensor.masked_fill_(ended, 0)
         self._counts |= ended
 
 
@@ -232,7 +194,7 @@ class _CpuRunner:
 class _GpuRunner:
     """Replays each group's captured graphs on a stream of its own."""
 
-    def __init__(self, groups: list[Group], device: torch.device) -> None:
+    def __init__(self, groups: Sequence[Group], device: torch.device) -> None:
         self._device = device
         self._parts = [
             (Graphed(g.act, device), g.simulate, Graphed(g.conclude, device), torch.cuda.Stream(device)) for g in groups

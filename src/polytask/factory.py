@@ -8,11 +8,19 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from polytask.env import EnvConfig, MultiTaskEnv
+from polytask import group, parkour
+from polytask.domain import Domain, EnvConfig
+from polytask.env import MultiTaskEnv
 from polytask.robots import ROBOTS
 from polytask.sim import SIMS, SimConfig
+from polytask.suites import SUITE_LEVELS
 from polytask.tasks import SUITES, TASKS
+from polytask.tasks.parkour import LEVELS, Terrain
+from polytask.tasks.task import Task
 from polytask.types import UserError
+
+# The domain of each kind of task record.
+DOMAINS: dict[type, Domain] = {Task: group.DOMAIN, Terrain: parkour.DOMAIN}
 
 
 def make(  # noqa: PLR0913 - the public entry point: one keyword per thing a user may want to say
@@ -25,9 +33,10 @@ def make(  # noqa: PLR0913 - the public entry point: one keyword per thing a use
     sim: str | None = None,
     sim_config: SimConfig | None = None,
     robot: str = "sawyer",
-    episode_length: int = 150,
+    episode_length: int | None = None,
     reward: str = "dense",
     goals: str = "random",
+    levels: str | None = None,
     stagger: bool = True,
     seed: int = 0,
     threads: int | None = None,
@@ -42,10 +51,12 @@ def make(  # noqa: PLR0913 - the public entry point: one keyword per thing a use
         device: Where tensors live: "cpu", "cuda", "cuda:1".
         sim: "cpu" (MuJoCo) or "warp" (MuJoCo Warp); default is what fits the device.
         sim_config: Settings of the GPU simulator.
-        robot: Name of the robot.
-        episode_length: Control steps per episode: 150 is MTBench's, 500 Meta-World's.
+        robot: Name of the arm that manipulates; parkour is run by the Go1 whatever it says.
+        episode_length: Control steps per episode; default is MTBench's, 150 for manipulation (Meta-World's own
+            protocol: 500) and 2000 for parkour.
         reward: "dense" or "sparse" (1 on success, else 0).
-        goals: "random" draws a goal every episode, "fixed" draws each world's goal once.
+        goals: "random" draws a goal every episode, "fixed" draws each world's goal once; of no effect on parkour.
+        levels: Terrain of parkour tasks: "flat", "easy", "hard" or "curriculum"; default is the suite's, else "hard".
         stagger: Start worlds at different step counts, so that episodes do not end in lock-step.
         seed: Seed of everything random in the environment.
         threads: CPU threads for sim=cpu; default is all available cores.
@@ -55,23 +66,37 @@ def make(  # noqa: PLR0913 - the public entry point: one keyword per thing a use
         raise UserError("tasks is empty; name at least one task")
     if len(set(names)) != len(names):
         raise UserError(f"a task is named twice in {names}; give it more worlds with envs_per_task instead")
+    chosen = tuple(TASKS[_known(name, TASKS, "task")] for name in names)
+    domain = _domain(chosen)
+    default_levels = SUITE_LEVELS.get(suite, "hard") if tasks is None else "hard"
     place = _device(device)
     chosen_sim = sim if sim is not None else ("warp" if place.type == "cuda" else "cpu")
     config = EnvConfig(
-        tasks=tuple(TASKS[_known(name, TASKS, "task")] for name in names),
+        domain=domain,
+        tasks=chosen,
         envs_per_task=_counts(len(names), num_envs, envs_per_task),
         robot=ROBOTS[_known(robot, ROBOTS, "robot")],
         sim=_known(chosen_sim, SIMS, "sim"),
         device=place,
         sim_config=sim_config or SimConfig(),
-        episode_length=_positive("episode_length", episode_length),
+        episode_length=_positive("episode_length", domain.episode_length if episode_length is None else episode_length),
         reward=_known(reward, ("dense", "sparse"), "reward"),
         goals=_known(goals, ("random", "fixed"), "goals"),
+        levels=_known(default_levels if levels is None else levels, LEVELS, "levels"),
         stagger=stagger,
         seed=seed,
         threads=_positive("threads", len(os.sched_getaffinity(0)) if threads is None else threads),
     )
     return MultiTaskEnv(config)
+
+
+def _domain(tasks: Sequence[Task | Terrain]) -> Domain:
+    """Find the one domain that all tasks belong to."""
+    domains = {DOMAINS[type(task)].name: task.name for task in tasks}  # of each domain, a task as an example
+    if len(domains) > 1:
+        (first, one), (second, other), *_ = domains.items()
+        raise UserError(f"'{one}' is {first} and '{other}' is {second}; an environment has tasks of one kind")
+    return DOMAINS[type(tasks[0])]
 
 
 def _known(name: str, table: Iterable[str], kind: str) -> str:

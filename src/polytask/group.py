@@ -1,11 +1,8 @@
-"""A group: consecutive tasks that share a scene, and so one batch of worlds and one stream or thread.
-
-A control step of a group has three parts: `act` turns actions into commands, `simulate` advances the physics, and
-`conclude` observes, rewards and resets. All tensors keep their address, so that `act` and `conclude` can be captured.
-"""
+"""The domain of manipulation, and its groups: consecutive tasks that share a scene, and so one batch of worlds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +10,11 @@ import mujoco
 import torch
 from torch import Tensor
 
+from polytask.domain import Buffers, Domain, EnvConfig
 from polytask.robots import Robot, RobotState
 from polytask.scenes import compile_scene
-from polytask.sim import Batch, SimConfig, make_batch
-from polytask.tasks.sampling import draw
+from polytask.sim import SimConfig, make_batch
+from polytask.tasks.sampling import candidates, draw
 from polytask.tasks.state import SceneView, State
 from polytask.tasks.task import Task
 
@@ -36,25 +34,6 @@ class GroupConfig:
     device: torch.device
     reward: str
     goals: str
-
-
-@dataclass
-class Buffers:
-    """The environment's tensors, or a group's rows of them."""
-
-    action: Tensor  # (N, A)
-    obs: Tensor  # (N, O)
-    next_obs: Tensor  # (N, O)
-    reward: Tensor  # (N,)
-    success: Tensor  # (N,) bool
-    timeout: Tensor  # (N,) bool: the episode's last step
-    truncated: Tensor  # (N,) bool
-    diverged: Tensor  # (N,) bool
-    uniform: Tensor  # (N, candidates, R) random numbers for resets
-
-    def rows(self, worlds: slice) -> Buffers:
-        """Return views of some worlds' rows."""
-        return Buffers(**{name: tensor[worlds] for name, tensor in vars(self).items()})
 
 
 class TaskWorlds:
@@ -205,6 +184,7 @@ class Group:
         self.observe()
         for worlds in self.tasks:
             worlds.evaluate()
+        b.score.copy_(b.success)
         b.next_obs[:, :FRAME] = self.frame
         b.next_obs[:, FRAME : 2 * FRAME] = b.obs[:, :FRAME]
         b.next_obs[:, 2 * FRAME :] = b.obs[:, 2 * FRAME :]
@@ -243,6 +223,11 @@ class Group:
         b.next_obs.copy_(torch.where(bad, b.obs, b.next_obs))
         b.reward.copy_(torch.where(b.diverged, torch.zeros_like(b.reward), b.reward))
         b.success.logical_and_(~b.diverged)
+        b.score.masked_fill_(b.diverged, 0.0)
+
+    def census(self) -> dict[str, Tensor]:
+        """Say nothing: these worlds stand nowhere but in their episodes."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the physics and the episode constants."""
@@ -253,3 +238,29 @@ class Group:
         self.batch.load_state_dict(state["batch"])
         for worlds, part in zip(self.tasks, state["tasks"], strict=True):
             worlds.load_state_dict(part)
+
+
+def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[Group]:
+    """Let consecutive tasks of one scene share a group."""
+    c = config
+    group_config = GroupConfig(c.robot, c.sim, c.sim_config, c.device, c.reward, c.goals)
+    members: list[list[tuple[Task, int]]] = []
+    for task, count in zip(c.tasks, c.envs_per_task, strict=True):
+        if members and members[-1][0][0].scene == task.scene:
+            members[-1].append((task, count))
+        else:
+            members.append([(task, count)])
+    groups, start = [], 0
+    for tasks in members:
+        stop = start + sum(count for _, count in tasks)
+        groups.append(Group(tasks, buffers.rows(slice(start, stop)), group_config))
+        start = stop
+    return groups
+
+
+def draws(tasks: Sequence[Task]) -> tuple[int, int]:
+    """Return the number of candidates and of entries that the widest random vector needs."""
+    return max(candidates(task) for task in tasks), max(len(task.low) for task in tasks)
+
+
+DOMAIN = Domain("manipulation", OBS, ACTIONS, episode_length=150, metrics=(), draws=draws, make_groups=make_groups)

@@ -1,6 +1,38 @@
-"""Suites: named tuples of task names, in Meta-World's order."""
+"""Suites: named tuples of task names, in Meta-World's and MTBench's order."""
 
 from __future__ import annotations
+
+_PARKOUR = (
+    "box-climb",
+    "lipped-ramp",
+    "lipped-dome",
+    "plain-ramp",
+    "a-frame",
+    "dome",
+    "even-gaps",
+    "uneven-gaps",
+    "round-pads",
+    "domed-pads",
+    "side-slopes",
+    "round-stones",
+    "scattered-stones",
+    "wide-stairs",
+    "narrow-stairs",
+    "block-climb",
+    "spiral-stairs",
+    "squeeze",
+    "poles",
+    "beam",
+    "flat",
+)
+
+# The terrain that a parkour suite puts its tasks on; LEVELS of `polytask.tasks.parkour` explains the names.
+SUITE_LEVELS: dict[str, str] = {
+    "parkour-flat": "flat",
+    "parkour-easy": "easy",
+    "parkour-hard": "hard",
+    "parkour-hard-cl": "curriculum",
+}
 
 SUITES: dict[str, tuple[str, ...]] = {
     "mt10": (
@@ -167,4 +199,5 @@ SUITES: dict[str, tuple[str, ...]] = {
         "door-lock",
         "door-unlock",
     ),
+    **dict.fromkeys(SUITE_LEVELS, _PARKOUR),
 }

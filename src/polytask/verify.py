@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.group import ACTIONS, FRAME, OBS, Buffers, Group, GroupConfig
+from polytask.domain import Buffers
+from polytask.group import ACTIONS, DOMAIN, FRAME, Group, GroupConfig
 from polytask.robots import ROBOTS
 from polytask.sim import SimConfig
 from polytask.tasks.task import Task
@@ -61,10 +63,10 @@ def recordings(folder: Path) -> dict[str, Path]:
 def compare(task: Task, path: Path) -> Comparison:
     """Recompute every step of a recording and compare."""
     try:
-        with np.load(path) as file:
+        with path.open("rb") as stream, np.load(stream) as file:
             record = {name: file[name] for name in file.files}
         lengths = record["ep_len"]
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(f"'{path}' is not a readable recording: {error}") from error
     episode = np.repeat(np.arange(len(lengths)), lengths)  # episode of each step
     frame, reward, success = _recompute(task, record, episode)
@@ -94,18 +96,8 @@ def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -
     """Return our frame (T, 18), reward (T,) and success (T,) for every recorded step."""
     steps = len(episode)
     device = torch.device("cpu")
-    flags = [torch.zeros(steps, dtype=torch.bool) for _ in range(4)]
-    buffers = Buffers(
-        action=torch.from_numpy(record["action"]).reshape(steps, ACTIONS).clone(),
-        obs=torch.zeros(steps, OBS),
-        next_obs=torch.zeros(steps, OBS),
-        reward=torch.zeros(steps),
-        success=flags[0],
-        timeout=flags[1],
-        truncated=flags[2],
-        diverged=flags[3],
-        uniform=torch.zeros(steps, 1, len(task.low)),
-    )
+    buffers = Buffers.allocate(steps, DOMAIN, [task], device)
+    buffers.action.copy_(torch.from_numpy(record["action"]).reshape(steps, ACTIONS))
     config = GroupConfig(ROBOTS["sawyer"], "cpu", SimConfig(), device, "dense", "random")
     group = Group([(task, steps)], buffers, config)
     worlds = group.tasks[0]
@@ -121,10 +113,3 @@ def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -
     group.observe()
     reward, success = task.reward(worlds.state)
     return group.frame, reward, success
-
-
-if __name__ == "__main__":
-    import importlib, sys
-    for name in sys.argv[2:]:
-        task = importlib.import_module("polytask.tasks.manipulation." + name.replace("-", "_")).TASK
-        print(name, compare(task, Path(sys.argv[1]) / f"{name}-v3.npz"))

@@ -20,6 +20,15 @@ class SimConfig:
     line_search_iterations: int = 10  # most line-search steps in a solver iteration
 
 
+@dataclass(frozen=True)
+class Shapes:
+    """Poses and sizes of static geoms, in the order of the scene; the meaning of a size depends on the geom's type."""
+
+    pos: Tensor  # (N, G, 3)
+    quat: Tensor  # (N, G, 4)
+    size: Tensor  # (N, G, 3)
+
+
 class Batch(Protocol):
     """N worlds of one scene.
 
@@ -43,8 +52,12 @@ class Batch(Protocol):
     sensordata: Tensor  # (N, nsensordata)
     diverged: Tensor  # (N,) bool: the last step made this world's state or buffers invalid
 
-    def step(self, substeps: int) -> None:
-        """Advance every world by `substeps` time steps and refresh all tensors."""
+    def step(self, substeps: int, *, refresh: bool = True) -> None:
+        """Advance every world by `substeps` time steps and refresh all tensors.
+
+        Without `refresh` only `qpos`, `qvel`, `time` and `sensordata` are refreshed, the last as read within the last
+        time step: whoever looks at nothing else saves a forward pass.
+        """
         ...
 
     def check(self) -> None:
@@ -56,7 +69,19 @@ class Batch(Protocol):
         ...
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Write state rows where `mask` (N,) holds, with zero time; `forward` must follow before anything is read."""
+        """Write state rows where `mask` (N,) holds, with zero time; what derives from them waits for `forward`."""
+        ...
+
+    def vary(self, fields: dict[str, Tensor]) -> None:
+        """Give fields of the model, named as MuJoCo does, a value per world (N, ...); derived constants follow."""
+        ...
+
+    def place(self, mask: Tensor, shapes: Shapes) -> None:
+        """Lay out the scene's first G geoms, which must be fixed to the world, anew where `mask` (N,) holds."""
+        ...
+
+    def dress(self, model: mujoco.MjModel, world: int) -> None:
+        """Write the layout of a world's geoms into a copy of the model, for pictures."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:

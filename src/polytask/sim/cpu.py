@@ -11,7 +11,10 @@ import torch
 from mujoco.batch import Batch as MujocoBatch
 from torch import Tensor
 
-_READ = ("qpos", "qvel", "time", "xpos", "xquat", "site_xpos", "site_xmat", "sensordata")
+from polytask.sim.base import Shapes
+
+_STATE = ("qpos", "qvel", "time", "sensordata")
+_READ = (*_STATE, "xpos", "xquat", "site_xpos", "site_xmat")
 _WRITTEN = ("ctrl", "mocap_pos")
 
 
@@ -43,12 +46,16 @@ class CpuBatch:
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")
         self._pull()
 
-    def step(self, substeps: int) -> None:
-        """Advance every world by `substeps` time steps and refresh all tensors."""
+    def step(self, substeps: int, *, refresh: bool = True) -> None:
+        """Advance every world by `substeps` time steps and refresh all tensors, or without `refresh` the state."""
         self._push()
         self._batch.warning[:] = 0
-        self._batch.step(nstep=substeps, stage=self._stage)
-        self._pull()
+        if refresh:
+            self._batch.step(nstep=substeps, stage=self._stage)
+            self._pull()
+        else:
+            self._batch.step(nstep=substeps)
+            self._pull(_STATE)
 
     def check(self) -> None:
         """Set `diverged` where MuJoCo met a bad state, reset the world itself and counted a warning (info, count)."""
@@ -63,10 +70,28 @@ class CpuBatch:
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         """Write state rows where `mask` (N,) holds, with zero time."""
         rows = mask.numpy()
-        self._source["qpos"][rows] = qpos.numpy()[rows]
-        self._source["qvel"][rows] = qvel.numpy()[rows]
+        for name, values in (("qpos", qpos), ("qvel", qvel)):
+            self._source[name][rows] = self._mirror[name][rows] = values.numpy()[rows]
         self._batch.bind("qacc_warmstart")[rows] = 0.0
-        self._batch.bind("time")[rows] = 0.0
+        self._source["time"][rows] = self._mirror["time"][rows] = 0.0
+
+    def vary(self, fields: dict[str, Tensor]) -> None:
+        """Give model fields a value per world and compute the constants that derive from them."""
+        for name, values in fields.items():
+            self._batch.expand(name)[:] = values.numpy()
+        self._batch.set_const()
+
+    def place(self, mask: Tensor, shapes: Shapes) -> None:
+        """Lay out the first geoms anew where `mask` holds; MuJoCo's bounding volumes follow."""
+        rows = np.flatnonzero(mask.numpy())
+        if len(rows):
+            for name, values in vars(shapes).items():
+                self._batch.expand(f"geom_{name}")[rows, : values.shape[1]] = values.numpy()[rows]
+            self._batch.set_const(rows)
+
+    def dress(self, model: mujoco.MjModel, world: int) -> None:
+        """Write a world's model into a copy."""
+        self._batch.get_model(world, model)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return MuJoCo's full integration state in float64."""
@@ -84,6 +109,6 @@ class CpuBatch:
         for name in _WRITTEN:
             np.copyto(self._source[name], self._mirror[name])
 
-    def _pull(self) -> None:
-        for name in _READ:
+    def _pull(self, names: tuple[str, ...] = _READ) -> None:
+        for name in names:
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")

@@ -17,7 +17,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from polytask.sim.base import SimConfig
+from polytask.sim.base import Shapes, SimConfig
 
 wp.config.quiet = True
 wp.init()  # before any stream of torch's is wrapped
@@ -32,6 +32,8 @@ _INVALID = int(
 _STATE = ("qpos", "qvel", "ctrl", "mocap_pos", "mocap_quat", "time", "qacc_warmstart")
 _CONTACTS_PER_WORLD = 64
 _CONSTRAINTS_PER_WORLD = 256
+# Constants of the model that derive from masses and centres of mass.
+_DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "actuator_acc0")
 
 
 @wp.kernel
@@ -74,18 +76,21 @@ class WarpBatch:
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool, device=device)
         self._any_diverged = torch.zeros(1, dtype=torch.int32, device=device)
         self._memory = [*_float_rows(data, num_worlds), *_float_rows(data.efc, num_worlds)]
-        self._graphs: dict[int, wp.Graph] = {}
+        self._graphs: dict[tuple[int, bool], wp.Graph] = {}
+        self._varied: dict[str, Tensor] = {}  # fields of the model that have a value per world
+        self._kinds: tuple[Tensor, Tensor] | None = None
         self.forward()
 
-    def step(self, substeps: int) -> None:
-        """Advance every world by `substeps` time steps and refresh all tensors."""
+    def step(self, substeps: int, *, refresh: bool = True) -> None:
+        """Advance every world by `substeps` time steps and refresh all tensors, or without `refresh` the state."""
         with self._on_stream():
             if self.device.type != "cuda":
-                self._advance(substeps)
+                self._advance(substeps, refresh)
             else:
-                if substeps not in self._graphs:
-                    self._graphs[substeps] = self._capture(substeps)
-                wp.capture_launch(self._graphs[substeps])
+                key = (substeps, refresh)
+                if key not in self._graphs:
+                    self._graphs[key] = self._capture(substeps, refresh)
+                wp.capture_launch(self._graphs[key])
 
     def check(self) -> None:
         """Set `diverged` from the last step; apart from `step` so that torch can capture it."""
@@ -106,6 +111,62 @@ class WarpBatch:
         self.qacc_warmstart.masked_fill_(rows, 0.0)
         self.time.masked_fill_(mask, 0.0)
 
+    def vary(self, fields: dict[str, Tensor]) -> None:
+        """Give model fields a value per world and compute the constants that derive from them."""
+        with self._on_stream():
+            for name, values in fields.items():
+                self._per_world(name).copy_(values)
+            for name in _DERIVED:
+                self._per_world(name)
+            mjw.set_const(self._model, self._data, mjw.SetConstGroup.FIXED | mjw.SetConstGroup.INERT0)
+
+    def place(self, mask: Tensor, shapes: Shapes) -> None:
+        """Lay out the first geoms anew where `mask` holds, with their bounds; Warp itself never moves static geoms."""
+        count = shapes.pos.shape[1]
+        is_box, is_capsule = self._geom_masks(count)
+        radius, half = shapes.size[..., :1], shapes.size[..., 1:2]
+        reach = torch.cat([radius, radius, radius + torch.where(is_capsule, half, 0.0)], -1)
+        extent = torch.where(is_box, shapes.size, reach)  # (N, G, 3) half sizes of the bounding boxes
+        bound = torch.where(is_box, torch.linalg.vector_norm(extent, dim=-1, keepdim=True), extent[..., 2:])
+        fields = {
+            wp.to_torch(self._data.geom_xpos): shapes.pos,
+            wp.to_torch(self._data.geom_xmat): rotation_matrix(shapes.quat),
+            self._per_world("geom_size"): shapes.size,
+            self._per_world("geom_aabb"): torch.stack([torch.zeros_like(extent), extent], -2),
+            self._per_world("geom_rbound"): bound[..., 0],
+        }
+        for tensor, values in fields.items():
+            rows = mask.view(-1, *[1] * (values.dim() - 1))
+            tensor[:, :count] = torch.where(rows, values, tensor[:, :count])
+
+    def dress(self, model: mujoco.MjModel, world: int) -> None:
+        """Write where a world's static geoms are, and how large, into a copy of the model."""
+        if "geom_size" in self._varied:
+            static = int(model.body_geomnum[0])
+            model.geom_size[:] = self._varied["geom_size"][world].cpu().numpy()
+            model.geom_pos[:static] = wp.to_torch(self._data.geom_xpos)[world, :static].cpu().numpy()
+            for index, matrix in enumerate(wp.to_torch(self._data.geom_xmat)[world, :static].cpu().numpy()):
+                mujoco.mju_mat2Quat(model.geom_quat[index], matrix.astype(float).reshape(9))
+
+    def _per_world(self, name: str) -> Tensor:
+        """Return a field of the model with a row per world, which it gets when first asked for."""
+        if name not in self._varied:
+            array = getattr(self._model, name)
+            shared = wp.to_torch(array)
+            rows = shared.expand(self.num_worlds, *shared.shape[1:]).clone()
+            setattr(self._model, name, wp.from_torch(rows, dtype=array.dtype))
+            self._varied[name] = rows
+            self._graphs.clear()  # they hold the shared field
+        return self._varied[name]
+
+    def _geom_masks(self, count: int) -> tuple[Tensor, Tensor]:
+        """Tell which of the first geoms are boxes and which capsules, (G, 1) each; the rest are spheres."""
+        if self._kinds is None:
+            kinds = torch.from_numpy(self.model.geom_type[:count].copy())[:, None].to(self.device)
+            geom = mujoco.mjtGeom
+            self._kinds = (kinds == int(geom.mjGEOM_BOX), kinds == int(geom.mjGEOM_CAPSULE))
+        return self._kinds
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return all that the next step depends on."""
         return {name: getattr(self, name).clone() for name in _STATE}
@@ -116,14 +177,20 @@ class WarpBatch:
             getattr(self, name).copy_(state[name])
         self.forward()
 
-    def _advance(self, substeps: int) -> None:
+    def _advance(self, substeps: int, refresh: bool) -> None:
         self._data.overflow.zero_()
         wp.capture_if(wp.from_torch(self._any_diverged), on_true=self._forget_divergence)
-        for _ in range(substeps):
+        flags = int(self._model.opt.disableflags)
+        for left in range(substeps - 1, -1, -1):
+            # Nothing hangs on a sensor within a control step: only its last reading is taken.
+            is_read = left == 0 and not refresh
+            self._model.opt.disableflags = flags if is_read else flags | int(mjw.DisableBit.SENSOR)
             mjw.step(self._model, self._data)
-        # Poses need kinematics alone; sensors of contact forces need the whole forward pass.
-        refresh = mjw.forward if self.model.nsensor else mjw.kinematics
-        refresh(self._model, self._data)
+        self._model.opt.disableflags = flags
+        if refresh:
+            # Poses need kinematics alone; sensors of contact forces need the whole forward pass.
+            derive = mjw.forward if self.model.nsensor else mjw.kinematics
+            derive(self._model, self._data)
 
     def _forget_divergence(self) -> None:
         """Clear what NaN left in intermediate results: zero times NaN would carry it into the restarted world."""
@@ -131,15 +198,15 @@ class WarpBatch:
         for rows in self._memory:
             wp.launch(_replace_non_finite, dim=rows.shape, inputs=[broken], outputs=[rows])
 
-    def _capture(self, substeps: int) -> wp.Graph:
+    def _capture(self, substeps: int, refresh: bool) -> wp.Graph:
         """Capture a control step; the eager steps before it load the kernels and must leave no trace."""
         before = self.state_dict()
-        self._advance(substeps)
+        self._advance(substeps, refresh)
         for name, value in before.items():
             getattr(self, name).copy_(value)
         torch.cuda.synchronize(self.device)
         with wp.ScopedCapture() as capture:
-            self._advance(substeps)
+            self._advance(substeps, refresh)
         return capture.graph
 
     @contextmanager
@@ -151,6 +218,17 @@ class WarpBatch:
         else:
             with wp.ScopedDevice("cpu"):
                 yield
+
+
+def rotation_matrix(quat: Tensor) -> Tensor:
+    """Turn wxyz quaternions (..., 4) into rotation matrices. (..., 3, 3)"""
+    w, x, y, z = quat.unbind(-1)
+    rows = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    )
+    return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
 def _float_rows(holder: object, num_worlds: int) -> list[wp.array]:

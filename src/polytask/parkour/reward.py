@@ -1,0 +1,49 @@
+"""The reward: four terms, weighted, summed and never below zero."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.robots.go1 import Motion, Touch
+
+STEP = 0.02  # seconds of a control step; weights are per second
+VELOCITY, YAW, ENERGY, COLLISION = 4.0, 1.0, -0.0005, -10.0
+TOUCHING = 0.1  # newtons from which a thigh or calf counts as colliding
+
+
+def goal_velocity(motion: Motion, to_goal: Tensor, command: Tensor) -> Tensor:
+    """Return the speed towards the waypoint as a share of the commanded one, at most 1. (N,)"""
+    distance = torch.linalg.vector_norm(to_goal, dim=-1)
+    speed = (motion.velocity[:, :2] * to_goal).sum(-1) / (distance + 1e-5)
+    return torch.minimum(speed, command) / command
+
+
+def heading(error: Tensor) -> Tensor:
+    """Return 1 for a robot that faces the waypoint, less with the angle (N,) it is off by."""
+    return torch.exp(-error.abs())
+
+
+def energy(motion: Motion, touch: Touch) -> Tensor:
+    """Return the power in watts that the motors put in. (N,)"""
+    return (touch.torques * motion.speeds).clamp_min(0.0).sum(-1)
+
+
+def collisions(touch: Touch) -> Tensor:
+    """Count the thighs and calves that touch something. (N,)"""
+    return (touch.legs > TOUCHING).float().sum(-1)
+
+
+def reward(motion: Motion, touch: Touch, to_goal: Tensor, error: Tensor, command: Tensor) -> Tensor:
+    """Return what a step earned. (N,)
+
+    Args:
+        motion: The robots after the step.
+        touch: What they felt.
+        to_goal: From the robot to its waypoint. (N, 2)
+        error: Angle from its heading to that direction. (N,)
+        command: Commanded speed. (N,)
+    """
+    total = VELOCITY * goal_velocity(motion, to_goal, command) + YAW * heading(error)
+    total = total + ENERGY * energy(motion, touch) + COLLISION * collisions(touch)
+    return (STEP * total).clamp_min(0.0)

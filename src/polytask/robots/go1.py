@@ -1,0 +1,91 @@
+"""The Unitree Go1: where its motors, joints and sensors are in the scene, and how its state is read.
+
+Joints, motors and feet are in the order front left, front right, rear left, rear right; each leg has hip, thigh, calf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.sim.base import Batch
+
+FILE = "go1.xml"
+LEGS, JOINTS = 4, 12
+STIFFNESS, DAMPING = 50.0, 3.0  # of the position servos, N m / rad and N m s / rad
+DEFAULT = (0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5)  # joint angles to stand with
+LOW = (-0.802851455917, -1.0471975512, -2.69653369433) * LEGS  # limits of the joints
+HIGH = (0.802851455917, 4.18879020479, -0.916297857297) * LEGS
+
+# Sensor readings: forces on the parts of each leg in its contact frames, then the motors' torques.
+_FEET, _THIGHS, _CALVES, _TORQUES = slice(0, 12), slice(12, 24), slice(24, 36), slice(36, 48)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One moment of N robots."""
+
+    position: Tensor  # (N, 3) of the trunk
+    roll: Tensor  # (N,)
+    pitch: Tensor  # (N,)
+    yaw: Tensor  # (N,)
+    velocity: Tensor  # (N, 3) of the trunk, in the world
+    velocity_body: Tensor  # (N, 3) the same, along the trunk's axes
+    spin_body: Tensor  # (N, 3) angular velocity of the trunk, along its axes
+    joints: Tensor  # (N, 12)
+    speeds: Tensor  # (N, 12)
+
+
+def read_motion(batch: Batch) -> Motion:
+    """Read where the robots are and how they move."""
+    qpos, qvel = batch.qpos, batch.qvel
+    quat = qpos[:, 3:7]
+    roll, pitch, yaw = euler(quat)
+    return Motion(
+        position=qpos[:, 0:3],
+        roll=roll,
+        pitch=pitch,
+        yaw=yaw,
+        velocity=qvel[:, 0:3],
+        velocity_body=rotate_back(quat, qvel[:, 0:3]),
+        spin_body=qvel[:, 3:6],
+        joints=qpos[:, 7:],
+        speeds=qvel[:, 6:],
+    )
+
+
+@dataclass(frozen=True)
+class Touch:
+    """What N robots felt within the last time step."""
+
+    feet: Tensor  # (N, 4) contact force in newtons
+    legs: Tensor  # (N, 8) the same of thighs and calves
+    torques: Tensor  # (N, 12)
+
+
+def read_touch(batch: Batch) -> Touch:
+    """Read contact forces and torques."""
+    sensors = batch.sensordata
+
+    def force(part: slice) -> Tensor:
+        return torch.linalg.vector_norm(sensors[:, part].unflatten(1, (LEGS, 3)), dim=-1)
+
+    return Touch(force(_FEET), torch.cat([force(_THIGHS), force(_CALVES)], -1), sensors[:, _TORQUES])
+
+
+def euler(quat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return roll, pitch and yaw, (N,) each, of wxyz quaternions (N, 4)."""
+    w, x, y, z = quat.unbind(-1)
+    roll = torch.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
+    pitch = torch.asin((2 * (w * y - z * x)).clamp(-1.0, 1.0))
+    yaw = torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return roll, pitch, yaw
+
+
+def rotate_back(quat: Tensor, vector: Tensor) -> Tensor:
+    """Express world vectors (N, 3) along the axes of frames given as wxyz quaternions (N, 4)."""
+    w, axis = quat[:, :1], -quat[:, 1:]
+    twice = 2 * torch.linalg.cross(axis, vector)
+    return vector + w * twice + torch.linalg.cross(axis, twice)

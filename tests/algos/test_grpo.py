@@ -1,0 +1,281 @@
+"""GRPO on the point mass: what it learns, what it compares, which episodes it refuses, and that it resumes."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import pytest
+import torch
+import toy
+from torch.testing import assert_close
+from torch.utils._pytree import tree_leaves
+from toy import PointMass, success_rate
+
+from polytask.algos import AlgoContext
+from polytask.algos.grpo import GRPO, GRPOConfig, Rows
+from polytask.grads import GRADS
+from polytask.grads.mean import MeanConfig
+from polytask.grads.pcgrad import PCGrad
+from polytask.nets import NETS
+from polytask.nets.mlp import MlpConfig
+from polytask.types import EnvSpec, Step, UserError
+
+
+def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> GRPO:
+    """Build a small GRPO for the environment."""
+    context = AlgoContext(
+        env.spec,
+        env.device,
+        net=net or MlpConfig(hidden=[32, 32]),
+        grads=grads or MeanConfig(),
+        total_frames=total_frames,
+    )
+    return GRPO(GRPOConfig(**{"minibatch": 256, "epochs": 2, "lr": 2e-3, **settings}), context)
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing but the time limit end an episode."""
+    monkeypatch.setattr(toy, "ARENA", 1e9)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "baseline"), [("reward_to_go", "task"), ("reward_to_go", "time"), ("episodic", "task")]
+)
+def test_point_mass_is_solved(advantage: str, baseline: str) -> None:
+    env = PointMass((32, 32, 32))
+    grpo = make(env, minibatch=512, epochs=5, net=MlpConfig(hidden=[64, 64]), advantage=advantage, baseline=baseline)
+    before = success_rate(PointMass((64, 64, 64), seed=1), grpo.act)
+    first = grpo.iterate(env)
+    for _ in range(7):
+        metrics = grpo.iterate(env)
+    after = success_rate(PointMass((64, 64, 64), seed=1), grpo.act)
+    assert before.min() < 0.5
+    assert after.min() > 0.9, after
+    assert metrics["rollout/reward"] > 1.5 * first["rollout/reward"]
+
+
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
+    env = PointMass((5, 4, 3))
+    grpo = make(env, grads=GRADS[method][0]())
+    grpo.iterate(env)
+    file = io.BytesIO()
+    torch.save({"algo": grpo.state_dict(), "env": env.state_dict()}, file)
+    for _ in range(2):
+        grpo.iterate(env)
+
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    other_env = PointMass((5, 4, 3), seed=5)
+    other = make(other_env, grads=GRADS[method][0]())
+    other.load_state_dict(saved["algo"])
+    other_env.load_state_dict(saved["env"])
+    for _ in range(2):
+        other.iterate(other_env)
+    assert_close(tree_leaves(other.state_dict()), tree_leaves(grpo.state_dict()), rtol=0, atol=0)
+
+
+def first_episodes(grpo: GRPO) -> list[list[float]]:
+    """List the rewards of each world's first episode in the rollout."""
+    rewards = []
+    for world in range(grpo.spec.num_envs):
+        ends = grpo.rollout.done[:, world].tolist()
+        rewards.append(grpo.rollout.reward[: ends.index(True) + 1, world].tolist())
+    return rewards
+
+
+def standardised(values: torch.Tensor) -> torch.Tensor:
+    return (values - values.mean()) / values.std(correction=0)
+
+
+def test_rewards_to_go_of_first_episodes_are_standardised_per_task() -> None:
+    env = PointMass((6, 4))
+    grpo = make(env, gamma=0.9, lr=0.0)
+    grpo.iterate(env)
+    assert grpo.rollout.terminated.any()
+    advantage, weight = grpo.rows.advantage.view(30, 10), grpo.rows.weight.view(30, 10)
+    episodes = first_episodes(grpo)
+    for task in (0, 1):
+        worlds = [n for n in range(10) if env.task[n] == task]
+        futures = [episodes[n][t:] for n in worlds for t in range(len(episodes[n]))]
+        expected = standardised(torch.tensor([sum(r * 0.9**i for i, r in enumerate(future)) for future in futures]))
+        counted = torch.cat([advantage[: len(episodes[n]), n] for n in worlds])
+        assert_close(counted, expected, rtol=1e-3, atol=1e-4)
+        assert_close(weight[:, worlds].mean(), torch.tensor(1.0))
+        for n in worlds:  # what the world does in its second, unfinished episode is ignored
+            assert not advantage[len(episodes[n]) :, n].any() and not weight[len(episodes[n]) :, n].any()
+            assert (weight[: len(episodes[n]), n] >= 1).all()
+
+
+def test_episodic_returns_are_standardised_per_task() -> None:
+    env = PointMass((6, 4))
+    grpo = make(env, advantage="episodic", lr=0.0)
+    grpo.iterate(env)
+    episodes = first_episodes(grpo)
+    totals = torch.tensor([sum(rewards) for rewards in episodes])
+    expected = torch.cat([standardised(totals[:6]), standardised(totals[6:])])
+    advantage = grpo.rows.advantage.view(30, 10)
+    for n, rewards in enumerate(episodes):
+        assert_close(advantage[: len(rewards), n], expected[n].expand(len(rewards)), rtol=1e-3, atol=1e-4)
+        assert not advantage[len(rewards) :, n].any()
+
+
+def test_baseline_by_time_leaves_no_trend(endless: None) -> None:
+    env = PointMass((6, 4))
+    trends = {}
+    for baseline in ("task", "time"):
+        grpo = make(env, baseline=baseline, lr=0.0)
+        grpo.iterate(env)
+        trends[baseline] = grpo.rows.advantage.view(30, 10)[:, :6].mean(dim=1)
+    assert trends["task"][0] > 0.5 > -0.5 > trends["task"][-1]  # there is more to earn early on
+    assert_close(trends["time"], torch.zeros(30), atol=1e-5, rtol=0)
+
+
+def rows_of(**columns: list[float]) -> Rows:
+    """Build four rows of one task whose other entries are zero, with weight one."""
+    fixed = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64), "action": torch.zeros(4, 2)}
+    plain = {"log_prob": torch.zeros(4), "advantage": torch.zeros(4), "weight": torch.ones(4)}
+    return Rows(**{**fixed, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
+
+
+def test_loss_by_hand() -> None:
+    density = -math.log(2 * math.pi)  # of the mean, for two unit normals
+    ratio = torch.tensor([1.5, 1.5, 0.5, 0.5])
+    rows = rows_of(
+        log_prob=(density - ratio.log()).tolist(), advantage=[1.0, -1.0, 1.0, -1.0], weight=[1.0, 1.0, 2.0, 0.0]
+    )
+    surrogate = torch.tensor([-1.2, 1.5, -0.5, 0.8]) - 0.005 * math.log(2 * math.pi * math.e)  # as PPO's
+    far = 0.5 - math.log(1.5), -0.5 - math.log(0.5)  # ratio - 1 - log ratio
+    divergence = torch.tensor([far[0], far[0], far[1], far[1]])
+    for kl_coef in (0.0, 0.3):
+        loss = make(PointMass((2,)), kl_coef=kl_coef).learners["actor"].backward.loss
+        found = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
+        assert_close(found, (surrogate + kl_coef * divergence) * torch.tensor([1.0, 1.0, 2.0, 0.0]))
+
+
+def test_divergence_penalty_holds_the_policy_back() -> None:
+    moved = []
+    for kl_coef in (0.0, 10.0):
+        env = PointMass((16, 16))
+        moved.append(make(env, kl_coef=kl_coef, epochs=5).iterate(env)["policy/kl"])
+    assert moved[1] < 0.5 * moved[0]
+
+
+class Counting(PointMass):
+    """Counts how often it is told to reset, and can cut one world off early, as a diverged simulation is."""
+
+    resets, diverges_at = 0, -1
+
+    def reset(self) -> torch.Tensor:
+        self.resets += 1
+        return super().reset()
+
+    def step(self, action: torch.Tensor) -> Step:
+        step = super().step(action)
+        if self.clock[1] == self.diverges_at:
+            step.truncated[0], self.clock[0] = True, 0
+        return step
+
+
+def test_worlds_are_reset_only_when_they_are_out_of_step(endless: None) -> None:
+    env = Counting((4, 4))
+    grpo = make(env)
+    env.step(torch.zeros(8, 2))
+    env.resets = 0
+    for _ in range(3):
+        grpo.iterate(env)
+    assert env.resets == 1 and not env.clock.any()  # at the start, whatever was played before
+    env.diverges_at = 10
+    assert grpo.iterate(env)["rollout/counted"] == (8 * 30 - 20) / (8 * 30)
+    env.diverges_at = -1
+    assert grpo.iterate(env)["rollout/counted"] == 1
+    assert env.resets == 2
+
+
+def test_a_diverged_world_does_not_stop_the_first_iteration(endless: None) -> None:
+    env = Counting((4, 4))
+    env.diverges_at = 10
+    make(env).iterate(env)
+
+
+class Staggered(PointMass):
+    """Starts every world at another step, after each reset too."""
+
+    def reset(self) -> torch.Tensor:
+        super().reset()
+        self.clock = torch.arange(self.spec.num_envs) * 7 % self.spec.episode_length
+        return self.obs
+
+
+def test_staggered_episodes_are_refused(endless: None) -> None:
+    env = Staggered((8, 8))
+    with pytest.raises(UserError, match=r"algo.horizon=30 .* 15 of 16 worlds .*stagger=false"):
+        make(env).iterate(env)
+
+
+def test_episodes_longer_than_promised_are_refused(endless: None) -> None:
+    env = PointMass((4, 4))
+    grpo = make(env)
+    env.spec = EnvSpec(3, 2, env.spec.tasks, (4, 4), episode_length=31)
+    with pytest.raises(UserError, match="8 of 8 worlds"):
+        grpo.iterate(env)
+
+
+def test_bad_settings_are_named() -> None:
+    env = PointMass((2, 2))
+    with pytest.raises(UserError, match=r"algo.horizon is 16.* 30 steps.*episode_length=16.*stagger=false"):
+        make(env, horizon=16)
+    with pytest.raises(UserError, match=r"algo.advantage is 'gae'.*reward_to_go, episodic"):
+        make(env, advantage="gae")
+    with pytest.raises(UserError, match=r"algo.baseline is 'world'.*task, time"):
+        make(env, baseline="world")
+    with pytest.raises(UserError, match=r"cosine.*constant, linear"):
+        make(env, schedule="cosine")
+    with pytest.raises(UserError, match=r"at least two, got \(2, 1\)"):
+        make(PointMass((2, 1)))
+    assert make(env, horizon=30).frames_per_iteration == make(env).frames_per_iteration == 120
+
+
+def test_gradient_method_acts_on_the_only_network() -> None:
+    grads = GRADS["pcgrad"][0]()
+    assert grads.apply_to == "critic"  # which GRPO does not have
+    assert isinstance(make(PointMass((2, 2)), grads=grads).learners["actor"].backward.method, PCGrad)
+
+
+@pytest.mark.parametrize("net", ["mlp", "multihead", "soft_modular"])
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_networks_and_gradient_methods_train(net: str, method: str) -> None:
+    env = PointMass((3, 2, 2))
+    grpo = make(env, net=NETS[net][0](), grads=GRADS[method][0](), epochs=1)
+    before = [p.clone() for p in grpo.policy.parameters()]
+    first = grpo.iterate(env)
+    second = grpo.iterate(env)
+    assert first.keys() == second.keys()
+    assert all(value.shape == () and value.isfinite() for value in second.values())
+    moved = [(old != new).any().item() for old, new in zip(before, grpo.policy.parameters(), strict=True)]
+    assert sum(moved) > len(moved) / 2
+
+
+def test_linear_schedule_falls_to_zero_with_the_last_frame() -> None:
+    env = PointMass((2, 2))
+    grpo = make(env, schedule="linear", lr=1e-3, total_frames=2 * 30 * 4)
+    rates = []
+    for _ in range(3):
+        grpo.iterate(env)
+        rates.append(grpo.learners["actor"].optimizer.param_groups[0]["lr"].item())
+    assert rates == pytest.approx([1e-3, 0.5e-3, 0.0])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
+    env = PointMass((32, 32, 32), device="cuda")
+    grpo = make(env, minibatch=512, epochs=5, grads=GRADS[method][0]())
+    for _ in range(12):
+        metrics = grpo.iterate(env)
+    assert all(value.isfinite() for value in metrics.values())
+    assert success_rate(PointMass((64, 64, 64), seed=1, device="cuda"), grpo.act).min() > 0.9

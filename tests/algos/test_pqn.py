@@ -1,0 +1,224 @@
+"""PQN on the point mass: levels and values, targets, exploration, and that a resumed run is the same run."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+from torch.utils._pytree import tree_leaves
+from toy import PointMass, success_rate
+
+from polytask.algos import AlgoContext
+from polytask.algos.pqn import PQN, PQNConfig, Rows, best, chosen, epsilon_at, levels
+from polytask.grads import GRADS
+from polytask.grads.mean import MeanConfig
+from polytask.grads.pcgrad import PCGrad
+from polytask.nets import NETS
+from polytask.nets.bro import BroConfig
+from polytask.types import UserError
+
+
+def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PQN:
+    """Build a small PQN for the environment."""
+    context = AlgoContext(
+        env.spec,
+        env.device,
+        net=net or BroConfig(hidden=32, blocks=1),
+        grads=grads or MeanConfig(),
+        total_frames=total_frames,
+    )
+    return PQN(PQNConfig(**{"epochs": 2, "minibatches": 2, "gamma": 0.9, "lr": 3e-3, **settings}), context)
+
+
+def test_point_mass_is_solved() -> None:
+    env = PointMass((32, 32, 32))
+    learning = {"epochs": 4, "minibatches": 4, "gamma": 0.8, "epsilon_fraction": 0.5}
+    pqn = make(env, net=BroConfig(hidden=64, blocks=1), total_frames=40 * 16 * 96, **learning)
+    before = success_rate(PointMass((64, 64, 64), seed=1), pqn.act)
+    for _ in range(40):
+        metrics = pqn.iterate(env)
+    after = success_rate(PointMass((64, 64, 64), seed=1), pqn.act)
+    assert before.min() < 0.5
+    assert after.min() > 0.9, after
+    assert metrics["value/target"] > 1
+
+
+def test_levels_are_evenly_spaced() -> None:
+    assert levels(torch.arange(3), 3).tolist() == [-1, 0, 1]  # bang, off, bang
+    assert levels(torch.arange(2), 2).tolist() == [-1, 1]
+    assert levels(torch.arange(5), 5).tolist() == [-1, -0.5, 0, 0.5, 1]
+
+
+def test_value_is_the_mean_over_actuators() -> None:
+    values = torch.tensor([[[1.0, 5.0, 3.0], [2.0, 0.0, -4.0]]])  # one row, two actuators, three levels
+    assert best(values).tolist() == [3.5]  # (5 + 2) / 2
+    assert chosen(values, torch.tensor([[1.0, -1.0]])).tolist() == [2.5]  # (3 + 2) / 2
+    assert chosen(values, torch.tensor([[0.0, 1.0]])).tolist() == [0.5]  # (5 - 4) / 2
+
+
+@pytest.mark.parametrize("bins", range(2, 12))
+def test_an_action_finds_the_entry_that_chose_it(bins: int) -> None:
+    choice = torch.randint(bins, (50, 4), generator=torch.Generator().manual_seed(bins))
+    values = torch.arange(bins).float().expand(50, 4, bins)
+    assert_close(chosen(values, levels(choice, bins)), choice.float().mean(-1))
+
+
+def test_greedy_action_is_the_best_level_of_each_actuator() -> None:
+    env = PointMass((2, 2))
+    pqn = make(env)
+    pqn.net.forward = lambda obs, task: torch.tensor([[0.0, 1.0, 2.0, 3.0, 2.0, 1.0]]).expand(4, -1)
+    assert pqn.act(env.obs, env.task, explore=False).tolist() == [[1.0, -1.0]] * 4
+
+
+def test_loss_by_hand() -> None:
+    rows = Rows(torch.zeros(2, 3), torch.zeros(2), torch.tensor([[-1.0, 0.0], [1.0, 1.0]]), torch.tensor([2.0, 0.5]))
+    output = torch.tensor([[1.0, 9.0, 9.0, 9.0, 2.0, 9.0], [9.0, 9.0, 3.0, 9.0, 9.0, 4.0]])
+    loss = make(PointMass((2,))).learners["critic"].backward.loss(lambda obs, task: output, rows)
+    assert_close(loss, torch.tensor([0.5**2, 3.0**2]))  # values (1 + 2) / 2 and (3 + 4) / 2
+
+
+def test_epsilon_falls_linearly_over_its_fraction_of_the_frames() -> None:
+    cfg = PQNConfig(epsilon_fraction=0.2)
+    found = [epsilon_at(cfg, progress) for progress in (0.0, 0.05, 0.1, 0.2, 0.9)]
+    assert found == pytest.approx([1.0, 0.75125, 0.5025, 0.005, 0.005])
+    assert epsilon_at(PQNConfig(epsilon_fraction=0.0), 0.0) == pytest.approx(0.005)
+
+    env = PointMass((2, 2))  # 64 frames an iteration; the schedule lasts half of 256
+    pqn = make(env, epsilon_fraction=0.5, total_frames=256, schedule="linear", lr=1e-3)
+    epsilons, rates = [], []
+    for _ in range(4):
+        epsilons.append(pqn.iterate(env)["policy/epsilon"].item())
+        rates.append(pqn.learners["critic"].optimizer.param_groups[0]["lr"].item())
+    assert epsilons == pytest.approx([1.0, 0.5025, 0.005, 0.005])
+    assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
+
+
+def test_epsilon_is_the_share_of_worlds_whose_whole_action_is_random() -> None:
+    env = PointMass((2000, 2000))
+    pqn = make(env)
+    greedy = pqn.act(env.obs, env.task, explore=False)
+    pqn._epsilon.fill_(0.4)
+    noisy = pqn.act(env.obs, env.task, explore=True)
+    # Of nine random actions one is the greedy one; five share at least one of two actuators with it.
+    assert (noisy == greedy).all(-1).float().mean().item() == pytest.approx(1 - 0.4 * 8 / 9, abs=0.03)
+    assert (noisy == greedy).any(-1).float().mean().item() == pytest.approx(1 - 0.4 * 4 / 9, abs=0.03)
+    pqn._epsilon.fill_(0.0)
+    assert (pqn.act(env.obs, env.task, explore=True) == greedy).all()
+
+
+def test_every_action_answers_the_observation_of_its_own_step() -> None:
+    env = PointMass((4, 4))
+    pqn = make(env, epsilon_start=0.0, epsilon_end=0.0, lr=0.0)
+    pqn.iterate(env)
+    norm = {name: buffer.clone() for name, buffer in pqn.obs_norm.named_buffers()}
+    pqn.iterate(env)
+    pqn.obs_norm.load_state_dict(norm)
+    for obs, action in zip(pqn.rollout.obs, pqn.rollout.action, strict=True):
+        assert (pqn.act(obs, env.task, explore=False) == action).all()
+    assert (pqn.rollout.obs[1:] != pqn.rollout.obs[:-1]).any(-1).any(-1).sum() > 10
+
+
+def test_targets_agree_with_a_loop_over_steps() -> None:
+    env = PointMass((2, 3))
+    pqn = make(env, horizon=40, lr=0.0)
+    pqn.iterate(env)
+    norm = {name: buffer.clone() for name, buffer in pqn.obs_norm.named_buffers()}
+    pqn.iterate(env)
+    rollout = pqn.rollout
+    assert rollout.terminated.any() and rollout.truncated.any()
+
+    @torch.no_grad()
+    def value(obs: torch.Tensor) -> torch.Tensor:
+        seen = (obs - norm["mean"][env.task]) / (norm["variance"][env.task] + 1e-8).sqrt()
+        output = pqn.net(seen.clamp(-10, 10).float(), env.task)
+        return (output[:, :3].amax(-1) + output[:, 3:].amax(-1)) / 2
+
+    scale, target = pqn.reward_norm.scale()[env.task], torch.zeros(40, 5)
+    for t in reversed(range(40)):
+        ahead = bootstrap = value(rollout.next_obs[t])
+        if t < 39:
+            ahead = torch.where(rollout.done[t], bootstrap, 0.5 * bootstrap + 0.5 * target[t + 1])
+        target[t] = rollout.reward[t] / scale + 0.9 * torch.where(rollout.terminated[t], 0.0, ahead)
+    assert_close(pqn.rows.target.view(40, 5), target, rtol=1e-4, atol=1e-5)
+
+
+def test_loss_hardly_depends_on_the_scale_of_rewards() -> None:
+    losses = []
+    for scale in (1.0, 1000.0):
+        env = PointMass((8, 8))
+        env.scale = torch.full_like(env.scale, scale)
+        pqn = make(env)
+        for _ in range(3):
+            metrics = pqn.iterate(env)
+        losses.append(metrics["loss/value"].item())
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+
+
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
+    env = PointMass((5, 4, 3))
+    pqn = make(env, grads=GRADS[method][0]())
+    for _ in range(2):
+        pqn.iterate(env)
+    file = io.BytesIO()
+    torch.save({"algo": pqn.state_dict(), "env": env.state_dict()}, file)
+    for _ in range(2):
+        pqn.iterate(env)
+
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    other_env = PointMass((5, 4, 3), seed=5)
+    other = make(other_env, grads=GRADS[method][0]())
+    other.load_state_dict(saved["algo"])
+    other_env.load_state_dict(saved["env"])
+    for _ in range(2):
+        other.iterate(other_env)
+    assert_close(tree_leaves(other.state_dict()), tree_leaves(pqn.state_dict()), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("net", ["mlp", "multihead", "soft_modular"])
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_networks_and_gradient_methods_train(net: str, method: str) -> None:
+    env = PointMass((3, 2, 2))
+    pqn = make(env, net=NETS[net][0](), grads=GRADS[method][0]())
+    before = [p.clone() for p in pqn.net.parameters()]
+    first = pqn.iterate(env)
+    second = pqn.iterate(env)
+    assert first.keys() == second.keys()
+    assert all(value.shape == () and value.isfinite() for value in second.values())
+    moved = [(old != new).any().item() for old, new in zip(before, pqn.net.parameters(), strict=True)]
+    assert sum(moved) > len(moved) / 2
+
+
+def test_bfloat16_trains() -> None:
+    env = PointMass((3, 2))
+    assert all(value.isfinite() for value in make(env, bf16=True).iterate(env).values())
+
+
+def test_gradient_method_acts_on_the_only_network() -> None:
+    grads = GRADS["pcgrad"][0](apply_to="actor")  # which PQN does not have
+    assert isinstance(make(PointMass((2, 2)), grads=grads).learners["critic"].backward.method, PCGrad)
+
+
+def test_bad_settings_are_named() -> None:
+    env = PointMass((2, 2))
+    with pytest.raises(UserError, match=r"algo.bins is 1"):
+        make(env, bins=1)
+    with pytest.raises(UserError, match=r"cosine.*constant, linear"):
+        make(env, schedule="cosine")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
+    env = PointMass((32, 32, 32), device="cuda")
+    learning = {"epochs": 4, "minibatches": 4, "gamma": 0.8, "epsilon_fraction": 0.5, "total_frames": 40 * 16 * 96}
+    pqn = make(env, net=BroConfig(hidden=64, blocks=1), grads=GRADS[method][0](), **learning)
+    for _ in range(40):
+        metrics = pqn.iterate(env)
+    assert all(value.isfinite() for value in metrics.values())
+    assert success_rate(PointMass((64, 64, 64), seed=1, device="cuda"), pqn.act).min() > 0.9

@@ -1,0 +1,74 @@
+"""The Python in README and docs runs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import polytask
+from polytask.experts import ScriptedPolicy
+from polytask.grads import Backward
+from polytask.nets.layers import NetShape
+from polytask.tasks import TASKS
+
+ROOT = Path(__file__).parents[1]
+CPU = torch.device("cpu")
+
+
+def blocks(page: str) -> list[str]:
+    """Return the Python blocks of a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def run(code: str) -> dict[str, Any]:
+    """Run a block as a module of its own, as dataclasses expect, and return its names."""
+    module = ModuleType("snippet")
+    sys.modules["snippet"] = module
+    exec(compile(code, "snippet", "exec"), module.__dict__)
+    return vars(module)
+
+
+def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    run(blocks("README.md")[0])
+    assert "reach" in capsys.readouterr().out
+
+
+def test_gradient_method_of_the_docs_weighs_by_inverse_length() -> None:
+    names = run(blocks("docs/extending.md")[0])
+    method = names["InverseNorm"](names["InverseNormConfig"](), 2, CPU, torch.Generator())
+    gram = torch.tensor([[4.0, 0.0], [0.0, 1.0]])
+    torch.testing.assert_close(method.weights(torch.ones(2), gram), torch.tensor([1 / 3, 2 / 3]))
+    net = torch.nn.Linear(3, 1)
+    backward = Backward(method, net, lambda net, batch: net(batch[0]).squeeze(-1).square())
+    backward((torch.randn(2, 5, 3),))
+    assert net.weight.grad is not None
+
+
+def test_network_of_the_docs_tells_tasks_apart() -> None:
+    names = run(blocks("docs/extending.md")[1])
+    net = names["Gated"](names["GatedConfig"](), NetShape(7, 4, 3), torch.Generator().manual_seed(0))
+    x = torch.randn(1, 7).expand(3, -1)
+    out = net(x, torch.arange(3))
+    assert out.shape == (3, 4)
+    assert not torch.equal(out[0], out[1])
+
+
+def test_task_of_the_docs_is_solved_by_its_expert(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "lift", run(blocks("docs/extending.md")[2])["TASK"])
+    env = polytask.make(tasks=["lift"], num_envs=8, threads=1, stagger=False)
+    policy = ScriptedPolicy(env)
+    for _ in range(150):
+        env.step(policy(env.obs, env.task))
+    assert env.pop_metrics()["success"].item() >= 7
+
+
+def test_pages_link_to_existing_files() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
