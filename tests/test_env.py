@@ -149,7 +149,9 @@ def test_every_task_resets_inside_its_ranges(name: str) -> None:
 
 
 def test_same_seed_same_run_and_another_seed_another_run() -> None:
-    envs = [polytask.make("mt10", num_envs=20, seed=seed, threads=threads) for seed, threads in ((5, 1), (5, 2), (6, 1))]
+    envs = [
+        polytask.make("mt10", num_envs=20, seed=seed, threads=threads) for seed, threads in ((5, 1), (5, 2), (6, 1))
+    ]
     for _ in range(5):
         first, second, third = (env.step(actions(env)).obs for env in envs)
         assert torch.equal(first, second)  # whatever the number of threads

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 
-
 def _choose_opengl() -> None:
     """Let MuJoCo render off screen where there is no display: it picks its OpenGL platform when it is imported."""
     if sys.platform != "linux" or "MUJOCO_GL" in os.environ or "DISPLAY" in os.environ:

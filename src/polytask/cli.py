@@ -69,7 +69,7 @@ def _verify(config: Any) -> Result:
     if config.oracle is None:
         raise UserError("name the folder of recorded episodes: oracle=DIR")
     from polytask.console import Result, table
-    from polytask.tasks import TASKS
+    from polytask.tasks.manipulation import TASKS
     from polytask.verify import compare, recordings
 
     files = recordings(Path(config.oracle).expanduser())

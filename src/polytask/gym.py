@@ -1,7 +1,7 @@
 """The environment as a `gymnasium.vector.VectorEnv`: `gymnasium.make_vec("polytask/MT10-v0", num_envs=64)`.
 
-Observations, actions, rewards and flags stay torch tensors on the environment's device. An ended episode restarts in the
-same step; its last observation is `info["final_obs"]`, and `info["task"]` numbers each world's task.
+Observations, actions, rewards and flags stay torch tensors on the environment's device. An ended episode restarts in
+the same step; its last observation is `info["final_obs"]`, and `info["task"]` numbers each world's task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from polytask.factory import make
 
 
-class GymVectorEnv(VectorEnv):  # type: ignore[type-arg]  # tensors in and out, which its type parameters do not foresee
+class GymVectorEnv(VectorEnv):
     """A thin shell around `MultiTaskEnv`."""
 
     def __init__(self, suite: str = "mt10", num_envs: int | None = None, **options: Any) -> None:

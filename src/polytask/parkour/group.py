@@ -7,7 +7,8 @@ of waypoints reached, is the score; success is to have reached them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import mujoco
@@ -15,12 +16,13 @@ import torch
 from torch import Tensor
 
 from polytask.domain import Buffers, Domain, EnvConfig
-from polytask.parkour import body as bodies
-from polytask.parkour.curriculum import FIRST_LEVELS, next_level
+from polytask.parkour.curriculum import next_level
+from polytask.parkour.episode import Episode
 from polytask.parkour.reward import STEP, reward
 from polytask.parkour.tiles import SCAN, Tiles
+from polytask.parkour.worlds import Worlds
 from polytask.robots import go1
-from polytask.robots.go1 import JOINTS, Motion, read_motion, read_touch
+from polytask.robots.go1 import JOINTS, Motion, Touch, read_motion, read_touch
 from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.tasks.parkour import NUM_LEVELS, Terrain
@@ -41,41 +43,7 @@ MAX_ROLL, MAX_PITCH, MIN_HEIGHT = 2.5, 1.5, -0.25  # beyond these the robot has 
 RUNAWAY = 150.0  # rad/s or m/s that only a simulation gone wrong reaches
 _JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # use of a step's random numbers
 DRAWS = 17
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a group that play one task."""
-
-    task: Terrain
-    worlds: slice
-
-
-@dataclass(frozen=True)
-class Episode:
-    """What the worlds remember from step to step."""
-
-    level: Tensor  # (N,) int64
-    goal: Tensor  # (N,) int64 waypoints reached
-    near: Tensor  # (N,) int64 steps near the current waypoint
-    goal_step: Tensor  # (N,) int64 step at which the last waypoint was reached
-    command: Tensor  # (N,)
-    action: Tensor  # (N, 12) the last one
-    touching: Tensor  # (N, 4) bool: feet on the ground
-    contact: Tensor  # (N, 4) bool: in this step or the one before
-    heading: Tensor  # (N, 2) angles to the current and the next waypoint, as of the last look
-    scan: Tensor  # (N, 132) height above the ground, as of the last look
-    clock: Tensor  # () int64 steps since the environment was made
-
-    @classmethod
-    def begin(cls, level: Tensor) -> Episode:
-        """Allocate the tensors of worlds on some levels."""
-        n, device = len(level), level.device
-        counts = [torch.zeros(n, dtype=torch.int64, device=device) for _ in range(3)]
-        flags = [torch.zeros(n, go1.LEGS, dtype=torch.bool, device=device) for _ in range(2)]
-        floats = [torch.zeros(n, *shape, device=device) for shape in ((), (JOINTS,), (2,), (SCAN,))]
-        clock = torch.zeros((), dtype=torch.int64, device=device)
-        return cls(level.clone(), *counts, *floats[:2], *flags, *floats[2:], clock)
+CPU_WORLDS = 64  # worlds of a batch on the CPU: few enough to keep threads busy, however many there are of those
 
 
 class Group:
@@ -125,13 +93,13 @@ class Group:
         self.batch.check()
         torch.logical_or(self.batch.diverged, (self.batch.qvel.abs() > RUNAWAY).any(-1), out=b.diverged)
         e.clock.add_(1)
-        motion = read_motion(self.batch)
+        motion, touch = read_motion(self.batch), read_touch(self.batch)
         is_due = b.length % COMMAND_EVERY == 0
         e.command.copy_(torch.where(is_due, self._drawn_command(), e.command))
         to_goal = self.tiles.goal(self.tile, e.goal) - motion.position[:, :2]
         self._look(motion, (e.clock % LOOK_EVERY == 0).expand_as(is_due))
-        self._judge(motion, to_goal)
-        self._feel()
+        self._judge(motion, touch, to_goal)
+        self._feel(touch)
         b.next_obs.copy_(self._observation(motion))
         self._hide_diverged()
         b.obs.copy_(b.next_obs)
@@ -154,11 +122,11 @@ class Group:
         e.scan.copy_(torch.where(fresh[:, None], scan, e.scan))
         e.heading.copy_(torch.where(fresh[:, None], heading, e.heading))
 
-    def _judge(self, motion: Motion, to_goal: Tensor) -> None:
+    def _judge(self, motion: Motion, touch: Touch, to_goal: Tensor) -> None:
         """Pay for the step, count waypoints and decide whether the episode is over."""
         b, e = self.buffers, self.episode
         error = wrapped(bearing(to_goal) - motion.yaw)
-        b.reward.copy_(reward(motion, read_touch(self.batch), to_goal, error, e.command))
+        b.reward.copy_(reward(motion, touch, to_goal, error, e.command))
         e.near.add_(torch.linalg.vector_norm(to_goal, dim=-1) < REACHED)
         reached = e.near > 1  # there for a second step
         e.near.masked_fill_(reached, 0)
@@ -166,7 +134,9 @@ class Group:
         e.goal_step.copy_(torch.where(reached, b.length, e.goal_step))
         torch.ge(e.goal, GOALS, out=b.success)
         b.score.copy_(e.goal / GOALS)
-        fallen = (motion.roll.abs() > MAX_ROLL) | (motion.pitch.abs() > MAX_PITCH) | (motion.position[:, 2] < MIN_HEIGHT)
+        fallen = (
+            (motion.roll.abs() > MAX_ROLL) | (motion.pitch.abs() > MAX_PITCH) | (motion.position[:, 2] < MIN_HEIGHT)
+        )
         torch.logical_and(fallen, ~b.diverged, out=b.terminated)
         torch.logical_and(b.timeout | b.success | b.diverged, ~b.terminated, out=b.truncated)
         if self.config.reward == "sparse":
@@ -175,10 +145,10 @@ class Group:
         columns = (b.score, b.terminated, spent / e.goal.clamp_min(1), e.level)
         b.extras.copy_(torch.stack([column.float() for column in columns], -1))
 
-    def _feel(self) -> None:
+    def _feel(self, touch: Touch) -> None:
         """Note which feet touch, and the action that led here."""
         e = self.episode
-        touching = read_touch(self.batch).feet > FOOT_TOUCHES
+        touching = touch.feet > FOOT_TOUCHES
         torch.logical_or(touching, e.touching, out=e.contact)
         e.touching.copy_(touching)
         e.action.copy_(self.buffers.action)
@@ -280,50 +250,14 @@ def wrapped(angle: Tensor) -> Tensor:
     return torch.atan2(torch.sin(angle), torch.cos(angle))
 
 
-@dataclass(frozen=True)
-class Worlds:
-    """What is settled about worlds when they are made."""
-
-    column: Tensor  # (N,) int64 task
-    level: Tensor  # (N,) int64
-    body: bodies.Body
-
-    @classmethod
-    def draw(cls, config: EnvConfig, generator: torch.Generator) -> Worlds:
-        """Spread the worlds of each task over the levels, or let a curriculum begin on the lowest."""
-        counts, device = config.envs_per_task, config.device
-        uniform = torch.rand(sum(counts), bodies.DRAWS + 1, generator=generator, device=device)
-        column = torch.cat([torch.full((count,), index) for index, count in enumerate(counts)]).to(device)
-        if config.levels == "curriculum":
-            level = (FIRST_LEVELS * uniform[:, -1]).long()
-        else:
-            level = torch.cat([torch.arange(count) % NUM_LEVELS for count in counts]).to(device)
-        return cls(column, level, bodies.Body.draw(uniform[:, :-1]))
-
-    def part(self, worlds: slice) -> Worlds:
-        """Return some of the worlds."""
-        body = bodies.Body(**{name: tensor[worlds].clone() for name, tensor in vars(self.body).items()})
-        return Worlds(self.column[worlds], self.level[worlds], body)
-
-    def rows(self, tasks: Sequence[Terrain]) -> list[Rows]:
-        """List the tasks that have worlds here, and where."""
-        counts = torch.bincount(self.column, minlength=len(tasks)).tolist()
-        rows, start = [], 0
-        for task, count in zip(tasks, counts, strict=True):
-            if count:
-                rows.append(Rows(task, slice(start, start + count)))
-            start += count
-        return rows
-
-
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[Group]:
-    """Put all worlds into one batch, or on the CPU into one for each thread."""
+    """Put all worlds into one batch, or on the CPU into several, which threads share out among themselves."""
     tiles = Tiles.build(config.tasks, config.levels, config.device)
     worlds = Worlds.draw(config, generator)
     total = len(worlds.column)
-    parts = min(config.threads, total) if config.device.type == "cpu" else 1
+    parts = -(-total // CPU_WORLDS) if config.device.type == "cpu" else 1
     bounds = [total * index // parts for index in range(parts + 1)]
-    slices = [slice(*pair) for pair in zip(bounds[:-1], bounds[1:], strict=True)]
+    slices = [slice(*pair) for pair in pairwise(bounds)]
     return [Group(config, worlds.part(rows), tiles, buffers.rows(rows)) for rows in slices]
 
 

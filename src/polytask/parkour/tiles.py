@@ -31,11 +31,9 @@ class Tiles:
     @classmethod
     def build(cls, terrains: Sequence[Terrain], levels: str, device: torch.device) -> Tiles:
         """Lay out every tile that the worlds of these tasks may be put on."""
-        tiles = []
-        for terrain in terrains:
-            chosen = TASKS["flat"] if levels == "flat" else terrain
-            for level in range(NUM_LEVELS):
-                tiles.append(chosen.tile(level, level / (NUM_LEVELS - 1) if levels in ("hard", "curriculum") else 0.0))
+        hardest = NUM_LEVELS - 1 if levels in ("hard", "curriculum") else 0
+        chosen = [TASKS["flat"] if levels == "flat" else terrain for terrain in terrains]
+        tiles = [terrain.tile(i, min(i, hardest) / (NUM_LEVELS - 1)) for terrain in chosen for i in range(NUM_LEVELS)]
 
         def stack(name: str) -> Tensor:
             return torch.from_numpy(np.stack([getattr(tile, name) for tile in tiles])).to(device)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from polytask.sim.base import Shapes, SimConfig
 
-wp.config.quiet = True
+wp.config.log_level = wp.LOG_ERROR  # else every kernel it loads is a line
 wp.init()  # before any stream of torch's is wrapped
 
 _INVALID = int(
@@ -37,9 +37,9 @@ _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "actuator_a
 
 
 @wp.kernel
-def _replace_non_finite(broken: wp.array[bool], rows: wp.array2d[float]) -> None:  # type: ignore[valid-type]
+def _replace_non_finite(broken: wp.array[bool], rows: wp.array2d[float]) -> None:
     """Zero the entries of broken worlds that are not finite; called with (N, width) threads."""
-    world, entry = wp.tid()
+    world, entry = wp.tid()  # type: ignore[misc]  # how many it gives depends on the launch
     if broken[world] and not wp.isfinite(rows[world, entry]):
         rows[world, entry] = 0.0
 
@@ -128,14 +128,14 @@ class WarpBatch:
         reach = torch.cat([radius, radius, radius + torch.where(is_capsule, half, 0.0)], -1)
         extent = torch.where(is_box, shapes.size, reach)  # (N, G, 3) half sizes of the bounding boxes
         bound = torch.where(is_box, torch.linalg.vector_norm(extent, dim=-1, keepdim=True), extent[..., 2:])
-        fields = {
-            wp.to_torch(self._data.geom_xpos): shapes.pos,
-            wp.to_torch(self._data.geom_xmat): rotation_matrix(shapes.quat),
-            self._per_world("geom_size"): shapes.size,
-            self._per_world("geom_aabb"): torch.stack([torch.zeros_like(extent), extent], -2),
-            self._per_world("geom_rbound"): bound[..., 0],
-        }
-        for tensor, values in fields.items():
+        fields = (
+            (wp.to_torch(self._data.geom_xpos), shapes.pos),
+            (wp.to_torch(self._data.geom_xmat), rotation_matrix(shapes.quat)),
+            (self._per_world("geom_size"), shapes.size),
+            (self._per_world("geom_aabb"), torch.stack([torch.zeros_like(extent), extent], -2)),
+            (self._per_world("geom_rbound"), bound[..., 0]),
+        )
+        for tensor, values in fields:
             rows = mask.view(-1, *[1] * (values.dim() - 1))
             tensor[:, :count] = torch.where(rows, values, tensor[:, :count])
 

@@ -73,9 +73,8 @@ class Look:
     @classmethod
     def of(cls, obs: Tensor) -> Look:
         """Cut an observation (N, 39) into its parts."""
-        return cls(
-            obs[:, 0:3], obs[:, 3], obs[:, 4:7], obs[:, 7:11], obs[:, 11:14], obs[:, 14:18], obs[:, 36:39], obs[:, 22:25]
-        )
+        hand, openness, obj, quat, obj2, quat2 = obs[:, :18].split((3, 1, 3, 4, 3, 4), -1)
+        return cls(hand, openness[:, 0], obj, quat, obj2, quat2, goal=obs[:, 36:39], previous_obj=obs[:, 22:25])
 
 
 @dataclass(frozen=True)

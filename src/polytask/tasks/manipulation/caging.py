@@ -48,9 +48,7 @@ def cage(s: State, obj: Tensor, c: Cage, reference: Tensor | None = None) -> Ten
     """
     reference = s.obj_init if reference is None else reference
     sides = [
-        tolerance(
-            (pad[:, 1] - obj[:, 1]).abs(), c.radius, c.pad, ((pad[:, 1] - reference[:, 1]).abs() - c.pad).abs()
-        )
+        tolerance((pad[:, 1] - obj[:, 1]).abs(), c.radius, c.pad, ((pad[:, 1] - reference[:, 1]).abs() - c.pad).abs())
         for pad in (s.left_pad, s.right_pad)
     ]
     caged = hamacher(hamacher(sides[0], sides[1]), _meet_xz(s, obj, c.xz, reference))

@@ -12,7 +12,6 @@ from torch import Tensor
 from polytask.tasks.state import constant
 
 
-
 def offset(point: Tensor, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Tensor:
     """Return the point moved by a constant. (N, 3)"""
     return point + constant((x, y, z), point)
