@@ -25,6 +25,7 @@ class Played:
 
     def step(self, action):
         reward, success, ended = (torch.tensor(row) for row in next(self._steps))
+        self.score = success.float()
         return Step(self.obs, self.obs, reward.float(), torch.zeros(4, dtype=torch.bool), ended.bool(), success.bool())
 
 

@@ -52,8 +52,9 @@ def draw(model: mujoco.MjModel, renderer: mujoco.Renderer, tile: Tile) -> np.nda
     mujoco.mj_forward(model, data)
     camera = mujoco.MjvCamera()
     reach = max(float(tile.goals[:, 0].max()) + 1.0, 9.0)
-    camera.lookat[:] = (reach / 2, 0.0, float(tile.height[8:-8, 8:-8].max()) / 3)
-    camera.distance, camera.azimuth, camera.elevation = 1.05 * reach, 75.0, -25.0
+    top = float(tile.height[8:-8, 8:-8].max())
+    camera.lookat[:] = (reach / 2, 0.0, 0.35 * top)
+    camera.distance, camera.azimuth, camera.elevation = max(1.1 * reach, 5.5 * (top + 1.5)), 75.0, -25.0
     renderer.update_scene(data, camera)
     for x, y in tile.goals:
         column, row = round(float(x) / 0.05), round((float(y) + 2.0) / 0.05)

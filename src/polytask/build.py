@@ -19,6 +19,7 @@ from polytask.errors import UserError
 from polytask.experts import ScriptedPolicy
 from polytask.factory import make
 from polytask.sim import SimConfig
+from polytask.suites import SUITE_LEVELS
 from polytask.tasks import SUITES
 from polytask.types import Algo, EnvSpec
 
@@ -29,6 +30,12 @@ Policy = Callable[[Tensor, Tensor], Tensor]  # obs (N, O), task (N,) -> action (
 def task_names(config: CommonConfig) -> tuple[str, ...]:
     """Name the tasks that a config asks for."""
     return tuple(config.tasks) if config.tasks is not None else tuple(SUITES[config.suite.name])
+
+
+def levels_of(config: CommonConfig) -> str | None:
+    """Name the terrain that a config asks for, itself or through its suite."""
+    suite = None if config.tasks is not None else SUITE_LEVELS.get(config.suite.name)
+    return suite if config.levels is None else config.levels
 
 
 def build_env(
@@ -50,6 +57,7 @@ def build_env(
         episode_length=config.episode_length,
         reward=config.reward,
         goals=config.goals,
+        levels=levels_of(config),
         stagger=stagger,
         seed=config.seed,
         threads=config.threads,

@@ -33,9 +33,11 @@ RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_e
 def presets() -> dict[str, str]:
     """Map each preset's name to the first comment of its file that describes it."""
     table = {}
-    for path in sorted((CONF / "experiment").glob("*.yaml")):
+    folder = CONF / "experiment"
+    for path in sorted(folder.rglob("*.yaml")):
         comments = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]
-        table[path.stem] = next((line for line in comments if not line.startswith("@")), "")
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        table[name] = next((line for line in comments if not line.startswith("@")), "")
     return table
 
 

@@ -28,9 +28,10 @@ class CommonConfig:
     robot: Any = key(None, "robot (polytask list robots)")
     sim: Any = key(None, "physics backend: auto (warp on cuda, else cpu), cpu or warp")
     device: str = key("cpu", "torch device: cpu, cuda or cuda:<index>")
-    episode_length: int = key(150, "control steps per episode (Meta-World's own protocol: 500)")
+    episode_length: int | None = key(None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)")
     reward: str = key("dense", "dense or sparse")
     goals: str = key("random", "random: new every episode; fixed: drawn once per world")
+    levels: str | None = key(None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)")
     seed: int = key(0, "seed of everything random")
     threads: int | None = key(None, "CPU threads for physics and torch (default: all cores)")
     format: str = key("table", "table or json (one object on stdout)")
@@ -172,6 +173,7 @@ DEFAULTS: dict[str, str | None] = {
 CHOICES: dict[str, tuple[str, ...]] = {
     "reward": ("dense", "sparse"),
     "goals": ("random", "fixed"),
+    "levels": ("flat", "easy", "hard", "curriculum"),
     "format": ("table", "json"),
     "policy": ("scripted", "random"),
     "what": ("sim", "env", "train"),

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.build import Policy, build_env, build_policy, check_source, task_names
+from polytask.build import Policy, build_env, build_policy, check_source, levels_of, task_names
 from polytask.config import CommonConfig, EvalConfig
 from polytask.console import Result, table
 from polytask.env import MultiTaskEnv
@@ -25,8 +25,8 @@ SEED_OFFSET = 1_000_003
 class Outcome:
     """What happened in E episodes of each of K tasks."""
 
-    success: Array  # (E, K) whether the task succeeded at any step
-    success_at_end: Array  # (E, K) whether it did at the last step
+    success: Array  # (E, K) highest score: whether the task succeeded at any step, or the progress of parkour
+    success_at_end: Array  # (E, K) whether it succeeded at the last step
     returns: Array  # (E, K) sum of rewards
 
 
@@ -35,12 +35,12 @@ def run_episodes(env: MultiTaskEnv, policy: Policy) -> Outcome:
     """Play the episode that every world stands at the start of."""
     shape = (env.spec.num_envs,)
     going = torch.ones(shape, dtype=torch.bool, device=env.device)
-    success, at_end = torch.zeros_like(going), torch.zeros_like(going)
-    returns = torch.zeros(shape, device=env.device)
+    at_end = torch.zeros_like(going)
+    success, returns = torch.zeros(shape, device=env.device), torch.zeros(shape, device=env.device)
     for _ in range(env.spec.episode_length):
         step = env.step(policy(env.obs, env.task))
         returns += torch.where(going, step.reward, 0.0)
-        success |= going & step.success
+        success = torch.maximum(success, torch.where(going, env.score, 0.0))
         at_end = torch.where(going, step.success, at_end)
         # A world whose episode ends early starts another one, which is not counted.
         going &= ~(step.terminated | step.truncated)
@@ -60,7 +60,9 @@ class Evaluator:
         """Build one world per episode."""
         if episodes < 1:
             raise UserError(f"episodes={episodes}: at least one is needed")
-        seeded = replace(config, seed=config.seed + SEED_OFFSET)
+        # A curriculum is for learning: evaluation spreads its episodes over all levels.
+        levels = "hard" if levels_of(config) == "curriculum" else config.levels
+        seeded = replace(config, seed=config.seed + SEED_OFFSET, levels=levels)
         self.env = build_env(seeded, num_envs=episodes * len(task_names(config)))
         self._start = copy.deepcopy(self.env.state_dict())
 
@@ -119,6 +121,7 @@ def evaluate(config: EvalConfig) -> Result:
     summary = evaluator.run(policy)
     evaluator.close()
     name = config.policy or config.checkpoint
-    title = f"{name}: {config.episodes} episodes of {config.episode_length} steps per task, seed {config.seed}"
-    payload = {**summary, "policy": name, "episode_length": config.episode_length, "seed": config.seed}
+    length = evaluator.env.spec.episode_length
+    title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}"
+    payload = {**summary, "policy": name, "episode_length": length, "seed": config.seed}
     return Result(payload, [evaluation_table(title, summary)])

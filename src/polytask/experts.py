@@ -7,6 +7,7 @@ from torch import Tensor
 
 from polytask.env import MultiTaskEnv
 from polytask.tasks.task import Look
+from polytask.types import UserError
 
 
 class ScriptedPolicy:
@@ -14,6 +15,8 @@ class ScriptedPolicy:
 
     def __init__(self, env: MultiTaskEnv) -> None:
         """Remember which expert drives which rows."""
+        if env.config.domain.name != "manipulation":
+            raise UserError(f"tasks of {env.config.domain.name} have no scripted experts; use a checkpoint or random")
         self._experts = [task.expert for task in env.config.tasks]
         self._counts = list(env.spec.envs_per_task)
 

@@ -67,7 +67,7 @@ def make(  # noqa: PLR0913 - the public entry point: one keyword per thing a use
     if len(set(names)) != len(names):
         raise UserError(f"a task is named twice in {names}; give it more worlds with envs_per_task instead")
     chosen = tuple(TASKS[_known(name, TASKS, "task")] for name in names)
-    domain = _domain(chosen)
+    domain = domain_of(chosen)
     default_levels = SUITE_LEVELS.get(suite, "hard") if tasks is None else "hard"
     place = _device(device)
     chosen_sim = sim if sim is not None else ("warp" if place.type == "cuda" else "cpu")
@@ -90,7 +90,7 @@ def make(  # noqa: PLR0913 - the public entry point: one keyword per thing a use
     return MultiTaskEnv(config)
 
 
-def _domain(tasks: Sequence[Task | Terrain]) -> Domain:
+def domain_of(tasks: Sequence[Task | Terrain]) -> Domain:
     """Find the one domain that all tasks belong to."""
     domains = {DOMAINS[type(task)].name: task.name for task in tasks}  # of each domain, a task as an example
     if len(domains) > 1:

@@ -26,7 +26,8 @@ from polytask.experts import ScriptedPolicy
 from polytask.factory import make
 from polytask.provenance import provenance
 from polytask.sim.render import Pose, Renderer, pose_of
-from polytask.tasks import SUITES, TASKS
+from polytask.tasks import SUITES
+from polytask.tasks.manipulation import TASKS
 from polytask.tasks.task import Task
 
 BEFORE = 5  # control steps between the picture and the first success

@@ -11,8 +11,8 @@ from polytask.compose import presets
 from polytask.config import CHOICES, ListConfig
 from polytask.console import Result, table
 from polytask.errors import UserError
+from polytask.factory import domain_of
 from polytask.grads import GRADS
-from polytask.group import ACTIONS, OBS
 from polytask.nets import NETS, parameter_table
 from polytask.robots import ROBOTS
 from polytask.tasks import SUITES, TASKS
@@ -65,4 +65,5 @@ def _about(part: Any) -> str:
 def _parameters(suite: str) -> list[dict[str, Any]]:
     """Size the networks for a suite's observations and actions."""
     tasks = SUITES[suite]
-    return [dict(row) for row in parameter_table(OBS, ACTIONS, len(tasks), tasks)]
+    domain = domain_of([TASKS[name] for name in tasks])
+    return [dict(row) for row in parameter_table(domain.obs_dim, domain.action_dim, len(tasks), tasks)]

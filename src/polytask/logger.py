@@ -24,7 +24,7 @@ from polytask.errors import UserError
 Record = dict[str, float | int | None]
 
 FILE_NAME = "metrics.jsonl"
-# The sums that the environment keeps over the episodes that ended, each (K,).
+# The sums that every environment keeps over the episodes that ended, each (K,); a domain may add its own.
 EPISODE_SUMS = ("episodes", "success", "success_at_end", "return", "length", "diverged")
 
 
@@ -44,18 +44,26 @@ class EpisodeWindow:
     `size` episodes of the task. A task none of whose episodes has ended yet has no value.
     """
 
-    def __init__(self, tasks: tuple[str, ...], size: int) -> None:
-        """Start empty."""
+    def __init__(self, tasks: tuple[str, ...], size: int, extras: tuple[str, ...] = ()) -> None:
+        """Start empty.
+
+        Args:
+            tasks: Names of the tasks.
+            size: Number of episodes to look back on.
+            extras: Sums that the environment keeps besides `EPISODE_SUMS`.
+        """
         self.tasks = tasks
         self.size = size
+        self.sums = (*EPISODE_SUMS, *extras)
+        self._columns = tuple(name for name in self.sums if name != "diverged")
         self._intervals: list[deque[list[float]]] = [deque() for _ in tasks]
         self._diverged = 0.0
 
     def add(self, sums: dict[str, list[float]]) -> None:
-        """Take in the sums of one interval, `EPISODE_SUMS` by task."""
+        """Take in the sums of one interval, by task."""
         self._diverged += sum(sums["diverged"])
         for index, intervals in enumerate(self._intervals):
-            row = [sums[name][index] for name in EPISODE_SUMS[:-1]]
+            row = [sums[name][index] for name in self._columns]
             if row[0] > 0:
                 intervals.append(row)
             while sum(each[0] for each in intervals) - (intervals[0][0] if intervals else 0.0) >= self.size:
@@ -64,7 +72,7 @@ class EpisodeWindow:
     def record(self) -> Record:
         """Average per task, then over the tasks that have a value."""
         result: Record = {}
-        for column, name in enumerate(EPISODE_SUMS[1:-1], start=1):
+        for column, name in enumerate(self._columns[1:], start=1):
             values = [self._mean(intervals, column) for intervals in self._intervals]
             known = [value for value in values if value is not None]
             result[name] = sum(known) / len(known) if known else None
@@ -198,12 +206,12 @@ def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window
 
     Args:
         metrics: The learner's, each a scalar or one value per task.
-        episodes: The environment's `EPISODE_SUMS`, each (K,).
+        episodes: The environment's sums, each (K,).
         window: Updated.
     """
     prefix = "episodes:"  # keeps the two sources apart should they share a name
-    numbers = read_tensors({**{prefix + name: episodes[name] for name in EPISODE_SUMS}, **metrics})
-    window.add({name: numbers.pop(prefix + name) for name in EPISODE_SUMS})
+    numbers = read_tensors({**{prefix + name: episodes[name] for name in window.sums}, **metrics})
+    window.add({name: numbers.pop(prefix + name) for name in window.sums})
     record = window.record()
     for name, values in numbers.items():
         if len(values) == 1:

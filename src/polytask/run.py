@@ -88,7 +88,8 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
     config = replace(config, run_dir=str(directory), checkpoint=None)
     env = build_train_env(config)
     algo = build_algo(config, env.spec, env.device)
-    run = Run(config, directory, env, algo, EpisodeWindow(env.spec.tasks, config.success_window))
+    window = EpisodeWindow(env.spec.tasks, config.success_window, env.config.domain.metrics)
+    run = Run(config, directory, env, algo, window)
     if state is not None:
         run.restore(state)
     if config.eval_episodes and config.eval_every:

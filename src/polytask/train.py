@@ -44,7 +44,7 @@ def train(config: TrainConfig) -> Result:
 def iterate(run: Run) -> Record:
     """Do one iteration and describe it in a flat record."""
     begin = time.perf_counter()
-    metrics = run.algo.iterate(run.env)
+    metrics = {**run.algo.iterate(run.env), **run.env.census()}
     run.iteration += 1
     numbers = read_metrics(metrics, run.env.pop_metrics(), run.window)  # the one wait for the device
     elapsed = time.perf_counter() - begin

@@ -221,9 +221,11 @@ class Group:
     # State
 
     def census(self) -> dict[str, Tensor]:
-        """Tell which level each world is on."""
+        """Tell which level each world is on, where a curriculum moves them."""
+        if self.config.levels != "curriculum":
+            return {}
         level = self.episode.level
-        return {f"level/{index}": (level == index).float() for index in range(NUM_LEVELS)}
+        return {f"worlds_on_level/{index}": (level == index).float() for index in range(NUM_LEVELS)}
 
     def state_dict(self) -> dict[str, Any]:
         """Return physics, bodies and episodes."""

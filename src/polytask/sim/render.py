@@ -5,6 +5,7 @@ State is copied into one `MjData`, so that worlds of either backend look the sam
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +53,7 @@ class Renderer:
     def __init__(self, env: MultiTaskEnv, task: str, width: int = 480, height: int = 360) -> None:
         """Open an off-screen context."""
         self._env, self._task = env, task
-        self._model = _find(env, task)[0].model
+        self._model = copy.copy(_find(env, task)[0].model)  # a world may change it
         self._data = mujoco.MjData(self._model)
         try:
             self._renderer: Any = mujoco.Renderer(self._model, height, width)
@@ -62,6 +63,8 @@ class Renderer:
 
     def frame(self, world: int = 0) -> NDArray[np.uint8]:
         """Draw the task's `world`-th world as it is now, (H, W, 3)."""
+        group, first = _find(self._env, self._task)
+        group.batch.dress(self._model, first + world)
         return self.draw(pose_of(self._env, self._task, world))
 
     def draw(self, pose: Pose) -> NDArray[np.uint8]:
