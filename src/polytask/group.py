@@ -46,7 +46,9 @@ class TaskWorlds:
         self.buffers = group.buffers.rows(worlds)
         self.goals = group.config.goals
         self.batch = group.batch
-        self.frame = group.frame[worlds]
+        # Views made once: with few worlds, slicing anew costs the CPU as much as copying.
+        frame = group.frame[worlds]
+        self._slots = (frame[:, 4:7], frame[:, 7:11], frame[:, 11:14], frame[:, 14:18])
         count, device = worlds.stop - worlds.start, group.config.device
 
         def per_world(row: Any) -> Tensor:
@@ -75,14 +77,10 @@ class TaskWorlds:
         """Write the object part of the current frame."""
         slots = self.task.slots(self.state.scene)
         self.state.obj = slots.obj
-        self.frame[:, 4:7] = slots.obj
-        # Slots that a task leaves out are zero from the start and are never written.
-        if slots.obj_quat is not None:
-            self.frame[:, 7:11] = slots.obj_quat
-        if slots.obj2 is not None:
-            self.frame[:, 11:14] = slots.obj2
-        if slots.obj2_quat is not None:
-            self.frame[:, 14:18] = slots.obj2_quat
+        shown = (slots.obj, slots.obj_quat, slots.obj2, slots.obj2_quat)
+        for slot, value in zip(self._slots, shown, strict=True):
+            if value is not None:  # what a task leaves out is zero from the start
+                slot.copy_(value)
 
     def evaluate(self) -> None:
         """Write reward and success of the step that led to the current state."""
@@ -158,6 +156,8 @@ class Group:
         self.batch = make_batch(config.sim, self.model, num_worlds, config.device, config.sim_config)
         self.robot_state = RobotState.empty(num_worlds, config.device)
         self.frame = torch.zeros(num_worlds, FRAME, device=config.device)
+        self._hand_slot, self._openness_slot = self.frame[:, 0:3], self.frame[:, 3]
+        self._last_frame, self._goal = buffers.obs[:, :FRAME], buffers.obs[:, 2 * FRAME :]
         self._scene = SceneView(self.batch, slice(0, num_worlds))
         self.tasks: list[TaskWorlds] = []
         start = 0
@@ -185,9 +185,7 @@ class Group:
         for worlds in self.tasks:
             worlds.evaluate()
         b.score.copy_(b.success)
-        b.next_obs[:, :FRAME] = self.frame
-        b.next_obs[:, FRAME : 2 * FRAME] = b.obs[:, :FRAME]
-        b.next_obs[:, 2 * FRAME :] = b.obs[:, 2 * FRAME :]
+        torch.cat([self.frame, self._last_frame, self._goal], -1, out=b.next_obs)
         if self.config.reward == "sparse":
             b.reward.copy_(b.success)
         # A captured graph cannot branch on data and always masks; eager CPU code may skip what has no effect.
@@ -201,8 +199,8 @@ class Group:
     def observe(self) -> None:
         """Write the current observation frame and refresh every task's state."""
         self.config.robot.read(self._scene, self.robot_state)
-        self.frame[:, 0:3] = self.robot_state.hand
-        self.frame[:, 3] = self.robot_state.openness
+        self._hand_slot.copy_(self.robot_state.hand)
+        self._openness_slot.copy_(self.robot_state.openness)
         for worlds in self.tasks:
             worlds.show()
 

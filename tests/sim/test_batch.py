@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
 from polytask.robots import ROBOTS
+from polytask.robots.go1 import DEFAULT
 from polytask.scenes import compile_scene
 from polytask.sim import SIMS, Batch, SimConfig, make_batch
+from polytask.sim.base import Shapes
 from polytask.sim.cpu import CpuBatch
 from polytask.types import UserError
 
@@ -78,6 +82,55 @@ def test_state_dict_continues_the_same_trajectory(batch: Batch) -> None:
     # MuJoCo repeats itself bit for bit; Warp does so only up to the order of its sums.
     tolerance = 0.0 if isinstance(batch, CpuBatch) else 1e-5
     torch.testing.assert_close(batch.qpos, expected, atol=tolerance, rtol=0.0)
+
+
+def test_step_without_refresh_leads_to_the_same_state(batch: Batch) -> None:
+    home = ROBOTS["sawyer"].settle(batch.model, (0.0, 0.6, 0.2))
+    rows = [torch.tensor(row, dtype=torch.float32).expand(3, -1) for row in (home.qpos, home.qvel)]
+    batch.reset(torch.ones(3, dtype=torch.bool), *rows)
+    assert torch.equal(batch.qpos, rows[0])  # readable at once
+    batch.mocap_pos[:, batch.model.body("mocap").mocapid[0]] = torch.tensor([0.02, 0.62, 0.2])
+    batch.step(5)
+    saved = {name: tensor.clone() for name, tensor in batch.state_dict().items()}
+    batch.step(5)
+    expected, poses = batch.qpos.clone(), batch.xpos.clone()
+    batch.load_state_dict(saved)
+    batch.step(5, refresh=False)
+    tolerance = 0.0 if isinstance(batch, CpuBatch) else 1e-5
+    torch.testing.assert_close(batch.qpos, expected, atol=tolerance, rtol=0.0)
+    batch.forward()
+    torch.testing.assert_close(batch.xpos, poses, atol=max(tolerance, 1e-6), rtol=0.0)
+
+
+@pytest.mark.parametrize("sim", SIMS)
+def test_worlds_have_their_own_floors_and_masses(sim: str) -> None:
+    """Boxes of different height under the robots; one robot carries a load and sinks into its servos further."""
+    batch = make_batch(sim, compile_scene("parkour", "go1.xml"), 3, CPU, SimConfig())
+    count = int(batch.model.body_geomnum[0])
+    parked = torch.tensor([0.0, 0.0, -50.0]).expand(3, count, 3).clone()
+    upright = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(3, count, 4).clone()
+    shapes = Shapes(parked, upright, torch.full((3, count, 3), 0.1))
+    for world, top in enumerate((0.0, 0.25, 0.0)):
+        shapes.pos[world, 0] = torch.tensor([1.0, 0.0, top - 0.5])
+        shapes.size[world, 0] = torch.tensor([2.0, 2.0, 0.5])
+    batch.place(torch.ones(3, dtype=torch.bool), shapes)
+    mass = torch.tensor(batch.model.body_mass).float().expand(3, -1).clone()
+    mass[2, batch.model.body("trunk").id] += 5.0
+    batch.vary({"body_mass": mass})
+    qpos = torch.cat([torch.tensor([1.0, 0.0, 0.35, 1.0, 0.0, 0.0, 0.0]), torch.tensor(DEFAULT)]).expand(3, -1).clone()
+    qpos[1, 2] += 0.25
+    batch.reset(torch.ones(3, dtype=torch.bool), qpos, torch.zeros_like(batch.qvel))
+    batch.ctrl.copy_(torch.tensor(DEFAULT))
+    for _ in range(40):
+        batch.step(5, refresh=False)
+    low, high, loaded = batch.qpos[:, 2].tolist()
+    assert high - low == pytest.approx(0.25, abs=2e-3)
+    assert 0.005 < low - loaded < 0.05
+    batch.place(torch.tensor([True, False, False]), Shapes(shapes.pos + 1.0, upright, shapes.size))
+    model = copy.copy(batch.model)
+    for world, lifted in ((0, 1.0), (1, 0.0)):
+        batch.dress(model, world)
+        assert model.geom_pos[:count] == pytest.approx(shapes.pos[world].numpy() + lifted, abs=1e-6)
 
 
 def test_too_small_buffers_are_noticed() -> None:

@@ -71,6 +71,7 @@ class WarpBatch:
         self.xpos, self.xquat = wp.to_torch(data.xpos), wp.to_torch(data.xquat)
         self.site_xpos, self.site_xmat = wp.to_torch(data.site_xpos), wp.to_torch(data.site_xmat)
         self.sensordata = wp.to_torch(data.sensordata)
+        self._geom_xpos, self._geom_xmat = wp.to_torch(data.geom_xpos), wp.to_torch(data.geom_xmat)
         self.qacc_warmstart = wp.to_torch(data.qacc_warmstart)
         self.overflow = wp.to_torch(data.overflow)  # (N,) bits of mjw.OverflowType of the last step
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool, device=device)
@@ -129,8 +130,8 @@ class WarpBatch:
         extent = torch.where(is_box, shapes.size, reach)  # (N, G, 3) half sizes of the bounding boxes
         bound = torch.where(is_box, torch.linalg.vector_norm(extent, dim=-1, keepdim=True), extent[..., 2:])
         fields = (
-            (wp.to_torch(self._data.geom_xpos), shapes.pos),
-            (wp.to_torch(self._data.geom_xmat), rotation_matrix(shapes.quat)),
+            (self._geom_xpos, shapes.pos),
+            (self._geom_xmat, rotation_matrix(shapes.quat)),
             (self._per_world("geom_size"), shapes.size),
             (self._per_world("geom_aabb"), torch.stack([torch.zeros_like(extent), extent], -2)),
             (self._per_world("geom_rbound"), bound[..., 0]),
@@ -144,8 +145,8 @@ class WarpBatch:
         if "geom_size" in self._varied:
             static = int(model.body_geomnum[0])
             model.geom_size[:] = self._varied["geom_size"][world].cpu().numpy()
-            model.geom_pos[:static] = wp.to_torch(self._data.geom_xpos)[world, :static].cpu().numpy()
-            for index, matrix in enumerate(wp.to_torch(self._data.geom_xmat)[world, :static].cpu().numpy()):
+            model.geom_pos[:static] = self._geom_xpos[world, :static].cpu().numpy()
+            for index, matrix in enumerate(self._geom_xmat[world, :static].cpu().numpy()):
                 mujoco.mju_mat2Quat(model.geom_quat[index], matrix.astype(float).reshape(9))
 
     def _per_world(self, name: str) -> Tensor:
