@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def measure_ours(options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Alternate the two sides."""
     options = parse()
+    load = os.getloadavg()[0]  # others on the machine: ten processes of the peer's crowd them out better than ours do
     worker = start_worker(peer_python(options.peer_python))
     versions = ask(worker, {"ask": "versions"})
     question = {"ask": "speed", "name": f"Meta-World/{options.suite.upper()}"}
@@ -63,6 +65,7 @@ def main() -> None:
         "what": "control steps per second over all worlds, random actions",
         **origin(),
         "peer": versions,
+        "load_average_before": round(load, 2),
         "suite": options.suite,
         "num_envs": {"ours": options.num_envs, "peer": num_envs},
         "frames_per_second": {"ours": round(fast), "peer": round(slow)},

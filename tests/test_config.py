@@ -6,7 +6,7 @@ import pytest
 
 from polytask.algos.ppo import PPOConfig
 from polytask.build import plain
-from polytask.compose import compose, presets, to_plain
+from polytask.compose import compose, to_plain
 from polytask.config import DEFAULTS, SCHEMAS, EvalConfig, TrainConfig, register
 from polytask.errors import UserError
 from polytask.nets.mlp import MlpConfig
@@ -42,13 +42,6 @@ def test_every_option_of_every_group_composes(group):
         option = getattr(compose("train", [f"{group}={name}"]), group)
         assert option.name == name
         assert not hasattr(plain(option), "name") or group == "robot"
-
-
-@pytest.mark.parametrize("name", presets())
-def test_every_preset_composes_and_says_what_it_is_for(name):
-    config = compose("train", [f"experiment={name}"])
-    assert config != compose("train", [])
-    assert presets()[name].endswith(".")
 
 
 def test_a_word_beats_a_preset():

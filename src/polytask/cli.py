@@ -28,6 +28,12 @@ def _train(config: Any) -> Result:
     return train(config)
 
 
+def _sweep(config: Any) -> Result:
+    from polytask.sweep import sweep
+
+    return sweep(config)
+
+
 def _eval(config: Any) -> Result:
     from polytask.evaluate import evaluate
 
@@ -114,6 +120,14 @@ COMMANDS: dict[str, Command] = {
             "polytask train checkpoint=runs/my-run max_frames=20_000_000",
         ),
     ),
+    "sweep": Command(
+        "train every preset of a table with several seeds, skipping what is done",
+        _sweep,
+        (
+            "polytask sweep experiment='mtbench/mt10_rand/ppo_*' seeds=10 dry_run=true",
+            "polytask sweep experiment=ptsl/mt10_200k/care,ptsl/mt10_200k/care_ptsl_2hidden seeds=10 device=cuda",
+        ),
+    ),
     "eval": Command(
         "measure a trained, scripted or random policy",
         _eval,
@@ -192,7 +206,23 @@ def _main(words: list[str]) -> int:
         return 0
     if command == "list" and rest and "=" not in rest[0]:
         rest[0] = f"kind={rest[0]}"
-    return _run(command, rest)
+    return _run(command, _sweep_words(rest) if command == "sweep" else rest)
+
+
+def _sweep_words(words: list[str]) -> list[str]:
+    """Write `experiment=A,B` as a list, and gather the keys of `polytask train`, which go to every run."""
+    from polytask.compose import quote
+
+    own: list[str] = []
+    changes: list[str] = []
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in ("experiment", "experiments"):
+            own.append(f"experiments=[{','.join(quote(each) for each in value.strip('[]').split(','))}]")
+        else:
+            is_own = name in (each.name for each in fields(SCHEMAS["sweep"]))
+            (own if is_own else changes).append(word)
+    return [*own, *([f"changes=[{','.join(map(quote, changes))}]"] if changes else [])]
 
 
 def _run(command: str, words: list[str]) -> int:

@@ -84,6 +84,13 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names)}"
 
 
+def quote(text: str) -> str:
+    """Write any text so that Hydra's grammar reads it as one string."""
+    # Hydra wants quotes escaped, and backslashes only where they stand before a quote.
+    escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text)
+    return f"'{escaped}'"
+
+
 def _read(command: str, words: Sequence[str]) -> dict[str, Override]:
     """Parse the words, the last one on a key winning, and check keys and options against the tables."""
     overrides = {override.key_or_group: override for override in map(_parse, words)}
@@ -103,9 +110,7 @@ def _parse(word: str) -> Override:
     if not equals or not name:
         raise UserError(f"'{word}' is not of the form key=value")
     if name in PATHS and value not in ("", "null") and value[0] not in "'\"":
-        # Hydra wants quotes escaped, and backslashes only where they stand before a quote.
-        escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value)
-        word = f"{name}='{escaped}'"
+        word = f"{name}={quote(value)}"
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException as error:

@@ -62,6 +62,19 @@ class TrainConfig(CommonConfig):
 
 
 @dataclass
+class SweepConfig:
+    """`polytask sweep`."""
+
+    experiments: list[str] | None = key(None, "presets or patterns: experiment=A,B or experiment='mtbench/mt10_rand/*'")
+    seeds: int = key(1, "runs of every preset")
+    first_seed: int = key(0, "seed of the first of them; the others follow")
+    out: str = key("runs/sweep", "folder of the runs: <out>/<preset>[/<changes>]/seed-<n>")
+    dry_run: bool = key(False, "print the commands of the runs that are not complete, instead of running them")
+    changes: list[str] | None = key(None, "any key of `polytask train` goes to every run, written as it is there")
+    format: str = key("table", "table or json (one object on stdout)")
+
+
+@dataclass
 class EvalConfig(CommonConfig):
     """`polytask eval`."""
 
@@ -148,6 +161,7 @@ class ReportConfig:
 
 SCHEMAS: dict[str, type[Any]] = {
     "train": TrainConfig,
+    "sweep": SweepConfig,
     "eval": EvalConfig,
     "list": ListConfig,
     "bench": BenchConfig,

@@ -144,7 +144,7 @@ def write_page(figures: dict[str, Figures], config: GalleryConfig, folder: str) 
         f"Written by `polytask gallery`, not by hand: robot {config.robot.name}, CPU, {config.episodes} goals a task,",
         f"{config.episode_length} control steps, seed {config.seed}. *Expert* is the share of goals that the task's",
         "scripted expert reaches at any step, *first* the mean step at which it first does.",
-        f"Mean over the {len(figures)} tasks: **{mean:.3f}**.",
+        f"Mean over the {len(figures)} tasks: **{mean:.4f}**.",
         "",
         "A picture shows the expert a moment before success; the green ball is the goal. Lengths are in metres, angles",
         "in radians. The robot stands at the origin and looks along y; z is up and zero at the table top.",

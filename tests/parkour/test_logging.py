@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import polytask
@@ -18,7 +19,7 @@ def test_log_has_progress_falls_and_levels_by_task() -> None:
         assert record[f"{name}/beam"] is not None
     assert record["progress"] == record["success"] == 0.0
     assert record["falls"] == 0.0
-    assert record["time_to_goal"] == torch.tensor(3 * 0.02).item()  # none reached: the whole episode
+    assert record["time_to_goal"] == pytest.approx(3 * 0.02)  # none reached: the whole episode
     assert sum(int(record[f"worlds_on_level/{level}/dome"] or 0) for level in range(10)) == 4
     again = EpisodeWindow(env.spec.tasks, 100, env.config.domain.metrics)
     again.load_state_dict(window.state_dict())

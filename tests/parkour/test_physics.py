@@ -70,8 +70,10 @@ def test_curriculum_moves_worlds_alike_on_both_simulators() -> None:
 
 
 def penetrations(group: Group) -> np.ndarray:
-    """Return the depth of every contact of a CPU batch, in metres."""
-    assert isinstance(group.batch, CpuBatch)
+    """Return the depth of every contact of a batch, in metres."""
+    if not isinstance(group.batch, CpuBatch):
+        contacts = group.batch._data
+        return -contacts.contact.dist.numpy()[: int(contacts.nacon.numpy()[0])]
     model, data = group.model.__copy__(), mujoco.MjData(group.model)
     depths = []
     for world in range(group.batch.num_worlds):
@@ -95,7 +97,7 @@ def struggle(num_envs: int, steps: int, sim: str, every: int) -> np.ndarray:
         assert torch.isfinite(step.reward).all()
         speed = torch.cat([group.batch.qvel.abs().amax(-1) for group in groups(env)])
         assert (speed < 150.0).all()  # a runaway has been reset
-        if sim == "cpu" and index % every == 0:
+        if index % every == 0:
             depths += [penetrations(group) for group in groups(env)]
     assert float(env.pop_metrics()["diverged"].sum()) <= 0.0005 * num_envs * steps
     return np.concatenate(depths)
@@ -111,5 +113,5 @@ def test_random_actions_do_no_harm() -> None:
 @pytest.mark.parametrize("sim", ["cpu", "warp"])
 def test_random_actions_for_long_do_no_harm(sim: str) -> None:
     depths = struggle(num_envs=200, steps=500, sim=sim, every=10)
-    if sim == "cpu":
-        assert (depths > 0.05).mean() < 0.001
+    assert len(depths) > 1000
+    assert (depths > 0.05).mean() < 0.001

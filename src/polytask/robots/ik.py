@@ -1,14 +1,11 @@
-"""Differential inverse kinematics of a chain of hinges, batched and free of host synchronisation."""
+"""Differential inverse kinematics of a chain of hinges, for N chains at once and without waiting for the device."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from polytask.tasks.state import constant
-
-_DAMPING = 0.05  # keeps the step bounded where the chain is stretched out and the Jacobian loses rank
-_UNIT = tuple(tuple(float(row == column) for column in range(6)) for row in range(6))
+_DAMPING = 0.05  # keeps steps bounded where the chain is stretched out and its Jacobian loses rank
 
 
 def hinge_axes(quat: Tensor) -> Tensor:
@@ -18,7 +15,10 @@ def hinge_axes(quat: Tensor) -> Tensor:
 
 
 def rotation_error(quat: Tensor, goal: tuple[float, float, float, float]) -> Tensor:
-    """Return twice the sine of half the turn that takes orientations (N, 4) to `goal`, along its axis. (N, 3)"""
+    """Return the turn that takes orientations (N, 4) to `goal`, as its axis times twice the sine of half its angle.
+
+    For small errors that is the rotation vector in the world's frame. (N, 3)
+    """
     gw, gx, gy, gz = goal
     w, x, y, z = quat.unbind(-1)
     cosine = gw * w + gx * x + gy * y + gz * z
@@ -30,32 +30,31 @@ def rotation_error(quat: Tensor, goal: tuple[float, float, float, float]) -> Ten
         ],
         -1,
     )
-    return 2 * sine * torch.where(cosine < 0, -1.0, 1.0)[:, None]  # the shorter way round
+    return 2 * torch.copysign(torch.ones_like(cosine), cosine)[:, None] * sine  # of both ways round, the shorter one
 
 
 def joint_step(axes: Tensor, arms: Tensor, error: Tensor, drift: Tensor) -> Tensor:
-    """Return the joint motion that removes a pose error and, where that leaves freedom, drifts as asked.
+    """Return the joint motion that removes a pose error and, in what freedom that leaves, drifts as asked. (N, J)
 
     Damped least squares on the geometric Jacobian J: `drift + J^T (J J^T + damping^2)^-1 (error - J drift)`.
 
     Args:
-        axes: Joint axes in the world frame. (N, J, 3)
-        arms: From each joint to the controlled point. (N, J, 3)
+        axes: Joint axes in the world's frame. (N, J, 3)
+        arms: From each joint's anchor to the controlled point. (N, J, 3)
         error: Position error and rotation vector. (N, 6)
-        drift: Joint motion that is wanted but for its effect on the pose. (N, J)
+        drift: Joint motion that is wanted but for what it does to the pose. (N, J)
     """
     transposed = torch.cat([torch.linalg.cross(axes, arms), axes], -1)  # (N, J, 6)
     gram = transposed.mT @ transposed
-    for index in range(6):
-        gram[:, index, index] += _DAMPING**2
+    gram.diagonal(dim1=-2, dim2=-1).add_(_DAMPING**2)
     rest = error - (drift[:, None] @ transposed)[:, 0]
     return drift + (transposed @ solve_positive(gram, rest)[:, :, None])[:, :, 0]
 
 
 def solve_positive(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Solve positive definite systems by elimination without pivoting. (N, D, D), (N, D) -> (N, D)
+    """Solve positive definite systems by elimination without pivots, (N, D, D) and (N, D) to (N, D).
 
-    A library solver would do, but not all of them can be captured in a graph on every device.
+    Plain tensor operations, because not every library solver can be captured in a graph.
     """
     table = torch.cat([matrix, vector[:, :, None]], -1)  # (N, D, D + 1)
     for index in range(matrix.shape[-1]):

@@ -1,11 +1,14 @@
-"""The Franka Panda: Cartesian increments become joint targets by damped least squares, with the hand's orientation held."""
+"""The Franka Panda: the action moves a commanded hand, and damped least squares makes the joints follow it.
+
+The commanded hand is the position of the mocap body, as with the Sawyer, so that resets and checkpoints know of it; but
+nothing is welded to it. The hand always points down with its fingers closing along y.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -15,40 +18,32 @@ from torch import Tensor
 from polytask.rewards import distance
 from polytask.robots.ik import hinge_axes, joint_step, rotation_error
 from polytask.robots.robot import Home, Robot, RobotState
+from polytask.scenes import compile_scene
+from polytask.sim import SimConfig, make_batch
 from polytask.sim.base import Batch
 from polytask.tasks.state import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the commanded hand in one control step
-_LEAD = 0.08  # metres by which the command may lead the hand along each axis: it cannot wind up in contact
-_OPEN = 0.098  # distance of the claws when fully open
+_LEAD = 0.08  # metres by which the command may lead the hand along an axis, so that it does not wind up in contact
+_TURN = 1.5  # gain of orientation errors, above one because whatever the fingers push tilts the hand
+_OPEN = 0.098  # distance of the finger bodies when fully open
 _JOINTS = 7
-_TURN = 1.5
-_DOWN = (0.0, 0.0, 1.0, 0.0)  # orientation of the gripper: approach axis down, fingers closing along y
-_POSTURE = (0.0, 0.1, 0.0, -2.2, 0.0, 2.3, -math.pi / 4)  # where the redundant elbow returns to
-_POSTURE_RATE = 0.05  # part of the way back to the posture that each control step asks for
+_DOWN = (0.0, 0.0, 1.0, 0.0)  # orientation of the gripper's frame: z down, y along the world's y
+_POSTURE = (0.0, 0.1, 0.0, -2.2, 0.0, 2.3, -math.pi / 4)  # what the redundant degree of freedom returns to
+_RETURN = 0.05  # part of the way to that posture that a control step asks for
 _HAND_LOW, _HAND_HIGH = (-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7)  # the observed hand is clipped to this box
-_IK_STEPS = 200
+_REACH_STEPS = 200
 _SETTLE_STEPS = 250  # time steps in which the scene's objects come to rest
-
-
-class _Pose(NamedTuple):
-    """The part of a batch that inverse kinematics looks at."""
-
-    qpos: Tensor
-    xpos: Tensor
-    xquat: Tensor
-    site_xpos: Tensor
 
 
 @dataclass(frozen=True)
 class _Arm:
-    """Where the arm is in a model."""
+    """Where the arm is in a model's arrays."""
 
-    joints: slice  # their positions in qpos
-    fingers: slice
-    links: slice  # bodies whose z axes are the joints' axes
-    gripper: int
-    hand: int
+    joints: slice  # of qpos; the fingers follow
+    links: slice  # bodies whose origins and z axes are the joints'
+    gripper: int  # body
+    hand: int  # site
     mocap: int
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -56,12 +51,12 @@ class _Arm:
 
 @cache
 def _arm(model: mujoco.MjModel) -> _Arm:
-    first, start = int(model.body("link1").id), int(model.joint("joint1").qposadr[0])
-    ranges = model.jnt_range[[int(model.joint(f"joint{index + 1}").id) for index in range(_JOINTS)]]
+    link, joint = int(model.body("link1").id), model.joint("joint1")
+    ranges = model.jnt_range[int(joint.id) : int(joint.id) + _JOINTS]
+    start = int(joint.qposadr[0])
     return _Arm(
         joints=slice(start, start + _JOINTS),
-        fingers=slice(start + _JOINTS, start + _JOINTS + 2),
-        links=slice(first, first + _JOINTS),
+        links=slice(link, link + _JOINTS),
         gripper=int(model.body("gripper").id),
         hand=int(model.site("hand").id),
         mocap=int(model.body("mocap").mocapid[0]),
@@ -71,22 +66,43 @@ def _arm(model: mujoco.MjModel) -> _Arm:
 
 
 def act(batch: Batch, action: Tensor, low: Tensor, high: Tensor) -> None:
-    """Move the commanded hand by the first three entries, follow it with the joints and grip with the last."""
+    """Move the commanded hand by the first three entries, send the joints after it and grip with the last."""
     arm = _arm(batch.model)
     hand, command = batch.site_xpos[:, arm.hand], batch.mocap_pos[:, arm.mocap]
     wanted = torch.clamp(command + _STEP * action[:, :3], hand - _LEAD, hand + _LEAD)
     command.copy_(torch.clamp(wanted, low, high))
-    batch.ctrl[:, :_JOINTS] = _joint_targets(arm, batch, command)
+    batch.ctrl[:, :_JOINTS] = joint_targets(batch, command)
     batch.ctrl[:, _JOINTS:] = action[:, 3:]
 
 
-def _joint_targets(arm: _Arm, state: Batch | _Pose, command: Tensor) -> Tensor:
-    """Return joint positions (N, 7) from which the hand is nearer to the command (N, 3)."""
-    joints, hand = state.qpos[:, arm.joints], state.site_xpos[:, arm.hand]
-    error = torch.cat([command - hand, _TURN * rotation_error(state.xquat[:, arm.gripper], _DOWN)], -1)
-    drift = _POSTURE_RATE * (constant(_POSTURE, joints) - joints)
-    step = joint_step(hinge_axes(state.xquat[:, arm.links]), hand[:, None] - state.xpos[:, arm.links], error, drift)
+def joint_targets(batch: Batch, command: Tensor) -> Tensor:
+    """Return joint positions (N, 7) within their ranges from which the hand is nearer to the command (N, 3)."""
+    arm = _arm(batch.model)
+    joints, hand = batch.qpos[:, arm.joints], batch.site_xpos[:, arm.hand]
+    error = torch.cat([command - hand, _TURN * rotation_error(batch.xquat[:, arm.gripper], _DOWN)], -1)
+    drift = _RETURN * (constant(_POSTURE, joints) - joints)
+    step = joint_step(hinge_axes(batch.xquat[:, arm.links]), hand[:, None] - batch.xpos[:, arm.links], error, drift)
     return torch.clamp(joints + step, constant(arm.low, joints), constant(arm.high, joints))
+
+
+def reach(batch: Batch, position: Tensor) -> None:
+    """Pose the arms, without physics, so that the hands are at a position (N, 3), or as near as they can be."""
+    arm = _arm(batch.model)
+    everyone = torch.ones(batch.num_worlds, dtype=torch.bool, device=batch.device)
+    qpos, rest = batch.qpos.clone(), torch.zeros_like(batch.qvel)
+    qpos[:, arm.joints] = constant(_POSTURE, qpos)
+    for _ in range(_REACH_STEPS):
+        batch.reset(everyone, qpos, rest)
+        batch.forward()
+        qpos[:, arm.joints] = joint_targets(batch, position)
+
+
+@cache
+def _start(hand: tuple[float, float, float]) -> np.ndarray:
+    """Return the joint positions (7,) that bring the hand to its start; any scene will do, for all hold the same arm."""
+    batch = make_batch("cpu", compile_scene("puck", ROBOT.file), 1, torch.device("cpu"), SimConfig())
+    reach(batch, torch.tensor([hand]))
+    return batch.qpos[0, _arm(batch.model).joints].numpy()
 
 
 def read(scene: SceneView, out: RobotState) -> None:
@@ -100,28 +116,15 @@ def read(scene: SceneView, out: RobotState) -> None:
 
 
 def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
-    """Put the hand where it starts, fingers open, and let the scene's objects come to rest under it."""
-    data = mujoco.MjData(model)
-    place_hand(model, data, hand)
-    data.mocap_pos[_arm(model).mocap] = hand
-    data.ctrl[:_JOINTS] = data.qpos[_arm(model).joints]
+    """Pose the arm with the hand at its start and open fingers, and let the scene's objects come to rest under it."""
+    arm, data = _arm(model), mujoco.MjData(model)
+    data.qpos[arm.joints] = data.ctrl[:_JOINTS] = _start(hand)
+    data.qpos[arm.joints.stop : arm.joints.stop + 2] = model.joint("left_finger").range[1]
     data.ctrl[_JOINTS:] = -1.0
+    data.mocap_pos[arm.mocap] = hand
     mujoco.mj_step(model, data, nstep=_SETTLE_STEPS)
     tcp = (data.site("rightEndEffector").xpos + data.site("leftEndEffector").xpos) / 2
     return Home(qpos=data.qpos.copy(), qvel=data.qvel.copy(), mocap_pos=data.mocap_pos.copy(), tcp=tcp.copy())
-
-
-def place_hand(model: mujoco.MjModel, data: mujoco.MjData, hand: tuple[float, float, float]) -> None:
-    """Write joint positions that bring the hand to a position, or as near as the arm can, with open fingers."""
-    arm = _arm(model)
-    command = torch.tensor([hand])
-    data.qpos[arm.joints] = _POSTURE
-    data.qpos[arm.fingers] = model.joint("left_finger").range[1]
-    for _ in range(_IK_STEPS):
-        mujoco.mj_kinematics(model, data)
-        fields = {name: torch.from_numpy(getattr(data, name))[None].float() for name in _Pose._fields}
-        data.qpos[arm.joints] = _joint_targets(arm, _Pose(**fields), command)[0].numpy()
-    mujoco.mj_kinematics(model, data)
 
 
 ROBOT = Robot(
