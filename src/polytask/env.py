@@ -152,7 +152,8 @@ class MultiTaskEnv:
         columns = (torch.ones_like(b.reward), self._best, b.success, self._return, b.length)
         rows = [column.float() * counted for column in columns] + [b.diverged.float()]
         rows += [column * counted for column in b.extras.unbind(-1)]
-        self._metrics += self._one_hot.T @ torch.stack(rows, -1)  # (K, M)
+        # Not a matrix product: that would wake torch's thread pool, which then spins beside the physics.
+        self._metrics.index_add_(0, self.task, torch.stack(rows, -1))  # (K, M)
         for tensor in (self._return, self._best, b.length):
             tensor.masked_fill_(ended, 0)
         self._counts |= ended
