@@ -9,12 +9,13 @@ comma := ,
 BIN := .venv/bin
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help install train test check format bench clean
+.PHONY: help install train test test-all check format bench clean
 
 help:
 	@echo "make install   create .venv with pinned versions"
 	@echo "make train     train four easy tasks on the CPU, in a few minutes"
 	@echo "make test      run the tests"
+	@echo "make test-all  run the slow ones too"
 	@echo "make check     lint, formatting, types, layers, spelling"
 	@echo "make format    format and fix what can be fixed"
 	@echo "make bench     measure physics, environment and training on the CPU"
@@ -31,7 +32,10 @@ train: install
 	$(BIN)/polytask train experiment=cpu_demo $(ARGS)
 
 test: install
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile $(ARGS)
+
+test-all: install
+	$(BIN)/python -m pytest -q -n auto --dist loadfile $(ARGS)
 
 check: install
 	$(BIN)/ruff check .

@@ -56,6 +56,7 @@ def draw(model: mujoco.MjModel, renderer: mujoco.Renderer, tile: Tile) -> np.nda
     camera.lookat[:] = (reach / 2, 0.0, 0.35 * top)
     camera.distance, camera.azimuth, camera.elevation = max(1.1 * reach, 5.5 * (top + 1.5)), 75.0, -25.0
     renderer.update_scene(data, camera)
+    renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False  # its map is too coarse for a whole tile
     for x, y in tile.goals:
         column, row = round(float(x) / 0.05), round((float(y) + 2.0) / 0.05)
         z = max(float(tile.height[column, row]), 0.0) + 0.12

@@ -99,7 +99,7 @@ def reach(batch: Batch, position: Tensor) -> None:
 
 @cache
 def _start(hand: tuple[float, float, float]) -> np.ndarray:
-    """Return the joint positions (7,) that bring the hand to its start; any scene will do, for all hold the same arm."""
+    """Return the joint positions (7,) that bring the hand to its start; the arm is the same in any scene."""
     batch = make_batch("cpu", compile_scene("puck", ROBOT.file), 1, torch.device("cpu"), SimConfig())
     reach(batch, torch.tensor([hand]))
     return batch.qpos[0, _arm(batch.model).joints].numpy()
@@ -118,11 +118,17 @@ def read(scene: SceneView, out: RobotState) -> None:
 def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
     """Pose the arm with the hand at its start and open fingers, and let the scene's objects come to rest under it."""
     arm, data = _arm(model), mujoco.MjData(model)
-    data.qpos[arm.joints] = data.ctrl[:_JOINTS] = _start(hand)
-    data.qpos[arm.joints.stop : arm.joints.stop + 2] = model.joint("left_finger").range[1]
-    data.ctrl[_JOINTS:] = -1.0
+    robot = slice(arm.joints.start, arm.joints.stop + 2)
+    start = np.append(_start(hand), [model.joint("left_finger").range[1]] * 2)
+    data.qpos[robot] = start
+    data.ctrl[:] = np.append(start[:_JOINTS], [-1.0, -1.0])
     data.mocap_pos[arm.mocap] = hand
     mujoco.mj_step(model, data, nstep=_SETTLE_STEPS)
+    # Fixtures stood where the file has them, and one may have pushed the arm aside: put it back.
+    data.qpos[robot] = start
+    velocities = int(model.joint("joint1").dofadr[0])
+    data.qvel[velocities : velocities + len(start)] = 0.0
+    mujoco.mj_forward(model, data)
     tcp = (data.site("rightEndEffector").xpos + data.site("leftEndEffector").xpos) / 2
     return Home(qpos=data.qpos.copy(), qvel=data.qvel.copy(), mocap_pos=data.mocap_pos.copy(), tcp=tcp.copy())
 

@@ -14,15 +14,17 @@ def build(c: Course, s: float) -> None:
     for _ in range(6):
         length, y = 1.2 - 0.5 * s + c.uniform(-0.1, 0.1), snap(c.uniform(-0.1, 0.1))
         top = c.uniform(0.05 + 0.25 * s, 0.05 + 0.5 * s)
-        span, low, high = (x, x + length), y - 0.5, y + 0.5
-        if c.uniform(0.0, 1.0) < 0.5:
-            c.side_slab(span, (low, high - CELL), 0.0, top)
-            c.block(span, (high - CELL, high), top)
-        else:
-            y, low, high = y - 0.5, low - 0.5, high - 0.5
-            c.side_slab(span, (low + CELL, high), top, 0.0)
-            c.block(span, (low, low + CELL), top)
-        c.block(span, (low, high), 0.0)
+        span = (x, x + length)
+        rises = c.uniform(0.0, 1.0) < 0.5
+        y -= 0.0 if rises else 0.5
+        low, high = (y - 0.5, y + 0.5) if rises else (y + 0.5, y - 0.5)  # edges at the foot and at the top of the slope
+        crest = high - CELL if rises else high + CELL
+        c.side_slab(span, (min(low, crest), max(low, crest)), *((0.0, top) if rises else (top, 0.0)))
+        c.block(span, (min(crest, high), max(crest, high)), top)
+        for part in (0.4, 0.7):  # blocks below the slab, so that no leg gets under it
+            edge = low + part * (crest - low)
+            c.block(span, (min(edge, crest), max(edge, crest)), part * top - 0.1 * top)
+        c.block(span, (y - 0.5, y + 0.5), 0.0)
         c.goal(x + length / 2, y)
         x += length + gap
     c.finish(x)
