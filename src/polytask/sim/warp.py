@@ -36,7 +36,7 @@ _CONSTRAINTS_PER_WORLD = 256
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "actuator_acc0")
 
 
-@wp.kernel
+@wp.kernel  # type: ignore[untyped-decorator]  # Warp is not typed
 def _replace_non_finite(broken: wp.array[bool], rows: wp.array2d[float]) -> None:
     """Zero the entries of broken worlds that are not finite; called with (N, width) threads."""
     world, entry = wp.tid()  # type: ignore[misc]  # how many it gives depends on the launch
