@@ -3,13 +3,14 @@
 Worlds are sorted by task, each task owning a contiguous slice. Episodes end by the time limit, when a simulation
 diverges (both `truncated`), or as the domain says: manipulation never ends one itself, a robot's fall in parkour is
 `terminated`. They restart by themselves. On a GPU a control step replays captured graphs, one stream per group of
-worlds, without waiting for the device; on the CPU a fixed list of groups runs on each thread.
+worlds, without waiting for the device; on the CPU threads share the physics and one of them does the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 import torch
@@ -160,36 +161,63 @@ class MultiTaskEnv:
 
 
 class _CpuRunner:
-    """Runs each group's step on a thread of a fixed assignment."""
+    """Lets worker threads advance the physics while the calling thread does everything that is Python.
+
+    Stepping a batch releases Python's global lock, the many small operations of observations and rewards fight for it.
+    So one thread runs those, on each group as soon as its physics is done, and advances a group itself when it would
+    have to wait. Groups do not depend on each other: the order in which they finish changes nothing.
+    """
 
     def __init__(self, env: MultiTaskEnv) -> None:
-        threads = max(1, min(env.config.threads, len(env.groups)))
-        self._lists: list[list[Group]] = [[] for _ in range(threads)]
-        load = [0] * threads
-        for group in sorted(env.groups, key=lambda g: -g.batch.num_worlds):
-            lightest = load.index(min(load))
-            self._lists[lightest].append(group)
-            load[lightest] += group.batch.num_worlds
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        # The largest group first, since it takes longest; then the small ones, so that there is soon one to conclude.
+        small_first = sorted(env.groups, key=lambda group: group.batch.num_worlds)
+        self._groups = [small_first[-1], *small_first[:-1]]
+        self._jobs: SimpleQueue[Any] = SimpleQueue()
+        self._done: SimpleQueue[Any] = SimpleQueue()
+        count = min(env.config.threads, len(env.groups)) - 1
+        self._workers = [Thread(target=self._work, daemon=True) for _ in range(count)]
+        for worker in self._workers:
+            worker.start()
 
+    @torch.inference_mode()  # spares autograd's bookkeeping in many small operations
     def run(self) -> None:
         """Step all groups."""
-        futures = [self._pool.submit(self._step, groups) for groups in self._lists[1:]] if self._pool else []
-        self._step(self._lists[0])
-        for future in futures:
-            future.result()
+        for group in self._groups:
+            group.act()
+            self._jobs.put(group)
+        for _ in self._groups:
+            self._next_simulated().conclude()
 
     def close(self) -> None:
-        if self._pool:
-            self._pool.shutdown()
+        for _ in self._workers:
+            self._jobs.put(None)
+        for worker in self._workers:
+            worker.join()
+        self._workers = []
 
-    @staticmethod
-    @torch.inference_mode()  # set per thread; spares autograd's bookkeeping in many small operations
-    def _step(groups: list[Group]) -> None:
-        for group in groups:
-            group.act()
-            group.simulate()
-            group.conclude()
+    def _next_simulated(self) -> Any:
+        """Return a group whose physics is done; rather than wait, advance one that nobody has taken."""
+        for queue in (self._done, self._jobs):
+            try:
+                group = queue.get_nowait()
+            except Empty:
+                continue
+            if queue is self._jobs:
+                group.simulate()
+            break
+        else:
+            group = self._done.get()
+        if isinstance(group, Exception):
+            raise group
+        return group
+
+    def _work(self) -> None:
+        while (group := self._jobs.get()) is not None:
+            try:
+                group.simulate()
+            except Exception as error:  # raised again where the environment was stepped
+                group = error
+            self._done.put(group)
 
 
 class _GpuRunner:

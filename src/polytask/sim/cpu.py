@@ -41,6 +41,7 @@ class CpuBatch:
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool)
         self._mirror = {name: tensor.numpy() for name, tensor in tensors.items()}
         self._diverged = self.diverged.numpy()
+        self._reset = np.zeros(num_worlds, dtype=bool)  # written by `reset` and not yet followed by `forward`
         self._batch.reset(stage=self._stage)
         for name in (*_WRITTEN, "mocap_quat"):
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")
@@ -62,14 +63,16 @@ class CpuBatch:
         np.any(self._batch.warning[:, :, 1] > 0, axis=1, out=self._diverged)
 
     def forward(self) -> None:
-        """Refresh what derives from `qpos` and `mocap_pos` without advancing time."""
+        """Refresh what derives from `qpos` and `mocap_pos`: of the worlds reset since, or else of all."""
         self._push()
-        self._batch.forward(stage=self._stage)
+        self._batch.forward(np.flatnonzero(self._reset) if self._reset.any() else None, stage=self._stage)
+        self._reset[:] = False
         self._pull()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         """Write state rows where `mask` (N,) holds, with zero time."""
         rows = mask.numpy()
+        self._reset |= rows
         for name, values in (("qpos", qpos), ("qvel", qvel)):
             self._source[name][rows] = self._mirror[name][rows] = values.numpy()[rows]
         self._batch.bind("qacc_warmstart")[rows] = 0.0

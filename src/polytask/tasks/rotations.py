@@ -6,30 +6,10 @@ import torch
 from torch import Tensor
 
 
-def matrix_to_xyzw(matrix: Tensor) -> Tensor:
-    """Convert rotation matrices (N, 3, 3) to scalar-last quaternions (N, 4), as recorded observations have them.
-
-    The sign is chosen so that the largest component is positive.
-    """
-    m = matrix.flatten(-2)  # (N, 9), row-major
-    diagonal = m[:, ::4]
-    trace = diagonal.sum(-1, keepdim=True)
-    # Row k is four times component k times the quaternion: pick the row of the largest component, then normalise.
-    xx, yy, zz = (2 * diagonal - trace).unbind(-1)
-    xy, xz, yz = m[:, 1] + m[:, 3], m[:, 2] + m[:, 6], m[:, 5] + m[:, 7]
-    xw, yw, zw = m[:, 7] - m[:, 5], m[:, 2] - m[:, 6], m[:, 3] - m[:, 1]
-    rows = torch.stack(
-        [
-            torch.stack([1 + xx, xy, xz, xw], -1),
-            torch.stack([xy, 1 + yy, yz, yw], -1),
-            torch.stack([xz, yz, 1 + zz, zw], -1),
-            torch.stack([xw, yw, zw, 1 + trace[:, 0]], -1),
-        ],
-        1,
-    )  # (N, 4, 4)
-    largest = torch.cat([diagonal, trace], -1).argmax(-1)
-    chosen = rows.gather(1, largest[:, None, None].expand(-1, 1, 4))[:, 0]
-    return chosen / torch.linalg.vector_norm(chosen, dim=-1, keepdim=True)
+def right_product(quaternion: Tensor) -> Tensor:
+    """Return the matrix (4, 4) that a row wxyz must be multiplied with to be followed by this rotation, wxyz (4,)."""
+    w, x, y, z = quaternion.tolist()
+    return quaternion.new_tensor([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])
 
 
 def wxyz_to_xyzw(quaternion: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from polytask.sim.base import Batch
+from polytask.tasks.rotations import right_product
 
 
 class SceneView:
@@ -22,6 +23,7 @@ class SceneView:
         self._batch = batch
         self._worlds = worlds
         self._views: dict[tuple[str, str], Tensor] = {}
+        self._turns: dict[str, tuple[Tensor, Tensor]] = {}  # of sites: their body's orientation, their own as a matrix
 
     def body(self, name: str) -> Tensor:
         """Return the position of a body. (N, 3)"""
@@ -35,9 +37,16 @@ class SceneView:
         """Return the position of a site. (N, 3)"""
         return self._pose("site_xpos", mujoco.mjtObj.mjOBJ_SITE, name)
 
-    def site_matrix(self, name: str) -> Tensor:
-        """Return the rotation matrix of a site. (N, 3, 3)"""
-        return self._pose("site_xmat", mujoco.mjtObj.mjOBJ_SITE, name)
+    def site_quat(self, name: str) -> Tensor:
+        """Return the orientation of a site as wxyz: its body's, followed by its own fixed rotation. (N, 4)"""
+        if name not in self._turns:
+            model, index = self._batch.model, self._id(mujoco.mjtObj.mjOBJ_SITE, name)
+            turn = torch.tensor(model.site_quat[index], dtype=torch.float32, device=self._batch.device)
+            body = self._batch.xquat[self._worlds, int(model.site_bodyid[index])]
+            self._turns[name] = (body[:, :, None], right_product(turn))
+        body, product = self._turns[name]
+        # Not a matrix product: on the CPU that wakes torch's thread pool.
+        return (body * product).sum(1)
 
     def joint(self, name: str) -> Tensor:
         """Return the position of a slide or hinge joint. (N,)"""

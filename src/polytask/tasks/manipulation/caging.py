@@ -47,11 +47,10 @@ def cage(s: State, obj: Tensor, c: Cage, reference: Tensor | None = None) -> Ten
         reference: The point's initial position, which sets the margins; default is the state's `obj_init`.
     """
     reference = s.obj_init if reference is None else reference
-    sides = [
-        tolerance((pad[:, 1] - obj[:, 1]).abs(), c.radius, c.pad, ((pad[:, 1] - reference[:, 1]).abs() - c.pad).abs())
-        for pad in (s.left_pad, s.right_pad)
-    ]
-    caged = hamacher(hamacher(sides[0], sides[1]), _meet_xz(s, obj, c.xz, reference))
+    pads = torch.stack([s.left_pad[:, 1], s.right_pad[:, 1]])  # (2, N)
+    margins = (pads - reference[:, 1]).abs_().sub_(c.pad).abs_()
+    left, right = tolerance((pads - obj[:, 1]).abs_(), c.radius, c.pad, margins)
+    caged = hamacher(hamacher(left, right), _meet_xz(s, obj, c.xz, reference))
     closing = s.effort.clamp(0.0, c.effort) / c.effort
     gripped = hamacher(caged, torch.where(caged > _CAGED, closing, torch.zeros_like(closing)))
     if c.density == "high":
@@ -68,11 +67,9 @@ def live_cage_sides(s: State, obj: Tensor, radius: float, pad: float, width: flo
     Signed gaps: a pad on the wrong side of the object counts as far away. The margin uses the pads where they are now,
     not where they started: that is how the original behaves, and recorded rewards agree only with this.
     """
-    left, right = s.left_pad[:, 1] - obj[:, 1], obj[:, 1] - s.right_pad[:, 1]
-    return hamacher(
-        tolerance(left, radius, width, (left.abs() - pad).abs()),
-        tolerance(right, radius, width, (right.abs() - pad).abs()),
-    )
+    gaps = torch.stack([s.left_pad[:, 1] - obj[:, 1], obj[:, 1] - s.right_pad[:, 1]])  # (2, N)
+    left, right = tolerance(gaps, radius, width, gaps.abs().sub_(pad).abs_())
+    return hamacher(left, right)
 
 
 @dataclass(frozen=True)

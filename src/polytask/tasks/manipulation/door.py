@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from polytask.tasks.rotations import matrix_to_xyzw
+from polytask.tasks.rotations import wxyz_to_xyzw
 from polytask.tasks.state import SceneView
 from polytask.tasks.task import Slots
 
 
 def door_slots(scene: SceneView) -> Slots:
     """Show the handle's position and orientation, scalar last."""
-    return Slots(obj=scene.site("handle"), obj_quat=matrix_to_xyzw(scene.site_matrix("handle")))
+    return Slots(obj=scene.site("handle"), obj_quat=wxyz_to_xyzw(scene.site_quat("handle")))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from polytask.rewards import distance, hamacher, tolerance
 from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
-from polytask.tasks.rotations import matrix_to_xyzw
+from polytask.tasks.rotations import wxyz_to_xyzw
 from polytask.tasks.state import SceneView, State, constant
 from polytask.tasks.task import Look, Placement, Slots, Task
 
@@ -27,7 +27,7 @@ def place(vector: Tensor) -> Placement:
 
 def slots(scene: SceneView) -> Slots:
     """Show the lever's knob and its orientation, scalar last."""
-    return Slots(obj=scene.site("leverStart"), obj_quat=matrix_to_xyzw(scene.site_matrix("objGeom")))
+    return Slots(obj=scene.site("leverStart"), obj_quat=wxyz_to_xyzw(scene.site_quat("objGeom")))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:

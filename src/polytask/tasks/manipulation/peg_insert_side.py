@@ -8,7 +8,7 @@ from torch import Tensor
 from polytask.rewards import distance, hamacher, prism, tolerance
 from polytask.tasks.manipulation.caging import Cage, cage
 from polytask.tasks.manipulation.expert import act, first_of, offset, planar_gap
-from polytask.tasks.rotations import matrix_to_xyzw
+from polytask.tasks.rotations import wxyz_to_xyzw
 from polytask.tasks.state import SceneView, State
 from polytask.tasks.task import Look, Placement, Separation, Slots, Task
 
@@ -29,7 +29,7 @@ def place(vector: Tensor) -> Placement:
 
 def slots(scene: SceneView) -> Slots:
     """Show where to grasp the peg and its orientation, scalar last."""
-    return Slots(obj=scene.site("pegGrasp"), obj_quat=matrix_to_xyzw(scene.site_matrix("pegGrasp")))
+    return Slots(obj=scene.site("pegGrasp"), obj_quat=wxyz_to_xyzw(scene.body_quat("peg")))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
