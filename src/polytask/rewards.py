@@ -45,7 +45,6 @@ def hamacher(a: Tensor, b: Tensor) -> Tensor:
 
 def prism(point: Tensor, zero: Tensor, one: Tensor) -> Tensor:
     """Return 1 outside the box spanned by two corners and, inside, a ramp from corner `zero` (0) to `one` (1)."""
-    low, high = torch.minimum(zero, one), torch.maximum(zero, one)
-    inside = ((point >= low) & (point <= high)).all(-1)
-    ramp = ((point - zero) / (one - zero)).prod(-1)
-    return torch.where(inside, ramp, torch.ones_like(ramp))
+    share = (point - zero) / (one - zero)  # per axis, 0 at the corner `zero` and 1 at `one`
+    inside = ((share - 0.5).abs_() <= 0.5).all(-1)
+    return torch.where(inside, share.prod(-1), 1.0)

@@ -52,7 +52,7 @@ def cage(s: State, obj: Tensor, c: Cage, reference: Tensor | None = None) -> Ten
     left, right = tolerance((pads - obj[:, 1]).abs_(), c.radius, c.pad, margins)
     caged = hamacher(hamacher(left, right), _meet_xz(s, obj, c.xz, reference))
     closing = s.effort.clamp(0.0, c.effort) / c.effort
-    gripped = hamacher(caged, torch.where(caged > _CAGED, closing, torch.zeros_like(closing)))
+    gripped = hamacher(caged, torch.where(caged > _CAGED, closing, 0.0))
     if c.density == "high":
         return (gripped + caged) / 2
     if c.density == "medium":
@@ -96,10 +96,10 @@ def live_cage(s: State, obj: Tensor, c: LiveCage) -> Tensor:
     caged = hamacher(live_cage_sides(s, obj, c.radius, c.pad, c.pad), _meet_xz(s, obj, c.xz, s.obj_init))
     if c.grip is None:
         effort = s.effort.clamp(0.0, 1.0)
-        gripped = hamacher(caged, torch.where(caged > c.threshold, effort, torch.zeros_like(effort)))
+        gripped = hamacher(caged, torch.where(caged > c.threshold, effort, 0.0))
     else:
         sides = live_cage_sides(s, obj, c.radius, c.pad, c.radius + c.grip)
-        gripped = torch.where(caged > c.threshold, sides, torch.zeros_like(sides))
+        gripped = torch.where(caged > c.threshold, sides, 0.0)
     return (caged + gripped) / 2
 
 
