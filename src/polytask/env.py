@@ -94,6 +94,8 @@ class MultiTaskEnv:
         The names are `METRICS` and the domain's own. `success` adds up the highest score of each episode, which in
         manipulation is 1 if the task succeeded at any step and else 0.
         """
+        for group in self.groups:
+            group.batch.warn_of_overflow()
         sums = self._metrics.clone()
         self._metrics.zero_()
         return dict(zip((*METRICS, *self.config.domain.metrics), sums.unbind(-1), strict=True))

@@ -140,6 +140,9 @@ def test_too_small_buffers_are_noticed() -> None:
     batch.step(5)
     batch.check()
     assert batch.diverged.all()
+    with pytest.warns(RuntimeWarning, match="raise sim.contacts_per_world=64 or sim.constraints_per_world=4"):
+        batch.warn_of_overflow()
+    batch.warn_of_overflow()  # once is enough: a second warning would be an error here
 
 
 def test_cpu_sim_refuses_a_gpu() -> None:

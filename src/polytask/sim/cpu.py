@@ -62,6 +62,9 @@ class CpuBatch:
         """Set `diverged` where MuJoCo met a bad state, reset the world itself and counted a warning (info, count)."""
         np.any(self._batch.warning[:, :, 1] > 0, axis=1, out=self._diverged)
 
+    def warn_of_overflow(self) -> None:
+        """Stay silent: MuJoCo's buffers grow as needed."""
+
     def forward(self) -> None:
         """Refresh what derives from `qpos` and `mocap_pos`: of the worlds reset since, or else of all."""
         self._push()

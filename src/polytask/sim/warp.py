@@ -8,6 +8,7 @@ is captured. Two GPU runs of one seed may differ in the last bits: bit-exact run
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,8 +31,6 @@ _INVALID = int(
     | mjw.OverflowType.CCD
 )
 _STATE = ("qpos", "qvel", "ctrl", "mocap_pos", "mocap_quat", "time", "qacc_warmstart")
-_CONTACTS_PER_WORLD = 64
-_CONSTRAINTS_PER_WORLD = 256
 # Constants of the model that derive from masses and centres of mass.
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "actuator_acc0")
 
@@ -61,8 +60,8 @@ class WarpBatch:
             self._data = mjw.make_data(
                 model,
                 nworld=num_worlds,
-                nconmax=config.contacts_per_world or _CONTACTS_PER_WORLD,
-                njmax=config.constraints_per_world or _CONSTRAINTS_PER_WORLD,
+                nconmax=config.contacts_per_world,
+                njmax=config.constraints_per_world,
             )
         data = self._data
         self.qpos, self.qvel, self.time = wp.to_torch(data.qpos), wp.to_torch(data.qvel), wp.to_torch(data.time)
@@ -75,6 +74,9 @@ class WarpBatch:
         self.qacc_warmstart = wp.to_torch(data.qacc_warmstart)
         self.overflow = wp.to_torch(data.overflow)  # (N,) bits of mjw.OverflowType of the last step
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool, device=device)
+        self._config = config
+        self._overflowed = torch.zeros((), dtype=torch.bool, device=device)
+        self._warned = False
         self._any_diverged = torch.zeros(1, dtype=torch.int32, device=device)
         self._memory = [*_float_rows(data, num_worlds), *_float_rows(data.efc, num_worlds)]
         self._graphs: dict[tuple[int, bool], wp.Graph] = {}
@@ -96,8 +98,22 @@ class WarpBatch:
     def check(self) -> None:
         """Set `diverged` from the last step; apart from `step` so that torch can capture it."""
         finite = torch.isfinite(self.qpos).all(-1) & torch.isfinite(self.qvel).all(-1)
-        torch.logical_or(~finite, (self.overflow & _INVALID) != 0, out=self.diverged)
+        overflowed = (self.overflow & _INVALID) != 0
+        self._overflowed.logical_or_(overflowed.any())
+        torch.logical_or(~finite, overflowed, out=self.diverged)
         self._any_diverged.copy_(self.diverged.any())
+
+    def warn_of_overflow(self) -> None:
+        """Say once, and with the setting to raise, that worlds ran out of contact or constraint slots."""
+        if not self._warned and bool(self._overflowed):
+            self._warned = True
+            warnings.warn(
+                "worlds ran out of contact or constraint slots and were reset; "
+                f"raise sim.contacts_per_world={self._config.contacts_per_world} "
+                f"or sim.constraints_per_world={self._config.constraints_per_world}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def forward(self) -> None:
         """Refresh poses without advancing time; sensors keep the values of the last step."""
