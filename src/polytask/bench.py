@@ -29,6 +29,7 @@ LAUNCHES = (
     "cudaMemcpyAsync",
     "cudaMemsetAsync",
 )
+STEPS_TO_CAPTURE = 4  # two eager ones, the capture, a replay
 ACTION_SETS = 16  # random actions drawn beforehand and used in turn
 
 
@@ -36,7 +37,9 @@ def bench(config: BenchConfig) -> Result:
     """Run `polytask bench`."""
     if config.iterations < 1 or config.steps < 1 or config.warmup < 0:
         raise UserError("iterations and steps must be at least 1, warmup at least 0")
+    begin = time.perf_counter()
     env = build_train_env(config)
+    startup = _start(env) - begin
     iterate, frames = _workload(config, env)
     for _ in range(config.warmup):
         iterate()
@@ -52,8 +55,9 @@ def bench(config: BenchConfig) -> Result:
         "frames_per_second": frames * config.iterations / seconds,
         "seconds": seconds,
         "frames": frames * config.iterations,
+        "startup_seconds": startup,
         **_memory(env.device),
-        "launches_per_step": _launches(iterate, frames // env.spec.num_envs, env.device),
+        "launches_per_step": _launches(env) if config.what == "env" else None,
         "algo": config.algo.name if config.what == "train" else None,
         **provenance(env.device),
     }
@@ -131,14 +135,26 @@ def _memory(device: torch.device) -> dict[str, float | None]:
     return {"peak_memory_mib": host, "device_memory_mib": (total - free) / MIB}
 
 
-def _launches(iterate: Callable[[], Any], steps: int, device: torch.device) -> float | None:
-    """Count launches per control step of one iteration, where a CUDA profiler can see them."""
-    if device.type != "cuda":
+def _start(env: MultiTaskEnv) -> float:
+    """Step until every kernel is loaded and every graph captured, and read the clock."""
+    action = torch.zeros(env.spec.num_envs, env.spec.action_dim, device=env.device)
+    for _ in range(STEPS_TO_CAPTURE):
+        env.step(action)
+    return _now(env.device)
+
+
+def _launches(env: MultiTaskEnv) -> float | None:
+    """Count the launches of a control step, where a CUDA profiler can see them.
+
+    One step only: the profiler also records every kernel of every graph, hundreds of thousands with many scenes.
+    """
+    if env.device.type != "cuda":
         return None
     from torch.profiler import ProfilerActivity, profile
 
+    action = torch.zeros(env.spec.num_envs, env.spec.action_dim, device=env.device)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        iterate()
-        torch.cuda.synchronize(device)
+        env.step(action)
+        torch.cuda.synchronize(env.device)
     count = sum(event.count for event in profiler.key_averages() if event.key.startswith(LAUNCHES))
-    return count / steps if count else None
+    return float(count) if count else None
