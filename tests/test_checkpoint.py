@@ -161,6 +161,11 @@ def test_a_resumed_run_equals_an_unbroken_one(unbroken, tmp_path):
     assert_same_runs(unbroken, directory)
 
 
+def test_a_run_ends_when_its_minutes_are_over(tmp_path):
+    summary = run(tmp_path / "run", "max_iterations=4", "max_minutes=1e-6")
+    assert (summary["complete"], summary["iterations"]) == (True, 1)
+
+
 def test_a_run_stopped_by_a_signal_saves_and_can_go_on(unbroken, tmp_path, monkeypatch):
     directory = tmp_path / "run"
 

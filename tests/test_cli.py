@@ -88,6 +88,7 @@ MISTAKES = [
     (["train", "tasks=[reach,push]", "envs_per_task=[4,4]", "num_envs=9"], "adds up to 8, but num_envs is 9"),
     (["train", "max_frames=null"], "set max_frames or max_iterations"),
     (["train", "save_every=-1"], "save_every=-1"),
+    (["train", "max_minutes=0"], "max_minutes=0"),
     (["train", "checkpoint=nowhere"], "no checkpoint at 'nowhere'"),
     (["train", "tasks=[reach]", "max_iterations=1", "run_dir=/dev/null/run"], "cannot make the run directory"),
     (["eval"], "name one policy"),

@@ -50,6 +50,7 @@ class TrainConfig(CommonConfig):
     grads: Any = key(None, "how per-task gradients are combined")
     max_frames: int | None = key(10_000_000, "stop after this many control steps over all worlds")
     max_iterations: int | None = key(None, "stop after this many iterations")
+    max_minutes: float | None = key(None, "stop after this much time spent iterating")
     run_dir: str | None = key(None, "where the run writes (default: runs/<time>-<suite>-<algo>)")
     checkpoint: str | None = key(None, "checkpoint file or run directory to continue")
     save_every: int = key(50, "iterations between checkpoints (0: only at the end)")

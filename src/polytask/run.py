@@ -41,8 +41,14 @@ class Run:
         return self.iteration * self.algo.frames_per_iteration
 
     @property
+    def is_over(self) -> bool:
+        """Whether one of the limits is reached."""
+        minutes = self.config.max_minutes
+        return self.iteration >= self.last_iteration or (minutes is not None and self.seconds >= 60.0 * minutes)
+
+    @property
     def last_iteration(self) -> int:
-        """The iteration at which the tighter of the two limits is reached."""
+        """The iteration at which the tighter of the two limits on frames and iterations is reached."""
         frames = self.config.max_frames
         limits = [self.config.max_iterations, None if frames is None else -(-frames // self.algo.frames_per_iteration)]
         return min(limit for limit in limits if limit is not None)
@@ -113,6 +119,8 @@ def _check(config: TrainConfig) -> None:
         value = vars(config)[name]
         if value is not None and value < bound:
             raise UserError(f"{name}={value}: at least {bound} is needed")
+    if config.max_minutes is not None and not config.max_minutes > 0.0:
+        raise UserError(f"max_minutes={config.max_minutes}: more than 0 is needed")
 
 
 def _directory(config: TrainConfig) -> Path:

@@ -29,7 +29,7 @@ def train(config: TrainConfig) -> Result:
     logger = Logger(run.directory, to_plain(run.config), history)
     display = Display(run.env.spec.tasks, run.last_iteration * run.algo.frames_per_iteration, run.frames)
     with stop_requests() as stops, logger, display:
-        while run.iteration < run.last_iteration and not stops:
+        while not run.is_over and not stops:
             record = iterate(run)
             logger.write(record)
             display.update(record)
