@@ -56,6 +56,7 @@ OWNERS = {
     "imageio_ffmpeg": {"record"},
     "tensorboard": {"logger"},
     "wandb": {"logger"},
+    "triton": {"grads"},
 }
 
 

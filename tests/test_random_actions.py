@@ -5,6 +5,7 @@ import torch
 
 import polytask
 from polytask.random_actions import REACH_HIGH, REACH_LOW, random_actions
+from polytask.sim import SimConfig
 
 
 class Scripted:
@@ -13,7 +14,7 @@ class Scripted:
     def __init__(self, positions, reward=0.0):
         self.env = polytask.make(tasks=["push"], num_envs=3, episode_length=50, stagger=False, threads=1)
         self.spec, self.device, self.task = self.env.spec, self.env.device, self.env.task
-        self.obs = self.env.obs
+        self.obs, self.groups = self.env.obs, self.env.groups
         self.positions, self.reward = positions, reward
 
     def step(self, action):
@@ -55,11 +56,21 @@ def test_held_actions_carry_the_hand_farther():
     assert travelled[1] > 2 * travelled[0]
 
 
+def test_steps_in_too_small_buffers_are_counted():
+    config = SimConfig(constraints_per_world=4)
+    env = polytask.make(
+        tasks=["push"], num_envs=2, sim="warp", sim_config=config, episode_length=50, stagger=False, threads=1
+    )
+    with pytest.warns(RuntimeWarning, match="ran out of contact or constraint slots"):
+        counts = random_actions(env, steps=3)["push"]
+    assert (counts.overflow, counts.diverged, counts.nan) == (6, 6, 0)
+
+
 @pytest.mark.slow
 def test_no_task_breaks_under_random_actions():
     env = polytask.make(suite="mt50", num_envs=8 * 50, episode_length=301, stagger=False)
     counts = random_actions(env, steps=300, hold=10)
     env.close()
-    assert {task: one for task, one in counts.items() if one.nan or one.diverged} == {}
+    assert {task: one for task, one in counts.items() if one.nan or one.diverged or one.overflow} == {}
     flung = {task: one.out_of_reach for task, one in counts.items() if one.out_of_reach}
     assert flung == {}

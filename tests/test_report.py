@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from polytask.report import RunLog, csv, latex, markdown, pool, read_run
+from polytask.config import ReportConfig
+from polytask.report import RunLog, conflict_panels, csv, latex, markdown, pool, read_run, report
 
 COLUMNS, ROWS = ["a", "50 %"], [["x_y", "1,000"]]
 
@@ -54,3 +55,31 @@ def test_pooling_averages_over_seeds_and_tasks(tmp_path):
     assert (result["seeds"], result["frames"], result["mean"]) == (2, 30, 0.625)
     assert result["tasks"] == {"a": 0.25, "b": 1.0}
     assert result["interval"] == [0.5, 0.75]  # b never varies; a is 0, 0.25 or 0.5
+
+
+def conflict_record(frames, cosines, norms):
+    names = ("cosine_min", "cosine_mean", "cosine_max", "norms/a", "norms/b")
+    return {"frames": frames} | {
+        f"conflict/critic/{name}": x for name, x in zip(names, (*cosines, *norms), strict=True)
+    }
+
+
+def test_conflicts_are_averaged_over_seeds_at_the_frames_of_the_measurements():
+    first = [{"frames": 5}, conflict_record(10, (-1.0, 0.0, 0.5), (1, 2)), conflict_record(20, (0, 0.5, 1), (3, 4))]
+    second = [conflict_record(10, (0, 0.2, 0.5), (3, 4)), conflict_record(20, (0, 0.5, 1), (3, 4))]
+    (panel,) = conflict_panels({"setting": [first, second], "without": [[{"frames": 5}]]})
+    assert panel.title == "setting: critic"
+    assert panel.frames.tolist() == [10, 20]
+    assert panel.cosine.tolist() == [[-0.5, 0], [0.1, 0.5], [0.5, 1]]
+    assert {task: norm.tolist() for task, norm in panel.norms.items()} == {"a": [2, 3], "b": [3, 4]}
+
+
+def test_conflicts_are_drawn_next_to_the_curves(directory, tmp_path):
+    record = {"iteration": 2, "success": 0.5, "success/a": 0.5, "success/b": None} | conflict_record(
+        20, (0, 0, 1), (1, 2)
+    )
+    with (directory / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    lines = report(ReportConfig(runs=[str(directory)], output=str(tmp_path / "out"))).lines
+    assert lines[-1] == f"conflicts: {tmp_path / 'out' / 'conflicts.png'}"
+    assert (tmp_path / "out" / "conflicts.png").read_bytes().startswith(b"\x89PNG")

@@ -11,7 +11,7 @@ from polytask.cli import main
 from polytask.config import SweepConfig
 from polytask.console import Result
 from polytask.errors import UserError
-from polytask.sweep import select, sweep
+from polytask.sweep import plan, select, sweep, words_of
 
 TINY = ["tasks=[reach,drawer-close]", "num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
 TINY += ["threads=1", "max_iterations=1", "eval_episodes=0", "video=false"]
@@ -138,3 +138,12 @@ def test_command_line_trains_a_table_and_skips_it_the_second_time(tmp_path, caps
     assert main(["sweep", "experiment=cpu_demo", "out=table", *TINY, "format=json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == [first]
     assert Path(first["run_dir"], "summary.json").stat().st_mtime_ns == written
+
+
+def test_an_interrupted_run_goes_on_without_starting_from_another_again(config):
+    config.seeds, config.changes = 1, ["init_from=runs/flat"]
+    item = plan(config)[0]
+    assert "init_from=runs/flat" in words_of(item, config)
+    item.status = "interrupted"
+    assert words_of(item, config)[-1] == f"checkpoint={item.run_dir}"
+    assert "init_from=runs/flat" not in words_of(item, config)

@@ -1,4 +1,4 @@
-"""Measure speed and memory: physics alone, the environment, or training."""
+"""Measure speed and memory: physics alone, the environment, training, or gradient methods."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polytask.bench_grads import bench_grads
 from polytask.build import build_algo, build_train_env
 from polytask.config import BenchConfig
 from polytask.console import Result, table
@@ -37,6 +38,8 @@ def bench(config: BenchConfig) -> Result:
     """Run `polytask bench`."""
     if config.iterations < 1 or config.steps < 1 or config.warmup < 0:
         raise UserError("iterations and steps must be at least 1, warmup at least 0")
+    if config.what == "grads":
+        return bench_grads(config)
     begin = time.perf_counter()
     env = build_train_env(config)
     startup = _start(env) - begin

@@ -76,7 +76,7 @@ def build_train_env(config: TrainConfig) -> MultiTaskEnv:
     return build_env(config, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=config.stagger)
 
 
-def _tune_torch(device: torch.device) -> None:
+def tune_torch(device: torch.device) -> None:
     """Choose torch's global settings for a learner on this device."""
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in matrix products: a fifth less time per update
@@ -123,7 +123,7 @@ def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
 
 def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo:
     """Make the learner that a config describes."""
-    _tune_torch(device)
+    tune_torch(device)
     context = AlgoContext(
         spec=spec,
         device=device,

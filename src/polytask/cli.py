@@ -116,8 +116,9 @@ COMMANDS: dict[str, Command] = {
         (
             "polytask train experiment=cpu_demo",
             "polytask train suite=mt10 num_envs=24576 sim=warp device=cuda",
-            "polytask train tasks=[reach,push] envs_per_task=[16,48] algo.learning_rate=3e-4 seed=1",
+            "polytask train tasks=[reach,push] envs_per_task=[16,48] algo.lr=3e-4 seed=1",
             "polytask train checkpoint=runs/my-run max_frames=20_000_000",
+            "polytask train init_from=runs/my-run suite=mt50",
         ),
     ),
     "sweep": Command(
@@ -141,7 +142,11 @@ COMMANDS: dict[str, Command] = {
     "bench": Command(
         "measure speed and memory",
         _bench,
-        ("polytask bench what=env num_envs=64", "polytask bench what=train experiment=mt10_gpu format=json"),
+        (
+            "polytask bench what=env num_envs=64",
+            "polytask bench what=train experiment=mt10_gpu format=json",
+            "polytask bench what=grads device=cuda num_tasks=[10,50]",
+        ),
     ),
     "record": Command(
         "film a policy",

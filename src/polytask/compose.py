@@ -24,8 +24,8 @@ CONF = Path(__file__).parent / "conf"
 
 # Groups that may be left empty.
 OPTIONAL = ("critic_net", "experiment")
-# Where to write and how to print belongs to one command, not to what is continued.
-TRANSIENT = ("run_dir", "checkpoint", "format")
+# Where to write, how to start and how to print belongs to one command, not to what is continued.
+TRANSIENT = ("run_dir", "checkpoint", "init_from", "format")
 # A key that the user sets makes the saved value of its rival void: the two say the same thing in different ways.
 RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
 

@@ -44,7 +44,7 @@ class TrainConfig(CommonConfig):
     num_envs: int | None = key(None, "worlds in all, spread over the tasks (default: 16 per task)")
     envs_per_task: list[int] | None = key(None, "worlds of each task, such as [512,256], instead of num_envs")
     stagger: bool = key(True, "start episodes at different steps, so that they do not end in lock-step")
-    algo: Any = key(None, "algorithm and its settings (algo.learning_rate=...)")
+    algo: Any = key(None, "algorithm and its settings (algo.lr=...)")
     net: Any = key(None, "network and its settings")
     critic_net: Any = key(None, "another network for the critic (default: as net)")
     grads: Any = key(None, "how per-task gradients are combined")
@@ -53,6 +53,7 @@ class TrainConfig(CommonConfig):
     max_minutes: float | None = key(None, "stop after this much time spent iterating")
     run_dir: str | None = key(None, "where the run writes (default: runs/<time>-<suite>-<algo>)")
     checkpoint: str | None = key(None, "checkpoint file or run directory to continue")
+    init_from: str | None = key(None, "checkpoint file or run directory whose networks a new run starts with")
     save_every: int = key(50, "iterations between checkpoints (0: only at the end)")
     eval_every: int = key(0, "iterations between evaluations (0: only at the end)")
     eval_episodes: int = key(20, "noiseless episodes per task in an evaluation (0: never)")
@@ -88,10 +89,11 @@ class EvalConfig(CommonConfig):
 class BenchConfig(TrainConfig):
     """`polytask bench`."""
 
-    what: str = key("env", "sim: physics only; env: with rewards and resets; train: with learning")
+    what: str = key("env", "sim: physics; env: with rewards and resets; train: with learning; grads: gradient methods")
     warmup: int = key(3, "iterations before the clock starts (an iteration of sim and env: one episode at most)")
     iterations: int = key(10, "timed iterations")
-    steps: int = key(32, "control steps per iteration of sim and env")
+    steps: int = key(32, "control steps per iteration of sim and env; updates per iteration of grads")
+    num_tasks: list[int] | None = key(None, "with grads: numbers of tasks to time all methods for (default: [10,50])")
 
 
 @dataclass
@@ -156,7 +158,7 @@ class ReportConfig:
     """`polytask report`."""
 
     runs: list[str] | None = key(None, "run directories, such as [runs/a,runs/b]; seeds of one setting are pooled")
-    output: str | None = key(None, "folder to write report.md, .tex, .csv and curves.png to (default: print only)")
+    output: str | None = key(None, "folder to write report.md, .tex, .csv and the figures to (default: print only)")
     format: str = key("table", "table or json (one object on stdout)")
 
 
@@ -191,13 +193,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "levels": ("flat", "easy", "hard", "curriculum"),
     "format": ("table", "json"),
     "policy": ("scripted", "random"),
-    "what": ("sim", "env", "train"),
+    "what": ("sim", "env", "train", "grads"),
     "export": ("minari",),
     "kind": ("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
 }
 
 # Keys whose value is a path: quoted before Hydra's grammar sees them, so that any file name works.
-PATHS = ("run_dir", "checkpoint", "output", "out", "oracle")
+PATHS = ("run_dir", "checkpoint", "init_from", "output", "out", "oracle")
 
 
 @dataclass

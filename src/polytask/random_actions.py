@@ -1,4 +1,7 @@
-"""Drive an environment with random actions and count what must not happen: NaN, divergence, objects out of reach."""
+"""Drive an environment with random actions and count what must not happen.
+
+That is NaN, divergence, buffers that are too small, and objects out of reach.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import torch
 from torch import Tensor
 
 from polytask.env import MultiTaskEnv
+from polytask.sim.base import Batch
+from polytask.sim.cpu import CpuBatch
 from polytask.tasks.state import constant
 
 # An object outside this box has left the table and its surroundings for good.
@@ -23,6 +28,7 @@ class Counts:
     steps: int
     nan: int  # world-steps whose observation or reward was not finite
     diverged: int  # worlds that the physics gave up on, as often as it did
+    overflow: int  # world-steps that ran out of contact or constraint slots; each of them is a diverged one, too
     out_of_reach: int  # worlds in which an object was ever outside the box of REACH_LOW and REACH_HIGH
     farthest: tuple[float, float, float]  # position farthest from the table's middle that an object was seen at
 
@@ -37,6 +43,7 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
     generator = torch.Generator(env.device).manual_seed(seed)
     num_envs = env.spec.num_envs
     nan = torch.zeros(num_envs, dtype=torch.int64, device=env.device)
+    overflow = torch.zeros_like(nan)
     is_out = torch.zeros(num_envs, dtype=torch.bool, device=env.device)
     middle = constant((0.0, 0.6, 0.0), env.obs)
     farthest = env.obs[:, 4:7].clone()
@@ -50,6 +57,7 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
         step = env.step(action)
         finite = step.next_obs.isfinite().all(-1) & step.obs.isfinite().all(-1) & step.reward.isfinite()
         nan += ~finite
+        overflow += torch.cat([_ran_out(group.batch) for group in env.groups])
         for (start, stop), shown in zip(_OBJECTS, is_shown, strict=True):
             position = step.next_obs[:, start:stop]
             is_out |= shown & _is_outside(position)
@@ -66,10 +74,22 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
             steps=steps,
             nan=int(nan[rows].sum()),
             diverged=int(diverged[index]),
+            overflow=int(overflow[rows].sum()),
             out_of_reach=int(is_out[rows].sum()),
             farthest=(worst[0], worst[1], worst[2]),
         )
     return counts
+
+
+def _ran_out(batch: Batch) -> Tensor:
+    """Tell which worlds (N,) needed more contact or constraint slots in the last step than there are."""
+    if isinstance(batch, CpuBatch):  # its buffers grow; should they ever not, MuJoCo warns and the world has diverged
+        return torch.zeros_like(batch.diverged)
+    from polytask.sim.warp import _INVALID, WarpBatch
+
+    if not isinstance(batch, WarpBatch):
+        raise TypeError(f"no overflow counts from a {type(batch).__name__}")
+    return (batch.overflow & _INVALID) != 0
 
 
 def _is_outside(position: Tensor) -> Tensor:

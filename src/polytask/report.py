@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from polytask.errors import UserError
 from polytask.logger import FILE_NAME, Record, read_records
 from polytask.statistics import Array, bootstrap, iqm, mean
 
+COSINES = ("min", "mean", "max")  # what is logged of the cosines between two tasks
 NO_MATPLOTLIB = "no figure: it needs an extra, pip install 'polytask[report]'"
 
 
@@ -103,7 +106,9 @@ def write_report(
         (folder / name).write_text(text)
         lines.append(f"table: {folder / name}")
     curves = {name: [log.records for log in logs] for name, logs in settings.items()}
-    return [*lines, draw_curves(curves, folder / "curves.png")]
+    lines.append(draw_curves(curves, folder / "curves.png"))
+    panels = conflict_panels(curves)
+    return [*lines, draw_conflicts(panels, folder / "conflicts.png")] if panels else lines
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -156,14 +161,80 @@ def draw_run(records: list[Record], tasks: Sequence[str], path: Path) -> str:
     frames = [_number(record["frames"]) for record in records]
     for index, task in enumerate(tasks):
         values = [_number(record.get(f"success/{task}")) for record in records]
-        # Ten colours, then the same again dashed: fifty tasks stay tellable.
-        axes.plot(
-            frames, values, label=task, lw=1.2, color=f"C{index % 10}", ls=("-", "--", ":", "-.")[index // 10 % 4]
-        )
+        axes.plot(frames, values, label=task, lw=1.2, **_style(index))
     axes.plot(frames, [_number(record.get("success")) for record in records], label="mean", lw=2.5, color="black")
     _finish_axes(axes)
     write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
     return f"curves: {path}"
+
+
+@dataclass(frozen=True)
+class ConflictPanel:
+    """How the task gradients of one network met over the runs of one setting, averaged over seeds at the same frames.
+
+    Attributes:
+        title: The setting and the network.
+        frames: (F,)
+        cosine: The smallest, mean and largest cosine between two tasks' gradients. (3, F)
+        norms: Norm of each task's gradient, by task. (F,) each
+    """
+
+    title: str
+    frames: Array
+    cosine: Array
+    norms: dict[str, Array]
+
+
+def conflict_panels(curves: dict[str, list[list[Record]]]) -> list[ConflictPanel]:
+    """Collect what runs logged about conflicts between tasks, actor before critic; nothing where they did not."""
+    panels = []
+    for (setting, seeds), group in product(curves.items(), ("actor", "critic")):
+        prefix = f"conflict/{group}"
+        logged = [next((each for each in records if f"{prefix}/cosine_mean" in each), None) for records in seeds]
+        if None in logged:
+            continue
+        names = [name for name in logged[0] or () if name.startswith(f"{prefix}/norms/")]
+        # At the frames of the first seed's measurements: one seed is drawn as it was logged.
+        frames = [_number(each["frames"]) for each in seeds[0] if f"{prefix}/cosine_mean" in each]
+        axis = np.array([each for each in frames if each <= min(_number(records[-1]["frames"]) for records in seeds)])
+        cosine = np.stack([_common_axis(seeds, f"{prefix}/cosine_{each}", axis)[1].mean(0) for each in COSINES])
+        norms = {name.removeprefix(f"{prefix}/norms/"): _common_axis(seeds, name, axis)[1].mean(0) for name in names}
+        panels.append(ConflictPanel(f"{setting}: {group}", axis, cosine, norms))
+    return panels
+
+
+def draw_conflicts(panels: Sequence[ConflictPanel], path: Path) -> str:
+    """Draw cosines between tasks' gradients (mean, and range over pairs) above their norms; a column each network."""
+    if find_spec("matplotlib") is None:
+        return NO_MATPLOTLIB
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
+    figure = Figure(figsize=(1 + 4 * len(panels), 6), layout="constrained")
+    axes = figure.subplots(2, len(panels), squeeze=False, sharex="col", sharey="row")
+    for panel, (upper, lower) in zip(panels, axes.T, strict=True):
+        lowest, mean_cosine, highest = panel.cosine
+        upper.axhline(0.0, color="black", lw=0.8)
+        upper.plot(panel.frames, mean_cosine, lw=2, color="C0")
+        upper.fill_between(panel.frames, lowest, highest, color="C0", alpha=0.2, lw=0)
+        for index, (task, norm) in enumerate(panel.norms.items()):
+            lower.plot(panel.frames, norm, label=task, lw=1.2, **_style(index))
+        upper.set(ylim=(-1.02, 1.02))
+        upper.set_title(fill(panel.title, 44), fontsize="small")
+        lower.set(xlabel="frames", yscale="log")
+        lower.xaxis.set_major_formatter(EngFormatter())
+        for each in (upper, lower):
+            each.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("cosine between two tasks\nmean and range")
+    axes[1, 0].set_ylabel("norm of a task's gradient")
+    axes[1, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+    return f"conflicts: {path}"
+
+
+def _style(index: int) -> dict[str, Any]:
+    """Tell lines apart: ten colours, then the same again dashed, so that fifty tasks stay tellable."""
+    return {"color": f"C{index % 10}", "ls": ("-", "--", ":", "-.")[index // 10 % 4]}
 
 
 def _finish_axes(axes: Any) -> None:
@@ -176,10 +247,10 @@ def _finish_axes(axes: Any) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
 
 
-def _common_axis(seeds: list[list[Record]], name: str) -> tuple[Array, Array]:
-    """Interpolate the runs of several seeds at the same frames, up to where the shortest ends."""
-    ends = [_number(records[-1]["frames"]) for records in seeds]
-    frames = np.linspace(0.0, min(ends), 200)
+def _common_axis(seeds: list[list[Record]], name: str, frames: Array | None = None) -> tuple[Array, Array]:
+    """Interpolate the runs of several seeds at the same frames: those given, or up to where the shortest ends."""
+    if frames is None:
+        frames = np.linspace(0.0, min(_number(records[-1]["frames"]) for records in seeds), 200)
     rows = []
     for records in seeds:
         known = [record for record in records if record.get(name) is not None] or [{"frames": 0, name: float("nan")}]

@@ -17,6 +17,7 @@ from polytask.config import TrainConfig
 from polytask.env import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.evaluate import Evaluator
+from polytask.initialize import Initialization, initialize
 from polytask.logger import FILE_NAME as METRICS_NAME
 from polytask.logger import EpisodeWindow, Record, check_extras, read_records
 from polytask.types import Algo
@@ -34,6 +35,7 @@ class Run:
     evaluator: Evaluator | None = None  # kept between evaluations, so that its scenes are built once
     iteration: int = 0
     seconds: float = 0.0  # spent iterating, over all parts of a resumed run
+    initialization: Initialization | None = None  # what was taken over from a finished run when this one began
 
     @property
     def frames(self) -> int:
@@ -67,6 +69,7 @@ class Run:
             "window": self.window.state_dict(),
             "iteration": self.iteration,
             "seconds": self.seconds,
+            "initialization": self.initialization and asdict(self.initialization),
         }
         save(self.directory / FILE_NAME, state)
 
@@ -80,6 +83,9 @@ class Run:
         restore(self.env, state["env"], "environment")
         restore(self.window, state["window"], "metrics window")
         self.iteration, self.seconds = state["iteration"], state["seconds"]
+        self.config = replace(self.config, init_from=state["config"].get("init_from"))
+        if state.get("initialization") is not None:
+            self.initialization = Initialization(**state["initialization"])
 
 
 def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
@@ -90,6 +96,7 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
     _check(config)
     directory = _directory(config)
     state = None if config.checkpoint is None else load(config.checkpoint)
+    start = None if config.init_from is None else load(config.init_from)
     history = [] if state is None else read_records(locate(str(config.checkpoint)).parent, until=state["iteration"])
     config = replace(config, run_dir=str(directory), checkpoint=None)
     env = build_train_env(config)
@@ -98,13 +105,15 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
     run = Run(config, directory, env, algo, window)
     if state is not None:
         run.restore(state)
+    if start is not None:
+        run.initialization = initialize(algo, env.spec.tasks, start, str(config.init_from))
     if config.eval_episodes and config.eval_every:
         run.evaluator = Evaluator(config, config.eval_episodes)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot make the run directory '{directory}': {error.strerror}") from error
-    text = OmegaConf.to_yaml(OmegaConf.create(to_plain(config)))
+    text = OmegaConf.to_yaml(OmegaConf.create(to_plain(run.config)))
     write_atomically(directory / "config.yaml", lambda temporary: temporary.write_text(text))
     return run, history
 
@@ -112,6 +121,8 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
 def _check(config: TrainConfig) -> None:
     """Reject values that no run can have."""
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
+    if config.checkpoint is not None and config.init_from is not None:
+        raise UserError("checkpoint continues a run and init_from starts a new one: give only one of them")
     if config.max_frames is None and config.max_iterations is None:
         raise UserError("a run needs an end: set max_frames or max_iterations")
     least = {"max_frames": 1, "max_iterations": 1, "save_every": 0, "eval_every": 0, "eval_episodes": 0}

@@ -118,7 +118,9 @@ def success_of(summary: dict[str, Any]) -> float | None:
 def words_of(item: Item, config: SweepConfig) -> list[str]:
     """Write what follows `polytask train` for one run."""
     words = [f"experiment={item.experiment}", *(config.changes or []), f"seed={item.seed}", f"run_dir={item.run_dir}"]
-    return [*words, f"checkpoint={item.run_dir}"] if item.status == "interrupted" else words
+    if item.status != "interrupted":
+        return words
+    return [*(word for word in words if not word.startswith("init_from=")), f"checkpoint={item.run_dir}"]
 
 
 def run(item: Item, config: SweepConfig, train: Callable[[TrainConfig], Result]) -> None:

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,8 @@ from polytask.run import Run, open_run
 def train(config: TrainConfig) -> Result:
     """Run `polytask train`."""
     run, history = open_run(config)
+    if run.initialization is not None and config.checkpoint is None:
+        note(run.initialization.message())
     record: Record = history[-1] if history else {}
     logger = Logger(run.directory, to_plain(run.config), history)
     display = Display(run.env.spec.tasks, run.last_iteration * run.algo.frames_per_iteration, run.frames)
@@ -99,6 +102,7 @@ def finish(run: Run, record: Record, *, is_complete: bool) -> Result:
         "seconds": run.seconds,
         "success": record.get("success"),
         "tasks": {task: {"success": record.get(f"success/{task}")} for task in tasks},
+        "initialization": run.initialization and asdict(run.initialization),
         **provenance(run.env.device),
     }
     rows = [(task, record.get(f"success/{task}"), record.get(f"return/{task}")) for task in tasks]

@@ -1,17 +1,15 @@
-"""What off-policy learners are served: normalised rows, statistics of fresh steps, and a schedule of updates."""
+"""What off-policy learners are served: normalised rows and statistics of fresh steps."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch.testing import assert_close
 from toy import PointMass
 
 from polytask.algos import AlgoContext
-from polytask.algos.experience import Experience, Keeping, check_schedule, rows_per_task, updates_due
-from polytask.types import UserError
+from polytask.algos.experience import Experience, Keeping
 
 
 def gathered(env: PointMass, steps: int, **changes: Any) -> Experience:
@@ -91,20 +89,3 @@ def test_reported_reward_is_the_mean_since_the_last_report() -> None:
     experience = gathered(PointMass((3, 2)), 10)
     assert_close(experience.pop_reward(10), experience.replay.ring.reward[:10].mean())
     assert experience.pop_reward(10) == 0
-
-
-@pytest.mark.parametrize(("rate", "expected"), [(1, [1] * 6), (0.5, [0, 1] * 3), (2.5, [2, 3] * 3), (4, [4] * 6)])
-def test_updates_follow_steps_at_the_wanted_rate(rate: float, expected: list[int]) -> None:
-    assert [updates_due(step, rate) for step in range(1, 7)] == expected
-
-
-def test_batches_are_split_evenly() -> None:
-    assert (rows_per_task(1280, 10), rows_per_task(8192, 10), rows_per_task(4, 10)) == (128, 819, 1)
-
-
-def test_schedules_that_never_learn_are_refused() -> None:
-    check_schedule(1, 0.1, 1)
-    with pytest.raises(UserError, match="updates_per_step is 0"):
-        check_schedule(1, 0.0, 1)
-    with pytest.raises(UserError, match="learning_starts is 0"):
-        check_schedule(1, 1.0, 0)

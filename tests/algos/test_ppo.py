@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import math
 from typing import Any
 
 import pytest
 import torch
+from learning import (
+    METHODS,
+    assert_acts_in_bounds,
+    assert_reports,
+    assert_resumes,
+    assert_solves,
+    assert_trains,
+    context_of,
+    needs_cuda,
+)
 from torch.distributions import Normal
 from torch.testing import assert_close
 from toy import PointMass, success_rate
@@ -16,7 +25,6 @@ from polytask import algos
 from polytask.algos import AlgoContext
 from polytask.algos.ppo import PPO, PPOConfig, Rows
 from polytask.grads import GRADS
-from polytask.grads.mean import MeanConfig
 from polytask.nets import NETS
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
 from polytask.types import UserError
@@ -24,13 +32,7 @@ from polytask.types import UserError
 
 def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PPO:
     """Build a small PPO for the environment."""
-    context = AlgoContext(
-        env.spec,
-        env.device,
-        net=net or MlpConfig(hidden=[32, 32]),
-        grads=grads or MeanConfig(),
-        total_frames=total_frames,
-    )
+    context = context_of(env, net or MlpConfig(hidden=[32, 32]), grads, total_frames)
     return PPO(PPOConfig(**{"horizon": 16, "minibatch": 256, "epochs": 2, "lr": 1e-3, **settings}), context)
 
 
@@ -38,40 +40,14 @@ def test_point_mass_is_solved() -> None:
     env = PointMass((32, 32, 32))
     ppo = make(env, minibatch=512, epochs=5, net=MlpConfig(hidden=[64, 64]))
     before = success_rate(PointMass((64, 64, 64), seed=1), ppo.act)
-    for _ in range(20):
-        metrics = ppo.iterate(env)
-    after = success_rate(PointMass((64, 64, 64), seed=1), ppo.act)
+    metrics = assert_solves(ppo, env, iterations=20)
     assert before.min() < 0.5
-    assert after.min() > 0.9, after
     assert metrics["policy/std"] < 1.0
 
 
-@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+@pytest.mark.parametrize("method", METHODS)
 def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
-    env = PointMass((5, 4, 3))
-    ppo = make(env, grads=GRADS[method][0](apply_to="both"))
-    ppo.iterate(env)
-    file = io.BytesIO()
-    torch.save({"algo": ppo.state_dict(), "env": env.state_dict()}, file)
-    for _ in range(2):
-        ppo.iterate(env)
-
-    file.seek(0)
-    saved = torch.load(file, weights_only=True)
-    other_env = PointMass((5, 4, 3), seed=5)
-    other = make(other_env, grads=GRADS[method][0](apply_to="both"))
-    other.load_state_dict(saved["algo"])
-    other_env.load_state_dict(saved["env"])
-    for _ in range(2):
-        other.iterate(other_env)
-    assert_close(flat(other.state_dict()), flat(ppo.state_dict()), rtol=0, atol=0)
-
-
-def flat(state: Any, prefix: str = "") -> dict[str, Any]:
-    """Name every leaf of a nested state by its path."""
-    if not isinstance(state, dict):
-        return {prefix: torch.as_tensor(state)}
-    return {name: leaf for key, value in state.items() for name, leaf in flat(value, f"{prefix}/{key}").items()}
+    assert_resumes(lambda env: make(env, grads=GRADS[method][0](apply_to="both")))
 
 
 def test_old_log_probabilities_are_those_of_the_policy_that_acted() -> None:
@@ -186,15 +162,9 @@ def test_critic_loss_by_hand() -> None:
         assert_close(critic.backward.loss(lambda obs, task: output, rows), answer)
 
 
-def test_metrics_are_finite_scalars_of_stable_names() -> None:
+def test_metrics_have_stable_names() -> None:
     env = PointMass((3, 2))
-    ppo = make(env)
-    first, second = ppo.iterate(env), ppo.iterate(env)
-    assert first.keys() == second.keys()
-    for name, value in second.items():
-        assert value.shape == () and value.isfinite(), name
-    assert {"loss/policy", "loss/value", "policy/kl", "per_task/goal-1/value_loss"} <= second.keys()
-    assert first["loss/value"] != second["loss/value"]  # not one buffer handed out twice
+    assert_reports(make(env), env, {"loss/policy", "policy/kl", "per_task/goal-1/value_loss"}, "loss/value")
 
 
 def test_value_loss_hardly_depends_on_the_scale_of_rewards() -> None:
@@ -211,12 +181,7 @@ def test_value_loss_hardly_depends_on_the_scale_of_rewards() -> None:
 
 def test_acting_without_noise_repeats_and_stays_in_bounds() -> None:
     env = PointMass((4, 4))
-    ppo = make(env)
-    obs = 100 * env.obs
-    mean = ppo.act(obs, env.task, explore=False)
-    assert (mean == ppo.act(obs, env.task, explore=False)).all()
-    noisy = ppo.act(obs, env.task, explore=True)
-    assert (noisy != mean).any() and noisy.abs().max() <= 1 and mean.abs().max() <= 1
+    assert_acts_in_bounds(make(env), env)
 
 
 def test_linear_schedule_falls_to_zero_with_the_last_frame() -> None:
@@ -258,14 +223,7 @@ def test_bfloat16_trains() -> None:
 
 def run_two(**settings: Any) -> None:
     env = PointMass((3, 2, 2))
-    ppo = make(env, horizon=8, epochs=1, **settings)
-    before = [p.clone() for learner in ppo.learners.values() for p in learner.net.parameters()]
-    for _ in range(2):
-        metrics = ppo.iterate(env)
-    after = [p for learner in ppo.learners.values() for p in learner.net.parameters()]
-    assert all(value.isfinite() for value in metrics.values())
-    moved = [(old != new).any().item() for old, new in zip(before, after, strict=True)]
-    assert sum(moved) > len(moved) / 2
+    assert_trains(make(env, horizon=8, epochs=1, **settings), env)
 
 
 def test_bad_settings_are_named() -> None:
@@ -277,12 +235,8 @@ def test_bad_settings_are_named() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+@needs_cuda
+@pytest.mark.parametrize("method", METHODS)
 def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
     env = PointMass((32, 32, 32), device="cuda")
-    ppo = make(env, minibatch=512, epochs=5, grads=GRADS[method][0](apply_to="both"))
-    for _ in range(25):
-        metrics = ppo.iterate(env)
-    assert all(value.isfinite() for value in metrics.values())
-    assert success_rate(PointMass((64, 64, 64), seed=1, device="cuda"), ppo.act).min() > 0.9
+    assert_solves(make(env, minibatch=512, epochs=5, grads=GRADS[method][0](apply_to="both")), env, iterations=25)

@@ -1,49 +1,34 @@
-"""SAC on the point mass: densities, targets and temperatures by hand, what it learns, and that resuming is exact."""
+"""SAC on the point mass: densities, targets and temperatures by hand, and what it learns."""
 
 from __future__ import annotations
 
-import io
 import math
 from typing import Any
 
 import pytest
 import torch
+from learning import METHODS, assert_solves, context_of, needs_cuda
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
-from toy import PointMass, success_rate
+from toy import PointMass
 
-from polytask.algos import AlgoContext
 from polytask.algos.sac import SAC, ActorRows, AlphaRows, SACConfig, Temperature, draw
 from polytask.grads import GRADS
-from polytask.grads.mean import MeanConfig
-from polytask.nets.mlp import MlpConfig, MultiheadConfig
-from polytask.nets.moore import MooreConfig
-from polytask.nets.simba_v2 import SimbaV2Config
+from polytask.nets.mlp import MlpConfig
 
 SMALL = {"steps_per_iteration": 8, "batch": 48, "learning_starts": 4, "updates_per_step": 1, "capacity": 5000}
 LEARN = {"batch": 384, "updates_per_step": 1, "lr": 3e-3, "alpha_lr": 1e-2, "tau": 0.05, "n_step": 3, "gamma": 0.9}
 
-SMALL_NETS: dict[str, Any] = {
-    "mlp": MlpConfig(hidden=[16]),
-    "multihead": MultiheadConfig(hidden=[16]),
-    "moore": MooreConfig(hidden=[16, 16]),
-    "simba_v2": SimbaV2Config(hidden=16),
-}
 
-
-def make(env: PointMass, *, net: Any = None, grads: Any = None, **settings: Any) -> SAC:
+def make(env: PointMass, *, grads: Any = None, **settings: Any) -> SAC:
     """Build a small SAC for the environment."""
-    net = net or MlpConfig(hidden=[64, 64], activation="relu")
-    context = AlgoContext(env.spec, env.device, net=net, grads=grads or MeanConfig())
+    context = context_of(env, MlpConfig(hidden=[64, 64], activation="relu"), grads)
     return SAC(SACConfig(**{**SMALL, **settings}), context)
 
 
 def test_point_mass_is_solved() -> None:
     env = PointMass((32, 32, 32))
-    sac = make(env, **LEARN, steps_per_iteration=32, capacity=50_000)
-    for _ in range(6):
-        metrics = sac.iterate(env)
-    assert success_rate(PointMass((64, 64, 64), seed=1), sac.act).min() > 0.9
+    metrics = assert_solves(make(env, **LEARN, steps_per_iteration=32, capacity=50_000), env, iterations=6)
     assert metrics["policy/alpha"] < 0.1  # the price of entropy falls once there is enough of it
 
 
@@ -123,128 +108,21 @@ def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
     assert_close(from_loss, expected)
 
 
-@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
-def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
-    def build(seed: int) -> tuple[PointMass, SAC]:
-        env = PointMass((5, 4, 3), seed=seed)
-        # Twenty steps are kept, so that the ring has been gone round by the end.
-        return env, make(env, grads=GRADS[method][0](apply_to="both"), capacity=12 * 20)
-
-    env, sac = build(0)
-    sac.iterate(env)
-    file = io.BytesIO()
-    torch.save({"algo": sac.state_dict(), "env": env.state_dict()}, file)
-    for _ in range(3):
-        sac.iterate(env)
-
-    file.seek(0)
-    saved = torch.load(file, weights_only=True)
-    other_env, other = build(5)
-    other.load_state_dict(saved["algo"])
-    other_env.load_state_dict(saved["env"])
-    for _ in range(3):
-        other.iterate(other_env)
-    assert_close(flat(other.state_dict()), flat(sac.state_dict()), rtol=0, atol=0)
-
-
-def flat(state: Any, prefix: str = "") -> dict[str, Any]:
-    """Name every leaf of a nested state by its path."""
-    if not isinstance(state, dict):
-        return {prefix: torch.as_tensor(state)}
-    return {name: leaf for key, value in state.items() for name, leaf in flat(value, f"{prefix}/{key}").items()}
-
-
-def test_run_resumed_without_its_replay_fills_it_with_the_policy_before_it_learns() -> None:
+def test_replay_is_filled_anew_by_the_trained_policy() -> None:
     env = PointMass((5, 4, 3))
     sac = make(env, save_replay=False, learning_starts=12)
-    for _ in range(3):
-        sac.iterate(env)
-    state = sac.state_dict()
-    assert "replay" not in state["experience"]
-    other = make(env, save_replay=False, learning_starts=12)
-    other.load_state_dict(state)
-    other.policy.net.head.linear.weight.data.zero_()  # to tell the policy's actions: near tanh(bias), not all over
-    other.policy.net.head.linear.bias.data.copy_(torch.tensor([2.0, -2.0, -1e9, -1e9]))
-    metrics = other.iterate(env)
-    assert metrics["updates"] == 0
-    assert_close(other.experience.replay.ring.action[:8], torch.tensor([2.0, -2.0]).tanh().expand(8, 12, 2), **NEAR)
-    assert other.iterate(env)["updates"] == 5  # steps 12 to 16
-
-
-NEAR: dict[str, Any] = {"rtol": 0, "atol": 0.02}  # the standard deviation is e^-5
-
-
-def test_first_steps_are_random_and_without_updates() -> None:
-    env = PointMass((5, 4, 3))
-    sac = make(env, steps_per_iteration=16, learning_starts=10, updates_per_step=0.5)
-    before = [p.clone() for p in sac.policy.parameters()]
-    sac.policy.net.head.linear.bias.data.fill_(50.0)
-    metrics = sac.iterate(env)
-    action = sac.experience.replay.ring.action[:16]
-    assert metrics["updates"] == 4  # after steps 10, 12, 14 and 16
-    assert action[:10].abs().mean().item() == pytest.approx(0.5, abs=0.06)
-    assert (action[10] == 1).all()
-    assert any((old != new).any() for old, new in zip(before[:-1], list(sac.policy.parameters())[:-1], strict=True))
-
-
-def test_one_world_per_task_learns_at_any_rate() -> None:
-    env = PointMass((1, 1, 1))
-    sac = make(env, updates_per_step=0.25, batch=30, steps_per_iteration=8, learning_starts=1)
-    assert sac.rows_per_task == 10
-    assert sac.frames_per_iteration == 24
-    assert sac.iterate(env)["updates"] == 2
-
-
-def test_metrics_are_finite_scalars_of_stable_names() -> None:
-    env = PointMass((3, 2))
-    sac = make(env)
-    first, second = sac.iterate(env), sac.iterate(env)
-    assert first.keys() == second.keys()
-    for name, value in second.items():
-        assert value.shape == () and value.isfinite(), name
-    assert {"loss/critic", "loss/actor", "policy/entropy", "per_task/goal-1/alpha"} <= second.keys()
-    assert first["loss/critic"] != second["loss/critic"]  # not one buffer handed out twice
-
-
-def test_acting_without_noise_repeats_and_stays_in_bounds() -> None:
-    env = PointMass((4, 4))
-    sac = make(env)
-    obs = 100 * env.obs
-    mean = sac.act(obs, env.task, explore=False)
-    assert (mean == sac.act(obs, env.task, explore=False)).all()
-    noisy = sac.act(obs, env.task, explore=True)
-    assert (noisy != mean).any() and noisy.abs().max() <= 1 and mean.abs().max() <= 1
-
-
-@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
-@pytest.mark.parametrize("name", SMALL_NETS)
-def test_networks_and_gradient_methods_combine(name: str, method: str) -> None:
-    run_two(net=SMALL_NETS[name], grads=GRADS[method][0](apply_to="both"))
-
-
-def test_bfloat16_trains() -> None:
-    run_two(bf16=True)
-
-
-def run_two(**settings: Any) -> None:
-    env = PointMass((3, 2, 2))
-    sac = make(env, steps_per_iteration=4, learning_starts=2, **settings)
-    before = [p.clone() for learner in sac.learners.values() for p in learner.net.parameters()]
-    for _ in range(2):
-        metrics = sac.iterate(env)
-    after = [p for learner in sac.learners.values() for p in learner.net.parameters()]
-    assert all(value.isfinite() for value in metrics.values())
-    moved = [(old != new).any().item() for old, new in zip(before, after, strict=True)]
-    assert sum(moved) > len(moved) / 2
+    sac.loop.steps = 24  # past the random steps, as a resumed run is
+    sac.policy.net.head.linear.weight.data.zero_()  # to tell the policy's actions: near tanh(bias), not all over
+    sac.policy.net.head.linear.bias.data.copy_(torch.tensor([2.0, -2.0, -1e9, -1e9]))
+    sac.iterate(env)
+    expected = torch.tensor([2.0, -2.0]).tanh().expand(8, 12, 2)
+    assert_close(sac.experience.replay.ring.action[:8], expected, rtol=0, atol=0.02)  # the standard deviation is e^-5
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("method", ["mean", "pcgrad", "famo"])
+@needs_cuda
+@pytest.mark.parametrize("method", METHODS)
 def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
     env = PointMass((32, 32, 32), device="cuda")
     sac = make(env, **LEARN, steps_per_iteration=32, capacity=50_000, grads=GRADS[method][0](apply_to="both"))
-    for _ in range(12):
-        metrics = sac.iterate(env)
-    assert all(value.isfinite() for value in metrics.values())
-    assert success_rate(PointMass((64, 64, 64), seed=1, device="cuda"), sac.act).min() > 0.9
+    assert_solves(sac, env, iterations=12)

@@ -26,20 +26,10 @@ from polytask.nets.paco import PacoConfig
 from polytask.nets.ptsl import PtslConfig
 from polytask.nets.simba_v2 import SimbaV2Config
 from polytask.nets.soft_modular import SoftModularConfig
+from polytask.suites import SUITES
 from polytask.types import UserError
 
-MT10 = [
-    "reach",
-    "push",
-    "pick-place",
-    "door-open",
-    "drawer-open",
-    "drawer-close",
-    "button-press-topdown",
-    "peg-insert-side",
-    "window-open",
-    "window-close",
-]
+MT10 = SUITES["mt10"]
 OBS, K = 39, 10
 MULTI = [
     MultiheadConfig(),
@@ -91,6 +81,7 @@ def dense(*widths: int) -> int:
 COUNTS = {
     "mlp": dense(39 + 10, 256, 128, 64, 4),
     "multihead": dense(39 + 10, 256, 128, 64) + 10 * (64 + 1) * 4,
+    "independent": 10 * dense(39, 128, 128, 4),
     # f, z, three routings down, two up, three layers of two modules, output modules
     "soft_modular": dense(39, 256, 256, 256) + dense(10, 256, 256) + 3 * dense(256, 4) + 2 * dense(4, 256)
     + 3 * 2 * dense(256, 256) + 2 * dense(256, 4),

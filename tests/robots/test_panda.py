@@ -199,12 +199,21 @@ def test_every_corner_of_every_range_is_within_reach(model: mujoco.MjModel) -> N
 
 
 def test_scripted_experts_solve_tasks_of_each_kind() -> None:
-    names = ["pick-place", "door-open", "drawer-close", "button-press-topdown", "stick-push"]  # grip, hook, push, press
-    env = polytask.make(tasks=names, num_envs=20, robot="panda", episode_length=500, stagger=False, threads=1)
-    policy, solved = ScriptedPolicy(env), torch.zeros(20, dtype=torch.bool)
+    # Grip, pull off, lift, hook, push, press, use a tool.
+    names = [
+        "pick-place",
+        "disassemble",
+        "lever-pull",
+        "door-open",
+        "drawer-close",
+        "button-press-topdown",
+        "stick-push",
+    ]
+    env = polytask.make(tasks=names, num_envs=28, robot="panda", episode_length=500, stagger=False, threads=1)
+    policy, solved = ScriptedPolicy(env), torch.zeros(28, dtype=torch.bool)
     for _ in range(140):
         solved |= env.step(policy(env.obs, env.task)).success
-    assert solved.view(5, 4).float().mean(-1).tolist() == [1.0] * 5
+    assert solved.view(7, 4).float().mean(-1).tolist() == [1.0] * 7
 
 
 def test_resumed_run_equals_an_unbroken_one(env: MultiTaskEnv) -> None:

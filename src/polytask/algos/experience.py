@@ -16,7 +16,7 @@ from polytask.normalize import TaskNormalizer
 from polytask.replay import Batch, Replay, Transition
 from polytask.reward_norm import RewardNormalizer
 from polytask.rollout import task_index
-from polytask.types import Step, UserError, VecEnv
+from polytask.types import Step, VecEnv
 
 
 class Keeping(NamedTuple):
@@ -110,22 +110,3 @@ class Experience:
         if "replay" in state:
             self.replay.load_state_dict(state["replay"])
             self.steps = state["steps"]
-
-
-def rows_per_task(batch: int, num_tasks: int) -> int:
-    """Return how many rows of each task a batch of about the wanted size has, at least one."""
-    return max(1, round(batch / num_tasks))
-
-
-def updates_due(step: int, updates_per_step: float) -> int:
-    """Return how many updates follow step number `step`, counted from 1, so that their average rate is as wanted."""
-    return int(step * updates_per_step) - int((step - 1) * updates_per_step)
-
-
-def check_schedule(steps_per_iteration: int, updates_per_step: float, learning_starts: int) -> None:
-    """Refuse settings with which no run would ever learn."""
-    for name, value in (("steps_per_iteration", steps_per_iteration), ("learning_starts", learning_starts)):
-        if value < 1:
-            raise UserError(f"algo.{name} is {value}; at least 1 is needed")
-    if updates_per_step <= 0:
-        raise UserError(f"algo.updates_per_step is {updates_per_step}; it must be above 0")

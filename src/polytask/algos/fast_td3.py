@@ -14,7 +14,6 @@ size its own config says; the first update moves the actor too, whatever the del
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,10 +23,9 @@ from torch import Tensor, nn
 
 from polytask.algos.context import AlgoContext
 from polytask.algos.distributional import cross_entropy, expectation, project
-from polytask.algos.experience import Experience, Keeping, check_schedule, rows_per_task, updates_due
-from polytask.algos.learner import Learner, adam
+from polytask.algos.learner import autocast
+from polytask.algos.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.twin import TwinCritic, polyak, target_of
-from polytask.grads import Backward
 from polytask.grads.backward import Net
 from polytask.graph import Graphed
 from polytask.replay import Batch
@@ -35,11 +33,9 @@ from polytask.types import UserError, VecEnv
 
 
 @dataclass
-class FastTD3Config:
+class FastTD3Config(OffPolicyConfig):
     """Settings of FastTD3; the defaults are MTBench's where it has the setting."""
 
-    steps_per_iteration: int = 32
-    """Steps of every world per iteration."""
     updates_per_step: float = 2.0
     """Updates per step of all worlds; below 1 some steps have none."""
     policy_delay: int = 2
@@ -50,10 +46,6 @@ class FastTD3Config:
     """Rows per update, rounded so that every task has as many."""
     capacity: int = 8_388_608
     """Transitions that the replay keeps, over all worlds."""
-    save_replay: bool = True
-    """Save the replay in checkpoints; if not, a resumed run fills it anew before it learns."""
-    n_step: int = 8
-    """Longest return window before bootstrapping."""
     gamma: float = 0.97
     """Discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50."""
     tau: float = 0.1
@@ -80,12 +72,6 @@ class FastTD3Config:
     """AdamW's weight decay; 0 for networks that normalise their weights, such as simba_v2."""
     max_grad_norm: float = math.inf
     """Bound on the gradient's norm, for actor and critics separately."""
-    obs_clip: float = 10.0
-    """Bound on normalised observations, against entries that were constant so far."""
-    normalize_reward: bool = True
-    """Scale rewards per task by the spread of discounted returns, so that one grid serves all tasks."""
-    bf16: bool = False
-    """Run the networks in bfloat16; parameters, losses and targets stay float32."""
 
 
 class Actor(nn.Module):
@@ -122,44 +108,26 @@ class FastTD3:
 
     def __init__(self, cfg: FastTD3Config, context: AlgoContext) -> None:
         """Build networks, optimisers and the replay."""
-        check_schedule(cfg.steps_per_iteration, cfg.updates_per_step, cfg.learning_starts)
         if cfg.policy_delay < 1 or cfg.atoms < 2 or cfg.min_value >= cfg.max_value:
             raise UserError("algo needs policy_delay >= 1, atoms >= 2 and min_value < max_value")
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
-        self.generator = context.generator("algo")
-        self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
-        self.steps = 0  # of every world, over the whole run
+        self.loop = OffPolicyLoop(cfg, context, return_bound=max(abs(cfg.min_value), abs(cfg.max_value)))
+        self.experience, self.generator = self.loop.experience, self.loop.generator
         self.updates = 0
-        bound = max(abs(cfg.min_value), abs(cfg.max_value))
-        keeping = Keeping(
-            cfg.capacity, cfg.n_step, cfg.gamma, cfg.obs_clip, bound, cfg.normalize_reward, cfg.save_replay
-        )
-        self.experience = Experience(context, keeping)
         self.noise_std = torch.zeros(context.spec.num_envs, 1, device=self.device)
         self.atoms = torch.linspace(cfg.min_value, cfg.max_value, cfg.atoms, device=self.device)  # (M,)
         self._build_learners(context)
-        shapes = {"critic": (context.spec.num_tasks,), "actor": (context.spec.num_tasks,)}
-        names = ("critic", "actor", "critic_norm", "actor_norm", "value", "at_bounds")
-        self._totals = {name: torch.zeros(shapes.get(name, ()), device=self.device) for name in names}
+        self.loop.reserve("value/target", "value/at_bounds")
         self._build_graphs()
 
     def _build_learners(self, context: AlgoContext) -> None:
-        cfg, device = self.cfg, self.device
         self.policy = Actor(context.actor_net(self.spec.action_dim))
-        self.critic = TwinCritic(context, cfg.atoms)
+        self.critic = TwinCritic(context, self.cfg.atoms)
         self.target = target_of(self.critic)
-        autocast = torch.bfloat16 if cfg.bf16 else None
-        actor_method = context.grad_method("actor", self.generator)
-        critic_method = context.grad_method("critic", self.generator)
-        actor = Backward(actor_method, self.policy, self._actor_loss, autocast)
-        critic = Backward(critic_method, self.critic, self._critic_loss, autocast)
-        actor_adam = adam(self.policy, cfg.lr, device, weight_decay=cfg.weight_decay)
-        critic_adam = adam(self.critic, cfg.lr, device, weight_decay=cfg.weight_decay)
-        self.learners = {
-            "actor": Learner(actor, actor_adam, cfg.max_grad_norm),
-            "critic": Learner(critic, critic_adam, cfg.max_grad_norm),
-        }
+        self.loop.add_learner("actor", self.policy, self._actor_loss, weight_decay=self.cfg.weight_decay)
+        self.loop.add_learner("critic", self.critic, self._critic_loss, weight_decay=self.cfg.weight_decay)
+        self.learners = self.loop.learners
 
     def _build_graphs(self) -> None:
         self._explore = Graphed(self._choose_actions, self.device, self.generator)
@@ -177,18 +145,11 @@ class FastTD3:
         return self._perturb(action, 0.5 * (self.cfg.min_noise + self.cfg.max_noise))
 
     def _perturb(self, action: Tensor, std: Tensor | float) -> Tensor:
-        return (action + std * self._noise(action)).clamp(-1.0, 1.0)
-
-    def _noise(self, like: Tensor) -> Tensor:
-        return torch.randn(like.shape, generator=self.generator, device=self.device)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        # No cache of cast weights: a captured graph must cast them anew at every replay.
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.cfg.bf16, cache_enabled=False)
+        return (action + std * self.loop.noise(action)).clamp(-1.0, 1.0)
 
     def _policy_at(self, obs: Tensor, task: Tensor) -> Tensor:
         """Return actions (..., A) at normalised observations (..., O)."""
-        with self._autocast():
+        with autocast(self.device, self.cfg.bf16):
             action: Tensor = self.policy(obs.flatten(0, -2), task.flatten())
         return action.view(*task.shape, -1)
 
@@ -196,37 +157,24 @@ class FastTD3:
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Take some steps of every world, each followed by its updates, and return metrics."""
-        cfg, before = self.cfg, self.updates
+        delay, before = self.cfg.policy_delay, self.updates
         self._set_learning_rate()
-        for total in self._totals.values():
-            total.zero_()
-        for _ in range(cfg.steps_per_iteration):
-            self._step(env)
-            if self.experience.steps >= cfg.learning_starts:
-                for _ in range(updates_due(self.steps, cfg.updates_per_step)):
-                    (self._update_critic if self.updates % cfg.policy_delay else self._update_both)()
-                    self.updates += 1
-        return self._metrics(before)
+        updates = self.loop.run(env, self._explore, self._update)
+        actor_updates = -(-self.updates // delay) - -(-before // delay)
+        scale = self.experience.reward_norm.scale()  # (K,)
+        scales = {f"per_task/{task}/reward_scale": scale[k] for k, task in enumerate(self.spec.tasks)}
+        return self.loop.metrics(updates, actor_updates) | scales
 
     @property
     def frames_per_iteration(self) -> int:
         """Environment steps that one iteration takes, over all worlds."""
-        return self.cfg.steps_per_iteration * self.spec.num_envs
+        return self.loop.frames_per_iteration
 
     def _set_learning_rate(self) -> None:
-        cfg, done = self.cfg, min(1.0, self.steps * self.spec.num_envs / self.total_frames)
+        cfg, done = self.cfg, min(1.0, self.loop.steps * self.spec.num_envs / self.total_frames)
         rate = cfg.end_lr + (cfg.lr - cfg.end_lr) * 0.5 * (1.0 + math.cos(math.pi * done))
         for learner in self.learners.values():
             learner.set_learning_rate(rate)
-
-    def _step(self, env: VecEnv) -> None:
-        """Take one step of every world and keep it."""
-        stage = self.experience.begin(env)
-        self._explore()
-        if self.steps < self.cfg.learning_starts:
-            stage.action.uniform_(-1.0, 1.0, generator=self.generator)
-        self.experience.finish(env.step(stage.action))
-        self.steps += 1
 
     @torch.no_grad()
     def _choose_actions(self) -> None:
@@ -245,9 +193,9 @@ class FastTD3:
         """Return the distributions (K, b, M) that the critics should predict, from the less hopeful target critic."""
         cfg = self.cfg
         action = self._policy_at(batch.next_obs, batch.task)
-        noise = (cfg.target_noise * self._noise(action)).clamp(-cfg.target_noise_clip, cfg.target_noise_clip)
+        noise = (cfg.target_noise * self.loop.noise(action)).clamp(-cfg.target_noise_clip, cfg.target_noise_clip)
         rows = (batch.next_obs, (action + noise).clamp(-1.0, 1.0), batch.task)
-        with self._autocast():
+        with autocast(self.device, self.cfg.bf16):
             logits = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, M)
         first, second = logits.softmax(dim=-1)
         is_first = (first @ self.atoms <= second @ self.atoms).unsqueeze(-1)
@@ -266,69 +214,33 @@ class FastTD3:
 
     # Step
 
+    def _update(self) -> None:
+        """Take the next update, which is the actor's turn too every `policy_delay`-th time."""
+        (self._update_critic if self.updates % self.cfg.policy_delay else self._update_both)()
+        self.updates += 1
+
     def _update_once(self, *, moves_actor: bool) -> None:
         """Take one optimiser step of the critics, and of the actor if so told, on a fresh batch; move the targets."""
-        batch = self.experience.sample(self.rows_per_task, self.generator)
+        batch = self.loop.sample()
         target = self._targets(batch)
-        losses, norm = self.learners["critic"].step(CriticRows(batch.obs, batch.task, batch.action, target))
-        at_bounds = (target[..., 0] + target[..., -1]).mean()
-        report = {"critic": losses, "critic_norm": norm, "value": (target @ self.atoms).mean(), "at_bounds": at_bounds}
+        self.loop.learn("critic", CriticRows(batch.obs, batch.task, batch.action, target))
+        self.loop.report("value/target", (target @ self.atoms).mean())
+        self.loop.report("value/at_bounds", (target[..., 0] + target[..., -1]).mean())
         if moves_actor:
-            losses, norm = self.learners["actor"].step(ActorRows(batch.obs, batch.task))
-            report |= {"actor": losses, "actor_norm": norm}
+            self.loop.learn("actor", ActorRows(batch.obs, batch.task))
         polyak(self.target, self.critic, self.cfg.tau)
-        for name, value in report.items():
-            self._totals[name] += value
-
-    @torch.no_grad()
-    def _metrics(self, before: int) -> dict[str, Tensor]:
-        """Average over the iteration's updates, those after `before`; with none all averages are zero."""
-        delay = self.cfg.policy_delay
-        updates, actor_updates = self.updates - before, -(-self.updates // delay) - -(-before // delay)
-        divisors = {"actor": actor_updates, "actor_norm": actor_updates}
-        average = {name: total / max(1, divisors.get(name, updates)) for name, total in self._totals.items()}
-        metrics = {
-            "loss/critic": average["critic"].mean(),
-            "loss/actor": average["actor"].mean(),
-            "grad_norm/critic": average["critic_norm"],
-            "grad_norm/actor": average["actor_norm"],
-            "value/target": average["value"],
-            "value/at_bounds": average["at_bounds"],
-            "rollout/reward": self.experience.pop_reward(self.cfg.steps_per_iteration),
-            "updates": torch.full((), updates, device=self.device),
-        }
-        scale = self.experience.reward_norm.scale()
-        for k, task in enumerate(self.spec.tasks):
-            metrics[f"per_task/{task}/critic_loss"] = average["critic"][k]
-            metrics[f"per_task/{task}/actor_loss"] = average["actor"][k]
-            metrics[f"per_task/{task}/reward_scale"] = scale[k]
-        for name, learner in self.learners.items():
-            metrics |= learner.conflicts(f"conflict/{name}")
-        return metrics
 
     # Save
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on: tensors and plain values; the replay only with `save_replay`."""
-        return {
-            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
-            "target": self.target.state_dict(),
-            "experience": self.experience.state_dict(),
-            "noise_std": self.noise_std.clone(),
-            "generator": self.generator.get_state(),
-            "steps": self.steps,
-            "updates": self.updates,
-        }
+        own = {"target": self.target.state_dict(), "noise_std": self.noise_std.clone(), "updates": self.updates}
+        return {**self.loop.state_dict(), **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned, possibly on another device."""
-        for name, learner in self.learners.items():
-            learner.load_state_dict(state["learners"][name])
+        self.loop.load_state_dict(state)
         self.target.load_state_dict(state["target"])
-        self.experience.load_state_dict(state["experience"])
         self.noise_std.copy_(state["noise_std"])
-        self.steps, self.updates = state["steps"], state["updates"]
-        generator = state["generator"].cpu()
-        if len(generator) == len(self.generator.get_state()):  # a stream cannot move between CPU and GPU
-            self.generator.set_state(generator)
+        self.updates = state["updates"]
         self._build_graphs()  # a captured graph would still hold the optimiser's former tensors

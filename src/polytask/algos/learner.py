@@ -1,8 +1,10 @@
-"""One network in training: its loss, gradient method and optimiser, stepped and saved together."""
+"""One network in training: its loss, gradient method and optimiser, stepped and saved together; its precision."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from polytask.grads import Backward
+from polytask.grads.backward import gram_matrix
 from polytask.grads.diagnostics import conflict_metrics
 
 
@@ -36,23 +39,48 @@ class Learner:
         self.backward, self.optimizer, self.max_norm = backward, optimizer, max_norm
         self.net = backward.net
         self._projected = [module for module in self.net.modules() if isinstance(module, Projected)]
+        self._batch: Any = None  # of the last step; a replayed graph overwrites the tensors that it was captured with
+        self._iteration = 0
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the gradient method evaluates each batch again after the step."""
+        return self.backward.method.needs_after_step
 
     def step(self, batch: Any) -> tuple[Tensor, Tensor]:
         """Learn from one task-major batch; return the task losses (K,) and the gradient's norm () before clipping."""
+        result = self.descend(batch)
+        self.look_back()
+        return result
+
+    def descend(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Do what `step` does, up to the look back."""
+        self._batch = batch
         losses = self.backward(batch)
         norm = nn.utils.clip_grad_norm_(self.net.parameters(), self.max_norm)
         self.optimizer.step()
         for module in self._projected:
             module.after_step()
-        self.backward.after_step(batch)
         return losses, norm
 
-    def conflicts(self, prefix: str) -> dict[str, Tensor]:
-        """Describe how the task gradients of the last step met, for methods that compare them; else nothing."""
-        if self.backward.gram is None:
+    def look_back(self) -> None:
+        """Let the gradient method see what the last step did."""
+        self.backward.after_step(self._batch)
+
+    def conflicts(self, prefix: str, tasks: Sequence[str]) -> dict[str, Tensor]:
+        """Describe, once an iteration, how the task gradients of the last batch meet, when it is time to."""
+        every, gram = self.backward.method.conflicts_every, self.backward.gram
+        self._iteration += 1
+        if self._iteration % every if every else gram is None:
             return {}
-        found = conflict_metrics(self.backward.gram)
-        return {f"{prefix}/{name}": found[name] for name in ("cosine_min", "cosine_mean", "cosine_max")}
+        if gram is None:
+            gram = gram_matrix(self.backward.task_gradients(self._batch)[1])
+        found = conflict_metrics(gram)
+        norms = found.pop("norms")
+        return {
+            **{f"{prefix}/{name}": value for name, value in found.items()},
+            **{f"{prefix}/norms/{task}": norm for task, norm in zip(tasks, norms, strict=True)},
+        }
 
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate where a captured step will read it."""
@@ -65,6 +93,7 @@ class Learner:
             "net": self.net.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
             "grads": self.backward.method.state_dict(),
+            "iteration": self._iteration,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -73,6 +102,7 @@ class Learner:
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
         self.backward.method.load_state_dict(state["grads"])
+        self._iteration = state.get("iteration", 0)
 
 
 def adam(net: nn.Module, lr: float, device: torch.device, eps: float = 1e-8, weight_decay: float = 0.0) -> Adam:
@@ -95,3 +125,15 @@ def adam(net: nn.Module, lr: float, device: torch.device, eps: float = 1e-8, wei
         capturable=device.type == "cuda",
         decoupled_weight_decay=True,
     )
+
+
+def autocast(device: torch.device, bf16: bool) -> AbstractContextManager[Any]:
+    """Run networks in bfloat16, or leave them as they are."""
+    # No cache of cast weights: a captured graph must cast them anew at every replay.
+    return torch.autocast(device.type, torch.bfloat16, enabled=bf16, cache_enabled=False)
+
+
+def restore_generator(generator: torch.Generator, state: Tensor) -> None:
+    """Go on with a saved stream of random numbers, unless it comes from another kind of device."""
+    if len(state) == len(generator.get_state()):  # a stream cannot move between CPU and GPU
+        generator.set_state(state.cpu())

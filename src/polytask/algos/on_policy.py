@@ -1,16 +1,15 @@
-"""What on-policy learners share: epochs of task-major minibatches over a rollout's rows, schedules and precision."""
+"""What on-policy learners share: epochs of task-major minibatches over a rollout's rows, and schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from polytask.algos.learner import Learner
+from polytask.algos.learner import Learner, restore_generator
 from polytask.graph import Graphed
 from polytask.normalize import TaskNormalizer
 from polytask.rollout import TaskMajorSampler
@@ -50,11 +49,12 @@ class MinibatchUpdates:
         # Of each learner the losses and the gradient's norm, added up over the updates.
         self._totals = torch.zeros(len(learners), num_tasks + 1, device=self.device)
         self._count = 0
+        self._aside = Aside(self.device)
         self.capture()
 
     def capture(self) -> None:
         """Forget a captured graph, which would still hold an optimiser's former tensors."""
-        self._update = Graphed(self._update_once, self.device, self.generator)
+        self.update = Graphed(self._update_once, self.device, self.generator)
 
     def run(self, epochs: int) -> None:
         """Pass over the rows so many times, shuffled anew each time."""
@@ -63,14 +63,19 @@ class MinibatchUpdates:
         for _ in range(epochs):
             for index in self.sampler.draw(self.generator):
                 self._index.copy_(index)
-                self._update()
+                self.update()
 
     def _update_once(self) -> None:
         """Take one optimiser step of every learner on the rows of `_index` and add up what they report."""
         batch = self._minibatch()
-        for total, learner in zip(self._totals, self.learners.values(), strict=True):
-            losses, norm = learner.step(batch)
+        # Learners that look back go first: what they do then does not hold up the steps of the others.
+        pairs = zip(self._totals, self.learners.values(), strict=True)
+        for total, learner in sorted(pairs, key=lambda pair: not pair[1].looks_back):
+            losses, norm = learner.descend(batch)
             total += torch.cat([losses, norm.unsqueeze(0)])
+            if learner.looks_back:
+                self._aside.start(learner.look_back)
+        self._aside.finish()
 
     def _minibatch(self) -> Rows:
         """Gather the rows (K, b, ...) that `_index` names, observations normalised."""
@@ -90,7 +95,7 @@ class MinibatchUpdates:
             metrics[f"loss/{kind}"] = losses.mean()
             metrics[f"grad_norm/{name}"] = average[-1]
             metrics |= {f"per_task/{task}/{kind}_loss": loss for task, loss in zip(tasks, losses, strict=True)}
-            metrics |= learner.conflicts(f"conflict/{name}")
+            metrics |= learner.conflicts(f"conflict/{name}", tasks)
         return metrics
 
     def set_learning_rate(self, value: float) -> None:
@@ -111,21 +116,38 @@ class MinibatchUpdates:
         for name, learner in self.learners.items():
             learner.load_state_dict(state["learners"][name])
         self.obs_norm.load_state_dict(state["obs_norm"])
-        generator = state["generator"].cpu()
-        if len(generator) == len(self.generator.get_state()):  # a stream cannot move between CPU and GPU
-            self.generator.set_state(generator)
+        restore_generator(self.generator, state["generator"])
         self.capture()
+
+
+class Aside:
+    """Runs work beside what follows it, on a CUDA stream of its own, also when captured; on the CPU at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Make the stream."""
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._is_busy = False
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Queue work behind all that was queued so far; its inputs must live until `finish`."""
+        if self._stream is None:
+            work()
+            return
+        self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
+        with torch.cuda.stream(self._stream):
+            work()
+        self._is_busy = True
+
+    def finish(self) -> None:
+        """Queue what follows behind the work, if there is any."""
+        if self._stream is not None and self._is_busy:
+            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
+        self._is_busy = False
 
 
 def chunks(rows: int, size: int) -> Iterator[slice]:
     """Cut so many rows into slices of at most `size`, to bound the memory that a pass over all of them takes."""
     return (slice(start, start + size) for start in range(0, rows, size))
-
-
-def autocast(device: torch.device, bf16: bool) -> AbstractContextManager[Any]:
-    """Run networks in bfloat16, or leave them as they are."""
-    # No cache of cast weights: a captured graph must cast them anew at every replay.
-    return torch.autocast(device.type, torch.bfloat16, enabled=bf16, cache_enabled=False)
 
 
 def check_schedule(schedule: str) -> None:

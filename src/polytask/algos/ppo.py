@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from polytask.algos.context import AlgoContext
-from polytask.algos.learner import Learner, adam
-from polytask.algos.on_policy import MinibatchUpdates, autocast, check_schedule, chunks, scheduled
+from polytask.algos.learner import Learner, adam, autocast
+from polytask.algos.on_policy import MinibatchUpdates, check_schedule, chunks, scheduled
 from polytask.algos.surrogate import Actor, SurrogateConfig, surrogate_loss
 from polytask.grads import Backward
 from polytask.grads.backward import Net

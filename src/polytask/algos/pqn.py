@@ -23,8 +23,8 @@ from torch.optim import RAdam
 
 from polytask import grads
 from polytask.algos.context import AlgoContext
-from polytask.algos.learner import Learner
-from polytask.algos.on_policy import MinibatchUpdates, autocast, check_schedule, chunks, scheduled
+from polytask.algos.learner import Learner, autocast
+from polytask.algos.on_policy import MinibatchUpdates, check_schedule, chunks, scheduled
 from polytask.grads import Backward
 from polytask.grads.backward import Net
 from polytask.graph import Graphed

@@ -14,7 +14,6 @@ gradients are clipped after they are computed, actor and critics apart.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polytask.algos.context import AlgoContext
-from polytask.algos.experience import Experience, Keeping, check_schedule, rows_per_task, updates_due
-from polytask.algos.learner import Learner, adam
+from polytask.algos.learner import Learner, adam, autocast
+from polytask.algos.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.twin import TwinCritic, polyak, target_of
 from polytask.grads import Backward, build
 from polytask.grads.backward import Net
@@ -37,29 +36,9 @@ from polytask.types import VecEnv
 
 
 @dataclass
-class SACConfig:
+class SACConfig(OffPolicyConfig):
     """Settings of SAC; the defaults are for thousands of worlds."""
 
-    steps_per_iteration: int = 32
-    """Steps of every world per iteration."""
-    updates_per_step: float = 4.0
-    """Updates per step of all worlds; below 1 some steps have none."""
-    learning_starts: int = 16
-    """Steps of every world with uniformly random actions before the first update."""
-    batch: int = 8192
-    """Rows per update, rounded so that every task has as many."""
-    capacity: int = 5_000_000
-    """Transitions that the replay keeps, over all worlds."""
-    save_replay: bool = True
-    """Save the replay in checkpoints; if not, a resumed run fills it anew before it learns."""
-    n_step: int = 8
-    """Longest return window before bootstrapping."""
-    gamma: float = 0.99
-    """Discount per step."""
-    tau: float = 0.01
-    """Share by which the target critics follow after each update."""
-    lr: float = 5e-4
-    """Adam's learning rate, of actor and critics."""
     alpha_lr: float = 5e-3
     """Adam's learning rate of the logarithms of the temperatures."""
     initial_alpha: float = 0.1
@@ -70,14 +49,6 @@ class SACConfig:
     """Lower bound of the log standard deviation before squashing."""
     max_log_std: float = 2.0
     """Upper bound of the log standard deviation before squashing."""
-    max_grad_norm: float = 10.0
-    """Bound on the gradient's norm, for actor and critics separately."""
-    obs_clip: float = 10.0
-    """Bound on normalised observations, against entries that were constant so far."""
-    normalize_reward: bool = True
-    """Scale rewards per task by the spread of discounted returns."""
-    bf16: bool = False
-    """Run the networks in bfloat16; parameters, losses and targets stay float32."""
 
 
 class SquashedPolicy(nn.Module):
@@ -146,20 +117,12 @@ class SAC:
 
     def __init__(self, cfg: SACConfig, context: AlgoContext) -> None:
         """Build networks, optimisers and the replay."""
-        check_schedule(cfg.steps_per_iteration, cfg.updates_per_step, cfg.learning_starts)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
-        self.generator = context.generator("algo")
-        self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
         self.target_entropy = cfg.entropy_per_action * context.spec.action_dim
-        self.steps = 0  # of every world, over the whole run
-        keeping = Keeping(
-            cfg.capacity, cfg.n_step, cfg.gamma, cfg.obs_clip, 10.0, cfg.normalize_reward, cfg.save_replay
-        )
-        self.experience = Experience(context, keeping)
+        self.loop = OffPolicyLoop(cfg, context)
+        self.experience, self.generator = self.loop.experience, self.loop.generator
         self._build_learners(context)
-        shapes = {"critic": (context.spec.num_tasks,), "actor": (context.spec.num_tasks,)}
-        names = ("critic", "actor", "critic_norm", "actor_norm", "value", "entropy")
-        self._totals = {name: torch.zeros(shapes.get(name, ()), device=self.device) for name in names}
+        self.loop.reserve("policy/entropy", "value/target")
         self._build_graphs()
 
     def _build_learners(self, context: AlgoContext) -> None:
@@ -169,18 +132,12 @@ class SAC:
         self.critic = TwinCritic(context, 1)
         self.target = target_of(self.critic)
         self.temperature = Temperature(spec.num_tasks, cfg.initial_alpha).to(device)
-        autocast = torch.bfloat16 if cfg.bf16 else None
-        actor_method = context.grad_method("actor", self.generator)
-        critic_method = context.grad_method("critic", self.generator)
-        alpha_method = build(MeanConfig(), spec.num_tasks, device, self.generator)  # tasks share no temperature
-        actor = Backward(actor_method, self.policy, self._actor_loss, autocast)
-        critic = Backward(critic_method, self.critic, self._critic_loss, autocast)
-        alpha = Backward(alpha_method, self.temperature, self._alpha_loss)
-        self.learners = {
-            "actor": Learner(actor, adam(self.policy, cfg.lr, device), cfg.max_grad_norm),
-            "critic": Learner(critic, adam(self.critic, cfg.lr, device), cfg.max_grad_norm),
-            "alpha": Learner(alpha, adam(self.temperature, cfg.alpha_lr, device)),
-        }
+        self.loop.add_learner("actor", self.policy, self._actor_loss)
+        self.loop.add_learner("critic", self.critic, self._critic_loss)
+        method = build(MeanConfig(), spec.num_tasks, device, self.generator)  # tasks share no temperature
+        alpha = Backward(method, self.temperature, self._alpha_loss)
+        self.learners = self.loop.learners
+        self.learners["alpha"] = Learner(alpha, adam(self.temperature, cfg.alpha_lr, device))
 
     def _build_graphs(self) -> None:
         self._explore = Graphed(self._choose_actions, self.device, self.generator)
@@ -192,18 +149,11 @@ class SAC:
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A) in [-1, 1]: the squashed mean, or a sample if exploring."""
         mean, log_std = self._policy_at(self.experience.obs_norm.normalize(obs, task), task)
-        return draw(mean, log_std, self._noise(mean))[0] if explore else torch.tanh(mean)
-
-    def _noise(self, like: Tensor) -> Tensor:
-        return torch.randn(like.shape, generator=self.generator, device=self.device)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        # No cache of cast weights: a captured graph must cast them anew at every replay.
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.cfg.bf16, cache_enabled=False)
+        return draw(mean, log_std, self.loop.noise(mean))[0] if explore else torch.tanh(mean)
 
     def _policy_at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log standard deviation (..., A) at normalised observations (..., O)."""
-        with self._autocast():
+        with autocast(self.device, self.cfg.bf16):
             parts = self.policy(obs.flatten(0, -2), task.flatten())
         mean, log_std = (part.view(*task.shape, -1) for part in parts)
         return mean, log_std
@@ -212,31 +162,15 @@ class SAC:
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Take some steps of every world, each followed by its updates, and return metrics."""
-        cfg, updates = self.cfg, 0
-        for total in self._totals.values():
-            total.zero_()
-        for _ in range(cfg.steps_per_iteration):
-            self._step(env)
-            if self.experience.steps >= cfg.learning_starts:
-                due = updates_due(self.steps, cfg.updates_per_step)
-                updates += due
-                for _ in range(due):
-                    self._update()
-        return self._metrics(updates)
+        updates = self.loop.run(env, self._explore, self._update)
+        alpha = self.temperature.log_alpha.detach().exp()  # (K,)
+        metrics = {**self.loop.metrics(updates, updates), "policy/alpha": alpha.mean()}
+        return metrics | {f"per_task/{task}/alpha": alpha[k] for k, task in enumerate(self.spec.tasks)}
 
     @property
     def frames_per_iteration(self) -> int:
         """Environment steps that one iteration takes, over all worlds."""
-        return self.cfg.steps_per_iteration * self.spec.num_envs
-
-    def _step(self, env: VecEnv) -> None:
-        """Take one step of every world and keep it."""
-        stage = self.experience.begin(env)
-        self._explore()
-        if self.steps < self.cfg.learning_starts:
-            stage.action.uniform_(-1.0, 1.0, generator=self.generator)
-        self.experience.finish(env.step(stage.action))
-        self.steps += 1
+        return self.loop.frames_per_iteration
 
     def _choose_actions(self) -> None:
         stage = self.experience.stage
@@ -248,9 +182,9 @@ class SAC:
     def _targets(self, batch: Batch) -> Tensor:
         """Return what the critics should say (K, b): reward, then the target critics' value with its entropy."""
         mean, log_std = self._policy_at(batch.next_obs, batch.task)
-        action, density = draw(mean, log_std, self._noise(mean))  # (K, b, A), (K, b)
+        action, density = draw(mean, log_std, self.loop.noise(mean))  # (K, b, A), (K, b)
         rows = (batch.next_obs, action, batch.task)
-        with self._autocast():
+        with autocast(self.device, self.cfg.bf16):
             both = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, 1)
         value = both.amin(dim=0).view_as(density) - self.temperature(batch.task) * density
         return batch.reward + batch.discount * value
@@ -275,66 +209,28 @@ class SAC:
 
     def _update_once(self) -> None:
         """Take one optimiser step of critics, actor and temperatures on a fresh batch, and move the targets."""
-        batch = self.experience.sample(self.rows_per_task, self.generator)
+        batch = self.loop.sample()
         target = self._targets(batch)
-        losses, norm = self.learners["critic"].step(CriticRows(batch.obs, batch.task, batch.action, target))
-        report = {"critic": losses, "critic_norm": norm, "value": target.mean()}
+        self.loop.learn("critic", CriticRows(batch.obs, batch.task, batch.action, target))
         with torch.no_grad():
             alpha = self.temperature(batch.task)
-        noise = self._noise(batch.action)
-        losses, norm = self.learners["actor"].step(ActorRows(batch.obs, batch.task, noise, alpha))
+        noise = self.loop.noise(batch.action)
+        self.loop.learn("actor", ActorRows(batch.obs, batch.task, noise, alpha))
         with torch.no_grad():
             _, density = draw(*self._policy_at(batch.obs, batch.task), noise)
         self.learners["alpha"].step(AlphaRows(batch.task, density))
-        report |= {"actor": losses, "actor_norm": norm, "entropy": -density.mean()}
+        self.loop.report("value/target", target.mean())
+        self.loop.report("policy/entropy", -density.mean())
         polyak(self.target, self.critic, self.cfg.tau)
-        for name, value in report.items():
-            self._totals[name] += value
-
-    @torch.no_grad()
-    def _metrics(self, updates: int) -> dict[str, Tensor]:
-        """Average over the iteration's updates; before the first one all averages are zero."""
-        average = {name: total / max(1, updates) for name, total in self._totals.items()}
-        alpha = self.temperature.log_alpha.exp()  # (K,)
-        metrics = {
-            "loss/critic": average["critic"].mean(),
-            "loss/actor": average["actor"].mean(),
-            "grad_norm/critic": average["critic_norm"],
-            "grad_norm/actor": average["actor_norm"],
-            "policy/entropy": average["entropy"],
-            "policy/alpha": alpha.mean(),
-            "value/target": average["value"],
-            "rollout/reward": self.experience.pop_reward(self.cfg.steps_per_iteration),
-            "updates": torch.full((), updates, device=self.device),
-        }
-        for k, task in enumerate(self.spec.tasks):
-            metrics[f"per_task/{task}/critic_loss"] = average["critic"][k]
-            metrics[f"per_task/{task}/actor_loss"] = average["actor"][k]
-            metrics[f"per_task/{task}/alpha"] = alpha[k]
-        for name in ("actor", "critic"):
-            metrics |= self.learners[name].conflicts(f"conflict/{name}")
-        return metrics
 
     # Save
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on: tensors and plain values; the replay only with `save_replay`."""
-        return {
-            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
-            "target": self.target.state_dict(),
-            "experience": self.experience.state_dict(),
-            "generator": self.generator.get_state(),
-            "steps": self.steps,
-        }
+        return {**self.loop.state_dict(), "target": self.target.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned, possibly on another device."""
-        for name, learner in self.learners.items():
-            learner.load_state_dict(state["learners"][name])
+        self.loop.load_state_dict(state)
         self.target.load_state_dict(state["target"])
-        self.experience.load_state_dict(state["experience"])
-        self.steps = state["steps"]
-        generator = state["generator"].cpu()
-        if len(generator) == len(self.generator.get_state()):  # a stream cannot move between CPU and GPU
-            self.generator.set_state(generator)
         self._build_graphs()  # a captured graph would still hold the optimiser's former tensors

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from polytask.algos.context import AlgoContext
-from polytask.algos.learner import Learner, adam
-from polytask.algos.on_policy import Rows, autocast
+from polytask.algos.learner import Learner, adam, autocast
+from polytask.algos.on_policy import Rows
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Loss, Net
 from polytask.graph import Graphed

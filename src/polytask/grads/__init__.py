@@ -38,12 +38,15 @@ GRADS: dict[str, tuple[type[GradConfig], type[GradMethod]]] = {
 
 def build(cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> GradMethod:
     """Make the method whose config this is."""
-    method = dict(GRADS.values())[type(cfg)]
-    return method(cfg, num_tasks, device, generator)
+    method = dict(GRADS.values())[type(cfg)](cfg, num_tasks, device, generator)
+    method.conflicts_every = cfg.conflicts_every
+    return method
 
 
 def build_for(
     group: str, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator
 ) -> GradMethod:
     """Make the method for one parameter group, "actor" or "critic": the mean where the config does not apply."""
-    return build(cfg if cfg.apply_to in (group, "both") else MeanConfig(), num_tasks, device, generator)
+    applies = cfg.apply_to in (group, "both")
+    own = cfg if applies else MeanConfig(conflicts_every=cfg.conflicts_every)
+    return build(own, num_tasks, device, generator)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
-from polytask.grads.solvers import accelerate, project_simplex, spectral_bound, unit_gram
+from polytask.grads.solvers import descend, spectral_bound, unit_gram
 
 
 @dataclass
@@ -61,12 +61,7 @@ class CAGrad(GradMethod):
 
 def solve_dual(cosine: Tensor, norms: Tensor, radius: Tensor, start: Tensor, iterations: int) -> Tensor:
     """Minimise x . C m + radius sqrt(x . C x) over x = w * norms, w on the simplex, with m = norms / K."""
-    slope, bound, price = cosine @ (norms / len(norms)), spectral_bound(cosine), 1 / norms
-    matrix, drift = cosine / bound, slope / (radius * bound.sqrt() + 1e-12)
-
-    def step(point: Tensor) -> Tensor:
-        image = matrix @ point
-        length = (point @ image).clamp_min(1e-12).sqrt()  # |g_w| / sqrt(bound)
-        return project_simplex(point - image - length * drift, price)
-
-    return accelerate(step, start, iterations)
+    slope, bound = cosine @ (norms / len(norms)), spectral_bound(cosine)
+    # In units in which the matrix's largest eigenvalue is 1; the tangent parabola of the length makes its step size.
+    drift = slope / (radius * bound.sqrt() + 1e-12)
+    return descend(cosine / bound, drift, 1 / norms, start, iterations)

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.optim import Adam
 
 from polytask.grads.method import GradConfig, GradMethod
-
-BETA1, BETA2, ADAM_EPS = 0.9, 0.999, 1e-8  # Adam's usual constants
 
 
 @dataclass
@@ -39,7 +38,7 @@ class FAMOConfig(GradConfig):
 
 
 class FAMO(GradMethod):
-    """Loss weights learned from the progress that each step makes."""
+    """Loss weights learned from the progress that each step makes, in few operations, since each costs a launch."""
 
     needs_gram = False
     needs_after_step = True
@@ -47,37 +46,35 @@ class FAMO(GradMethod):
     def __init__(self, cfg: FAMOConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Start from equal logits."""
         self.cfg = cfg
-        names = ("logits", "exp_avg", "exp_avg_sq", "lowest", "highest", "before")
+        names = ("logits", "exp_avg", "exp_avg_sq", "lowest", "highest")
         self.state = {name: torch.zeros(num_tasks, device=device) for name in names}  # (K,) each
         self.state["steps"] = torch.zeros((), device=device)
+        logits, steps = self.state["logits"], self.state["steps"]
+        # Adam's own weight decay adds gamma times the logits to their gradient, as the paper does.
+        capturable = device.type == "cuda"
+        self.optimizer = Adam([logits], cfg.lr, weight_decay=cfg.weight_decay, fused=True, capturable=capturable)
+        moments = {name: self.state[name] for name in ("exp_avg", "exp_avg_sq")}
+        self.optimizer.state[logits] = {"step": steps, **moments}
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Record the losses before the step and weigh them."""
-        state, forget = self.state, self.cfg.forget
-        state["before"].copy_(losses)
-        state["lowest"].copy_(torch.minimum(losses, state["lowest"].lerp(losses, forget)))
-        state["highest"].copy_(torch.maximum(losses, state["highest"].lerp(losses, forget)))
-        ratio = state["logits"].softmax(0) / self._above_bound(losses)
-        return ratio / ratio.sum()
+        lowest, highest, logits = (self.state[name] for name in ("lowest", "highest", "logits"))
+        torch.minimum(losses, lowest.lerp_(losses, self.cfg.forget), out=lowest)
+        torch.maximum(losses, highest.lerp_(losses, self.cfg.forget), out=highest)
+        self.depth = torch.sub(highest, lowest, alpha=2).mul_(lowest < 0)  # the bound is this far below zero
+        self.before = self._log_above_bound(losses)
+        return (logits - self.before).softmax(0)  # z / D, normalised
 
     def after_step(self, losses: Callable[[], Tensor]) -> None:
         """Take one Adam step on the logits against the progress z . delta."""
-        state = self.state
-        delta = self._above_bound(state["before"]).log() - self._above_bound(losses()).log()
-        share = state["logits"].softmax(0)
-        gradient = share * (delta - (share * delta).sum()) + self.cfg.weight_decay * state["logits"]
-        state["steps"] += 1
-        state["exp_avg"].lerp_(gradient, 1 - BETA1)
-        state["exp_avg_sq"].lerp_(gradient.square(), 1 - BETA2)
-        first = state["exp_avg"] / (1 - BETA1 ** state["steps"])
-        second = state["exp_avg_sq"] / (1 - BETA2 ** state["steps"])
-        state["logits"] -= self.cfg.lr * first / (second.sqrt() + ADAM_EPS)
+        delta = self.before - self._log_above_bound(losses())
+        share = self.state["logits"].softmax(0)
+        self.state["logits"].grad = share * (delta - share @ delta)
+        self.optimizer.step()
 
-    def _above_bound(self, losses: Tensor) -> Tensor:
-        """Return D (K,): how far the losses lie above their bounds, at least eps."""
-        lowest, highest = self.state["lowest"], self.state["highest"]
-        bound = torch.where(lowest < 0, 2 * lowest - highest, 0)
-        return (losses - bound).clamp_min(0) + self.cfg.eps
+    def _log_above_bound(self, losses: Tensor) -> Tensor:
+        """Return log D (K,), where D is how far the losses lie above their bounds, at least eps."""
+        return (losses + self.depth).clamp_min_(0).add_(self.cfg.eps).log_()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the logits, their Adam moments and the ranges of recent losses."""

@@ -32,6 +32,9 @@ class GradConfig:
 
     apply_to: str = "critic"  # parameter group the method acts on: critic, actor or both; the other uses the mean
 
+    conflicts_every: int = 0  # iterations between measurements for the log of how the tasks' gradients meet, in actor
+    # and critic; each costs per-task gradients of one minibatch. 0: every iteration, where the method has them anyway
+
     def __post_init__(self) -> None:
         """Refuse an unknown parameter group."""
         if self.apply_to not in GROUPS:
@@ -44,10 +47,12 @@ class GradMethod(Protocol):
     Attributes:
         needs_gram: False if the losses suffice, which makes an update cost one ordinary backward pass.
         needs_after_step: True if `after_step` must be called after every optimiser step.
+        conflicts_every: As in the config, for whoever logs.
     """
 
     needs_gram: bool = True
     needs_after_step: bool = False
+    conflicts_every: int = 0
 
     def __init__(self, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Keep the method's own config and make its state on the device."""

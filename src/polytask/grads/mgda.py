@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
-from polytask.grads.solvers import accelerate, project_simplex, spectral_bound, unit_gram
+from polytask.grads.solvers import descend, spectral_bound, unit_gram
 
 
 @dataclass
@@ -41,12 +41,9 @@ class MGDA(GradMethod):
         """Minimise the length of the combined gradient."""
         cosine, norms = unit_gram(required(gram))
         norms = norms / norms.amin()
-        matrix, price = cosine / spectral_bound(cosine), 1 / norms
-
-        def step(point: Tensor) -> Tensor:
-            return project_simplex(point - matrix @ point, price)
-
-        self.simplex.copy_(accelerate(step, self.simplex * norms, self.cfg.iterations) / norms)
+        matrix, price, start = cosine / spectral_bound(cosine), 1 / norms, self.simplex * norms
+        solution = descend(matrix, torch.zeros_like(price), price, start, self.cfg.iterations)
+        self.simplex.copy_(solution / norms)
         return self.simplex.to(losses.dtype)
 
     def state_dict(self) -> dict[str, Tensor]:

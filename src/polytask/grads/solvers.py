@@ -8,7 +8,12 @@ the tasks' gradient norms are. All of it runs in float64, because the matrices a
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from subprocess import SubprocessError
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -45,6 +50,46 @@ def project_simplex(point: Tensor, price: Tensor) -> Tensor:
     sets = (ratio >= ratio[:, None]).to(point.dtype)  # (K, K), row j: the set of entry j
     shifts = (sets @ (price * point) - 1) / (sets @ price.square())
     return (point - shifts.amax() * price).clamp_min(0)
+
+
+def descend(matrix: Tensor, drift: Tensor, price: Tensor, start: Tensor, iterations: int) -> Tensor:
+    """Minimise x . M x / 2 + |x|_M x . drift, as if the length |x|_M were given, over {x >= 0, price . x = 1}.
+
+    Each accelerated step takes the length sqrt(x . M x) of the point it leaves from. A drift of zero makes it a
+    quadratic programme. On a GPU the steps run as one kernel (`kernels`), since launching them one by one would take
+    longer than everything else in an update; where Triton cannot build it, and on the CPU, as tensor operations.
+
+    Args:
+        matrix: Positive semi-definite, largest eigenvalue at most 1. (K, K)
+        drift: (K,)
+        price: Positive. (K,)
+        start: Where to start. (K,)
+        iterations: Number of steps.
+    """
+    if start.is_cuda and (kernels := fused_kernels()) is not None and len(start) <= kernels.MAX_TASKS:
+        result: Tensor = kernels.descend(matrix, drift, price, start, iterations)
+        return result
+
+    def step(point: Tensor) -> Tensor:
+        image = matrix @ point
+        length = (point @ image).clamp_min(1e-12).sqrt()
+        return project_simplex(point - image - length * drift, price)
+
+    return accelerate(step, start, iterations)
+
+
+@cache
+def fused_kernels() -> ModuleType | None:
+    """Return the module of GPU kernels, or None, with one warning, where Triton is missing or cannot build them."""
+    try:
+        kernels = import_module("polytask.grads.kernels")
+        ones = torch.ones(2, dtype=torch.float64, device="cuda")
+        kernels.descend(ones.diag(), ones, ones, ones / 2, 2)
+    except (ImportError, OSError, RuntimeError, SubprocessError) as error:
+        # Triton comes with PyTorch's CUDA builds, but needs a C compiler and Python's headers.
+        warnings.warn(f"Triton does not work, so CAGrad and MGDA are several times slower: {error}", stacklevel=2)
+        return None
+    return kernels
 
 
 def accelerate(step: Callable[[Tensor], Tensor], start: Tensor, iterations: int) -> Tensor:

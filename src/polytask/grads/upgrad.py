@@ -52,7 +52,7 @@ def project_harmless(cosine: Tensor, norms: Tensor, iterations: int) -> Tensor:
     smooth = RHO * torch.linalg.inv_ex(add_ridge(cosine, RHO))[0]
     bounded, dual = least, torch.zeros_like(least)
     for _ in range(iterations):
-        relaxed = RELAXATION * (bounded - dual) @ smooth + (1 - RELAXATION) * bounded
-        bounded = torch.maximum(relaxed + dual, least)
-        dual = dual + relaxed - bounded
+        relaxed = torch.addmm(bounded, bounded - dual, smooth, beta=1 - RELAXATION, alpha=RELAXATION) + dual
+        bounded = torch.maximum(relaxed, least)
+        dual = relaxed - bounded
     return bounded

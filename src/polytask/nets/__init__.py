@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from polytask.nets import bro, care, film, mlp, moore, paco, ptsl, simba_v2, soft_modular
+from polytask.nets import bro, care, film, independent, mlp, moore, paco, ptsl, simba_v2, soft_modular
 from polytask.nets.layers import NetShape
 from polytask.types import UserError
 
 NETS: dict[str, tuple[type[Any], Callable[[Any, NetShape, torch.Generator], nn.Module]]] = {
     "mlp": (mlp.MlpConfig, mlp.Mlp),
     "multihead": (mlp.MultiheadConfig, mlp.Mlp),
+    "independent": (independent.IndependentConfig, independent.Independent),
     "soft_modular": (soft_modular.SoftModularConfig, soft_modular.SoftModular),
     "care": (care.CareConfig, care.Care),
     "paco": (paco.PacoConfig, paco.Paco),

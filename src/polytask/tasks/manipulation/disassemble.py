@@ -35,13 +35,14 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the handle from above and pull straight up."""
+    """Grip the handle from above, wait until the fingers have closed on it, and pull straight up."""
     handle = offset(look.obj, x=-0.02, z=0.01)
     beside = planar_gap(look.hand, handle) > 0.02
     height = (look.hand[:, 2] - handle[:, 2]).abs()
     waypoint = first_of(
         (beside, offset(handle, z=0.1)),
-        (height > 0.03, handle),
+        # A hand that rises with open fingers slides up the handle and grips its upper edge.
+        ((height > 0.03) | (look.openness > 0.6), handle),
         otherwise=offset(look.hand, z=0.1),
     )
     return act(look.hand, waypoint, gain=10.0, effort=torch.where(beside | (height > 0.07), 0.0, 0.8))

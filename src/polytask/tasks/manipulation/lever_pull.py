@@ -43,13 +43,14 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come from below to the near side of the knob, push it up and hold it at the goal."""
-    near_side = offset(look.obj, y=-0.055)
-    aside = planar_gap(look.hand, near_side) > 0.02
-    low = (look.hand[:, 2] - near_side[:, 2]).abs() > 0.02
-    waypoint = first_of(
-        (aside, offset(near_side, z=-0.1)), (low, near_side), otherwise=look.hand + look.goal - look.obj
-    )
+    """Come from below, lift the knob on the palm, and hold it from the near side once the lever stands."""
+    # So far under the knob that the palm carries it: it would slip off the edge of the gripper.
+    under = offset(look.obj, y=-0.03)
+    # The knob rolls forward on the hand as the lever rises; that is no reason to let go of it.
+    aside = planar_gap(look.hand, under) > 0.045
+    error = look.goal - look.obj
+    hold = torch.stack([look.obj[:, 0], look.hand[:, 1] + error[:, 1], look.obj[:, 2] - 0.03], -1)
+    waypoint = first_of((error[:, 1].abs() < 0.045, hold), (aside, offset(under, z=-0.1)), otherwise=under)
     return act(look.hand, waypoint, gain=25.0, effort=1.0)
 
 

@@ -1,0 +1,46 @@
+"""Condense a run directory into one JSON file: its summary and a curve of some sixty points.
+
+python benchmarks/run_json.py runs/mt10 --command "polytask train experiment=mt10_gpu" --out benchmarks/results/run.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from polytask.logger import read_records
+
+POINTS = 60
+# What a curve shows: totals, the tasks' successes, and how far the learner and the curriculum are.
+SHOWN = ("success/", "eval/success", "policy/", "value/", "level/")
+
+
+def main() -> None:
+    """Write the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="run directory")
+    parser.add_argument("--command", required=True, help="what was run, as a reader would type it")
+    parser.add_argument("--note", help="what disturbed the run")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    options = parser.parse_args()
+    summary = json.loads((options.run / "summary.json").read_text())
+    summary.pop("run_dir")
+    records = read_records(options.run)
+    kept = [*records[:: max(1, len(records) // POINTS)], records[-1]]
+    curve = [
+        {
+            name: round(value, 4) if isinstance(value, float) else value
+            for name, value in record.items()
+            if "/" not in name or name.startswith(SHOWN)
+        }
+        for record in kept
+    ]
+    head = {"command": options.command, **({"note": options.note} if options.note else {}), **summary}
+    lines = [f' "{name}": {json.dumps(value)}' for name, value in head.items()]
+    points = ",\n  ".join(json.dumps(point) for point in curve)
+    options.out.write_text("{\n" + ",\n".join(lines) + f',\n "curve": [\n  {points}\n ]\n}}\n')
+
+
+if __name__ == "__main__":
+    main()

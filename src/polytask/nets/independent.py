@@ -1,0 +1,42 @@
+"""A perceptron of its own for every task: single-task learning of many tasks within one run.
+
+Nothing is shared, so this is what multi-task networks are measured against: no task can help or harm another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from torch import Generator, Tensor, nn
+
+from polytask.nets import layers
+
+
+@dataclass
+class IndependentConfig:
+    """Settings of every task's perceptron."""
+
+    hidden: list[int] = field(default_factory=lambda: [128, 128])
+    """Widths of the hidden layers."""
+    activation: str = "elu"
+    """One of elu, relu, gelu, silu, tanh."""
+
+
+class Independent(nn.Module):
+    """K perceptrons of which each row passes through its task's."""
+
+    def __init__(self, cfg: IndependentConfig, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw every task's weights on their own."""
+        super().__init__()
+        widths = [shape.in_dim, *cfg.hidden, shape.out_dim]
+        self.layers = nn.ModuleList(layers.TaskLinear(shape.num_tasks, i, o, generator) for i, o in pairwise(widths))
+        self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
+
+    def forward(self, x: Tensor, task: Tensor) -> Tensor:
+        """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = self.activation(layer(x, task))
+        output: Tensor = last(x, task)
+        return output
