@@ -28,7 +28,7 @@ def main() -> None:
         axes[1].plot([point["seconds"] / 60.0 for point in curve], success, label=name)
     axes[0].set(xscale="log", xlabel="million frames", ylabel=options.label, ylim=(0.0, 1.0))
     axes[1].set(xlabel="minutes")
-    axes[1].legend(frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     for axis in axes:
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)

@@ -26,6 +26,8 @@ def main() -> None:
     options = parser.parse_args()
     summary = json.loads((options.run / "summary.json").read_text())
     summary.pop("run_dir")
+    if start := summary.get("initialization"):
+        start["checkpoint"] = Path(start["checkpoint"]).name  # where it lay says nothing to a reader
     records = read_records(options.run)
     kept = [*records[:: max(1, len(records) // POINTS)], records[-1]]
     curve = [

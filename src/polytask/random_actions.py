@@ -11,8 +11,6 @@ import torch
 from torch import Tensor
 
 from polytask.env import MultiTaskEnv
-from polytask.sim.base import Batch
-from polytask.sim.cpu import CpuBatch
 from polytask.tasks.state import constant
 
 # An object outside this box has left the table and its surroundings for good.
@@ -57,7 +55,7 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
         step = env.step(action)
         finite = step.next_obs.isfinite().all(-1) & step.obs.isfinite().all(-1) & step.reward.isfinite()
         nan += ~finite
-        overflow += torch.cat([_ran_out(group.batch) for group in env.groups])
+        overflow += torch.cat([group.batch.overflowed for group in env.groups])
         for (start, stop), shown in zip(_OBJECTS, is_shown, strict=True):
             position = step.next_obs[:, start:stop]
             is_out |= shown & _is_outside(position)
@@ -79,17 +77,6 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
             farthest=(worst[0], worst[1], worst[2]),
         )
     return counts
-
-
-def _ran_out(batch: Batch) -> Tensor:
-    """Tell which worlds (N,) needed more contact or constraint slots in the last step than there are."""
-    if isinstance(batch, CpuBatch):  # its buffers grow; should they ever not, MuJoCo warns and the world has diverged
-        return torch.zeros_like(batch.diverged)
-    from polytask.sim.warp import _INVALID, WarpBatch
-
-    if not isinstance(batch, WarpBatch):
-        raise TypeError(f"no overflow counts from a {type(batch).__name__}")
-    return (batch.overflow & _INVALID) != 0
 
 
 def _is_outside(position: Tensor) -> Tensor:

@@ -51,6 +51,7 @@ class Batch(Protocol):
     site_xmat: Tensor  # (N, nsite, 3, 3)
     sensordata: Tensor  # (N, nsensordata)
     diverged: Tensor  # (N,) bool: the last step made this world's state or buffers invalid
+    overflowed: Tensor  # (N,) bool: it did so because contact or constraint slots ran out
 
     def step(self, substeps: int, *, refresh: bool = True) -> None:
         """Advance every world by `substeps` time steps and refresh all tensors.
@@ -61,7 +62,7 @@ class Batch(Protocol):
         ...
 
     def check(self) -> None:
-        """Set `diverged` from what the last step did."""
+        """Set `diverged` and `overflowed` from what the last step did."""
         ...
 
     def warn_of_overflow(self) -> None:

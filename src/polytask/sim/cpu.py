@@ -16,6 +16,8 @@ from polytask.sim.base import Shapes
 _STATE = ("qpos", "qvel", "time", "sensordata")
 _READ = (*_STATE, "xpos", "xquat", "site_xpos", "site_xmat")
 _WRITTEN = ("ctrl", "mocap_pos")
+# Warnings that a buffer was full.
+_FULL = slice(int(mujoco.mjtWarning.mjWARN_CONTACTFULL), int(mujoco.mjtWarning.mjWARN_CNSTRFULL) + 1)
 
 
 class CpuBatch:
@@ -38,9 +40,9 @@ class CpuBatch:
         self.site_xmat = tensors["site_xmat"].view(num_worlds, model.nsite, 3, 3)
         self.ctrl, self.mocap_pos, self.mocap_quat = tensors["ctrl"], tensors["mocap_pos"], tensors["mocap_quat"]
         self.sensordata = tensors["sensordata"]
-        self.diverged = torch.zeros(num_worlds, dtype=torch.bool)
+        self.diverged, self.overflowed = torch.zeros(2, num_worlds, dtype=torch.bool).unbind()
         self._mirror = {name: tensor.numpy() for name, tensor in tensors.items()}
-        self._diverged = self.diverged.numpy()
+        self._diverged, self._overflowed = self.diverged.numpy(), self.overflowed.numpy()
         self._reset = np.zeros(num_worlds, dtype=bool)  # written by `reset` and not yet followed by `forward`
         self._batch.reset(stage=self._stage)
         for name in (*_WRITTEN, "mocap_quat"):
@@ -60,7 +62,9 @@ class CpuBatch:
 
     def check(self) -> None:
         """Set `diverged` where MuJoCo met a bad state, reset the world itself and counted a warning (info, count)."""
-        np.any(self._batch.warning[:, :, 1] > 0, axis=1, out=self._diverged)
+        warned = self._batch.warning[:, :, 1] > 0
+        np.any(warned, axis=1, out=self._diverged)
+        np.any(warned[:, _FULL], axis=1, out=self._overflowed)
 
     def warn_of_overflow(self) -> None:
         """Stay silent: MuJoCo's buffers grow as needed."""

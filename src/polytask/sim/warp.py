@@ -75,7 +75,8 @@ class WarpBatch:
         self.overflow = wp.to_torch(data.overflow)  # (N,) bits of mjw.OverflowType of the last step
         self.diverged = torch.zeros(num_worlds, dtype=torch.bool, device=device)
         self._config = config
-        self._overflowed = torch.zeros((), dtype=torch.bool, device=device)
+        self.overflowed = torch.zeros_like(self.diverged)
+        self._ever_overflowed = torch.zeros((), dtype=torch.bool, device=device)
         self._warned = False
         self._any_diverged = torch.zeros(1, dtype=torch.int32, device=device)
         self._memory = [*_float_rows(data, num_worlds), *_float_rows(data.efc, num_worlds)]
@@ -96,16 +97,16 @@ class WarpBatch:
                 wp.capture_launch(self._graphs[key])
 
     def check(self) -> None:
-        """Set `diverged` from the last step; apart from `step` so that torch can capture it."""
+        """Set `diverged` and `overflowed` from the last step; apart from `step` so that torch can capture it."""
         finite = torch.isfinite(self.qpos).all(-1) & torch.isfinite(self.qvel).all(-1)
-        overflowed = (self.overflow & _INVALID) != 0
-        self._overflowed.logical_or_(overflowed.any())
-        torch.logical_or(~finite, overflowed, out=self.diverged)
+        torch.ne(self.overflow & _INVALID, 0, out=self.overflowed)
+        self._ever_overflowed.logical_or_(self.overflowed.any())
+        torch.logical_or(~finite, self.overflowed, out=self.diverged)
         self._any_diverged.copy_(self.diverged.any())
 
     def warn_of_overflow(self) -> None:
         """Say once, and with the setting to raise, that worlds ran out of contact or constraint slots."""
-        if not self._warned and bool(self._overflowed):
+        if not self._warned and bool(self._ever_overflowed):
             self._warned = True
             warnings.warn(
                 "worlds ran out of contact or constraint slots and were reset; "
