@@ -10,13 +10,14 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polytask
-from polytask.config import DEFAULTS, SCHEMAS
+from polytask.config import DEFAULTS, SCHEMAS, preset_group
 from polytask.errors import UserError
+from polytask.mtopt.keys import RunKeys
 
 if TYPE_CHECKING:
     from polytask.console import Result
@@ -100,6 +101,17 @@ def _report(config: Any) -> Result:
     return report(config)
 
 
+def _mtopt(name: str) -> Callable[[Any], Result]:
+    """Make the function that runs one of the commands of MT-Opt."""
+
+    def run(config: Any) -> Result:
+        from polytask.mtopt.commands import COMMANDS
+
+        return COMMANDS[name](config)
+
+    return run
+
+
 @dataclass(frozen=True)
 class Command:
     """One word after `polytask`."""
@@ -176,7 +188,50 @@ COMMANDS: dict[str, Command] = {
         _gallery,
         ("polytask gallery out=docs/gallery",),
     ),
+    "mtopt collect": Command(
+        "fill a store with episodes of scripts, or of what was learned there",
+        _mtopt("collect"),
+        ("polytask mtopt collect preset=tiny store=runs/bins collector.episodes=500",),
+    ),
+    "mtopt train": Command(
+        "learn from the episodes of a store, without collecting",
+        _mtopt("train"),
+        ("polytask mtopt train store=runs/bins trainer.updates=1000",),
+    ),
+    "mtopt run": Command(
+        "learn many tasks from images: collect, label, train, in rounds",
+        _mtopt("run"),
+        (
+            "polytask mtopt run preset=tiny",
+            "polytask mtopt run preset=gpu store=runs/bins seed=0",
+            "polytask mtopt run preset=small labels.who=person store=runs/bins",
+        ),
+    ),
+    "mtopt eval": Command(
+        "measure what was learned: truth beside the detector's verdict",
+        _mtopt("eval"),
+        ("polytask mtopt eval store=runs/bins episodes=100", "polytask mtopt eval store=runs/bins scripted=true"),
+    ),
+    "mtopt relabel": Command(
+        "let a detector label all episodes of a store, or add a task to learn from them",
+        _mtopt("relabel"),
+        (
+            "polytask mtopt relabel store=runs/bins",
+            "polytask mtopt relabel store=runs/bins add=[lift-red-thing] train=true",
+        ),
+    ),
+    "mtopt status": Command(
+        "show what a store holds and how its run goes",
+        _mtopt("status"),
+        ("polytask mtopt status store=runs/bins",),
+    ),
+    "label": Command(
+        "open a page on which a person says what success looks like",
+        _mtopt("label"),
+        ("polytask label store=runs/bins", "polytask label store=runs/bins tasks=[lift-red-thing] port=8010"),
+    ),
 }
+FAMILIES = ("mtopt",)  # first words of commands of two words
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -202,6 +257,11 @@ def _main(words: list[str]) -> int:
         sys.stdout.write(f"polytask {polytask.__version__}\n")
         return 0
     command, *rest = words
+    if command in FAMILIES:
+        if not rest or rest[0] in ("-h", "--help"):
+            sys.stdout.write(overview(command))
+            return 0
+        command, rest = f"{command} {rest[0]}", rest[1:]
     if command not in COMMANDS:
         from polytask.compose import suggest
 
@@ -235,11 +295,9 @@ def _run(command: str, words: list[str]) -> int:
     from polytask.compose import compose
 
     config = compose(command, words)
-    checkpoint = getattr(config, "checkpoint", None)
-    if checkpoint is not None:
-        from polytask.checkpoint import load
-
-        config = compose(command, words, saved=load(checkpoint)["config"])
+    saved = _saved(command, config)
+    if saved is not None:
+        config = compose(command, words, saved=saved)
     from polytask.console import show
 
     # With format=json stdout is the object alone: whatever a library prints on the way goes to stderr.
@@ -249,11 +307,29 @@ def _run(command: str, words: list[str]) -> int:
     return result.exit_code
 
 
-def overview() -> str:
-    """Write the help of `polytask --help`."""
-    lines = ["Multi-task reinforcement learning for robots.", "", "usage: polytask <command> [key=value ...]", ""]
-    lines += [f"  {name:8} {command.about}" for name, command in COMMANDS.items()]
-    lines += ["", "examples:", *(f"  {command.examples[0]}" for command in COMMANDS.values())]
+def _saved(command: str, config: Any) -> dict[str, Any] | None:
+    """Read the settings of the run that a command goes on with, if any."""
+    checkpoint = getattr(config, "checkpoint", None)
+    if checkpoint is not None:
+        from polytask.checkpoint import load
+
+        settings: dict[str, Any] = load(checkpoint)["config"]
+        return settings
+    if SCHEMAS[command] is RunKeys:
+        from polytask.mtopt.runtime.folder import RunFolder
+
+        state = RunFolder(config.store).read()
+        return None if state is None else {**state["config"], "store": config.store}
+    return None
+
+
+def overview(family: str | None = None) -> str:
+    """Write the help of `polytask --help`, or of a family of commands."""
+    shown = {name: each for name, each in COMMANDS.items() if family is None or name.startswith(f"{family} ")}
+    first = f"{family} <command>" if family else "<command>"
+    lines = ["Multi-task reinforcement learning for robots.", "", f"usage: polytask {first} [key=value ...]", ""]
+    lines += [f"  {name:14} {command.about}" for name, command in shown.items()]
+    lines += ["", "examples:", *(f"  {command.examples[0]}" for command in shown.values())]
     lines += ["", "`polytask <command> --help` lists a command's keys. POLYTASK_DEBUG=1 shows tracebacks."]
     return "\n".join(lines) + "\n"
 
@@ -264,10 +340,10 @@ def help_of(command: str) -> str:
     lines = [f"{COMMANDS[command].about}.", "", f"usage: polytask {command} {kind}[key=value ...]", "", "keys:"]
     for each in fields(SCHEMAS[command]):
         default = DEFAULTS.get(each.name, each.default)
-        shown = "-" if default is None else str(default).lower()
+        shown = "-" if default in (None, MISSING, "") else str(default).lower()
         lines.append(f"  {each.name:18} {shown:10} {each.metadata['help']}")
-    if command in ("train", "bench"):
-        lines.append(f"  {'experiment':18} {'-':10} preset of tuned values (polytask list presets)")
+    if group := preset_group(command):
+        lines.append(f"  {group:18} {'-':10} preset of tuned values (polytask list presets)")
     return "\n".join([*lines, "", "examples:", *(f"  {each}" for each in COMMANDS[command].examples)]) + "\n"
 
 

@@ -17,23 +17,34 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from polytask.config import CHOICES, DEFAULTS, PATHS, SCHEMAS, TrainConfig, groups_of, names_of, register
+from polytask.config import (
+    CHOICES,
+    DEFAULTS,
+    PATHS,
+    PRESET_GROUPS,
+    entry_of,
+    groups_of,
+    names_of,
+    preset_group,
+    register,
+    register_parts,
+)
 from polytask.errors import UserError
 
 CONF = Path(__file__).parent / "conf"
 
 # Groups that may be left empty.
-OPTIONAL = ("critic_net", "experiment")
+OPTIONAL = ("critic_net", *PRESET_GROUPS.values())
 # Where to write, how to start and how to print belongs to one command, not to what is continued.
 TRANSIENT = ("run_dir", "checkpoint", "init_from", "format")
 # A key that the user sets makes the saved value of its rival void: the two say the same thing in different ways.
 RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
 
 
-def presets() -> dict[str, str]:
+def presets(group: str = "experiment") -> dict[str, str]:
     """Map each preset's name to the first comment of its file that describes it."""
     table = {}
-    folder = CONF / "experiment"
+    folder = CONF / group
     for path in sorted(folder.rglob("*.yaml")):
         comments = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]
         name = path.relative_to(folder).with_suffix("").as_posix()
@@ -56,7 +67,7 @@ def compose(command: str, words: Sequence[str], saved: dict[str, Any] | None = N
         UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
     """
     overrides = _read(command, words)
-    saved = {} if saved is None or "experiment" in overrides else _left_alone(saved, overrides)
+    saved = {} if saved is None or preset_group(command) in overrides else _left_alone(saved, overrides)
     lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(command) if saved.get(group)}
     lines |= {name: str(override.input_line) for name, override in overrides.items()}
     empty = [name for name in lines if name in OPTIONAL and name in overrides and overrides[name].value() is None]
@@ -94,10 +105,11 @@ def quote(text: str) -> str:
 def _read(command: str, words: Sequence[str]) -> dict[str, Override]:
     """Parse the words, the last one on a key winning, and check keys and options against the tables."""
     overrides = {override.key_or_group: override for override in map(_parse, words)}
-    extra = ["experiment"] if issubclass(SCHEMAS[command], TrainConfig) else []
+    extra = [group for group in (preset_group(command),) if group]
     for name in overrides:
         _check_name(name, [*names_of(command), *extra])
-    options = {**register(), "experiment": list(presets())}
+    options = {**register(), **{group: list(presets(group)) for group in extra}}
+    register_parts(command)
     for group in [*groups_of(command), *extra]:
         if group in overrides:
             _check_option(group, overrides[group].value(), options[group])
@@ -143,7 +155,7 @@ def _check_path(name: str, base: DictConfig) -> None:
     """Reject a dotted key that the composed config does not have."""
     node: Any = base
     parts = name.split(".")
-    for depth, part in enumerate(parts if name != "experiment" else []):
+    for depth, part in enumerate(parts if name not in PRESET_GROUPS.values() else []):
         known = [str(each) for each in node if depth == 0 or each != "name"] if isinstance(node, DictConfig) else []
         if part not in known:
             hint = suggest(part, known) if known else f"'{'.'.join(parts[:depth])}' has no settings"
@@ -155,11 +167,11 @@ def _compose(command: str, lines: dict[str, str]) -> DictConfig:
     """Call Hydra, and find out what it objects to by composing without the settings."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         try:
-            return hydra_compose(command, overrides=list(lines.values()))
+            return hydra_compose(entry_of(command), overrides=list(lines.values()))
         except (HydraException, OmegaConfBaseException) as error:
-            chosen = [line for name, line in lines.items() if name in DEFAULTS or name == "experiment"]
+            chosen = [line for name, line in lines.items() if name in (*DEFAULTS, *PRESET_GROUPS.values())]
             with suppress(HydraException, OmegaConfBaseException):
-                base = hydra_compose(command, overrides=chosen)
+                base = hydra_compose(entry_of(command), overrides=chosen)
                 for name in lines:
                     _check_path(name, base)
             raise UserError(_explain(error)) from error

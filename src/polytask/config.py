@@ -13,6 +13,8 @@ from typing import Any
 
 from hydra.core.config_store import ConfigStore
 
+from polytask.mtopt.keys import EvalKeys, LabelKeys, RelabelKeys, RunKeys, StatusKeys
+
 
 def key(default: Any, text: str) -> Any:
     """Declare a field with a default and the line that `--help` prints for it."""
@@ -173,6 +175,13 @@ SCHEMAS: dict[str, type[Any]] = {
     "verify": VerifyConfig,
     "report": ReportConfig,
     "gallery": GalleryConfig,
+    "mtopt collect": RunKeys,
+    "mtopt train": RunKeys,
+    "mtopt run": RunKeys,
+    "mtopt eval": EvalKeys,
+    "mtopt relabel": RelabelKeys,
+    "mtopt status": StatusKeys,
+    "label": LabelKeys,
 }
 
 # What each group holds unless told otherwise. None: nothing.
@@ -186,6 +195,9 @@ DEFAULTS: dict[str, str | None] = {
     "grads": "mean",
 }
 
+# The group that a command's presets lie in: files in the folder of this name.
+PRESET_GROUPS: dict[type[Any], str] = {TrainConfig: "experiment", RunKeys: "preset"}
+
 # The values that a plain string key takes; `train.py` and friends need not check them again.
 CHOICES: dict[str, tuple[str, ...]] = {
     "reward": ("dense", "sparse"),
@@ -196,10 +208,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "what": ("sim", "env", "train", "grads"),
     "export": ("minari",),
     "kind": ("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
+    "runtime": ("local", "ray"),
 }
 
 # Keys whose value is a path: quoted before Hydra's grammar sees them, so that any file name works.
-PATHS = ("run_dir", "checkpoint", "init_from", "output", "out", "oracle")
+PATHS = ("run_dir", "checkpoint", "init_from", "output", "out", "oracle", "store", "detectors")
 
 
 @dataclass
@@ -215,6 +228,28 @@ def names_of(command: str) -> list[str]:
 def groups_of(command: str) -> list[str]:
     """Name the groups that a command has."""
     return [group for group in DEFAULTS if group in names_of(command)]
+
+
+def preset_group(command: str) -> str | None:
+    """Name the group of a command's presets; None where it has none."""
+    return next((group for base, group in PRESET_GROUPS.items() if issubclass(SCHEMAS[command], base)), None)
+
+
+def entry_of(command: str) -> str:
+    """Name a command's entry in the ConfigStore."""
+    return command.replace(" ", "_")
+
+
+@cache
+def register_parts(command: str) -> None:
+    """Give the parts of an MT-Opt command their dataclasses, which no other command has to import."""
+    schema = SCHEMAS[command]
+    if schema in (RunKeys, LabelKeys):
+        from polytask.mtopt.label.config import LabelConfig
+        from polytask.mtopt.runtime.config import RunConfig
+
+        typed = RunConfig if schema is RunKeys else LabelConfig
+        ConfigStore.instance().store(name=f"{entry_of(command)}_schema", node=typed)
 
 
 @cache
@@ -243,8 +278,8 @@ def register() -> dict[str, list[str]]:
             named = make_dataclass(config.__name__, [("name", str, field(default=name))], bases=(config,))
             store.store(group=group, name=name, node=named)
     for command, schema in SCHEMAS.items():
-        store.store(name=f"{command}_schema", node=schema)
-        defaults = [f"{command}_schema", *({group: DEFAULTS[group]} for group in groups_of(command))]
-        presets = [{"experiment": None}] if issubclass(schema, TrainConfig) else []
-        store.store(name=command, node={"defaults": [*defaults, *presets]})
+        store.store(name=f"{entry_of(command)}_schema", node=schema)
+        defaults = [f"{entry_of(command)}_schema", *({group: DEFAULTS[group]} for group in groups_of(command))]
+        presets = [{group: None} for group in (preset_group(command),) if group]
+        store.store(name=entry_of(command), node={"defaults": [*defaults, *presets]})
     return {group: list(options) for group, options in groups.items()}

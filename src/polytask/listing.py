@@ -43,7 +43,8 @@ def _rows(kind: str) -> list[dict[str, Any]]:
     if kind == "robots":
         return [{"name": name, "about": _about(robot)} for name, robot in ROBOTS.items()]
     if kind == "presets":
-        return [{"name": name, "about": about} for name, about in presets().items()]
+        known = {**presets(), **{f"mtopt: preset={name}": about for name, about in presets("preset").items()}}
+        return [{"name": name, "about": about} for name, about in known.items()]
     configs = {"algos": _configs(ALGOS), "nets": _configs(NETS), "grads": _configs(GRADS)}[kind]
     return [
         {"name": name, "about": _about(config), "settings": " ".join(each.name for each in fields(config))}

@@ -1,0 +1,262 @@
+"""Is the whole decision process learned? Offline Q on scripted episodes, then rounds of the policy's own collection.
+
+Scripted picks fill the buffers, graded by a detector that was trained from a few hundred labels (or by the truth, to
+tell faults of the detector from faults of Q). Success, length, modes of action and the calibration of Q are followed
+over updates and rounds, by the truth of greedy episodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from typing import Any
+
+import torch
+from experiment import (
+    LIFTS,
+    QPolicy,
+    Report,
+    generator_on,
+    learner_config,
+    learning_flags,
+    make_world,
+    parser,
+    rate,
+    run,
+    train_updates,
+    wait,
+)
+from labelled import Pool, detector_flags, fit_detector, verdicts
+from torch import Tensor
+
+from polytask.mtopt.bellman import BellmanConfig
+from polytask.mtopt.cem import MODES, CEMConfig
+from polytask.mtopt.detector import Detector
+from polytask.mtopt.learner import QLearner
+from polytask.mtopt.replay import ReplayConfig, TaskBuffers
+from polytask.mtopt.world import ALL_TASKS, EpisodeBatch, ScriptConfig, ScriptedPick, run_episodes
+
+
+class Study:
+    """Worlds, buffers and learner of one run."""
+
+    def __init__(self, arguments: argparse.Namespace, report: Report) -> None:
+        """Make all that the flags ask for."""
+        self.arguments, self.report = arguments, report
+        self.tasks = tuple(arguments.tasks)
+        options = {"assisted": arguments.assisted, "reach": arguments.reach, "spread": arguments.spread}
+        self.world = make_world(arguments, arguments.seed, **options)
+        search = {"modes": arguments.modes, "axes": [1.0, 1.0, 0.0 if arguments.flat else 1.0]}
+        cem = CEMConfig(arguments.cem_samples, iterations=arguments.cem_rounds, **search)
+        bellman = BellmanConfig(arguments.gamma, arguments.cost, cem)
+        learning = {
+            "bellman": bellman,
+            "polyak": arguments.polyak,
+            "lag": arguments.lag,
+            "conservatism": arguments.conservatism,
+        }
+        config = learner_config(arguments, arguments.merge, arguments.reach, arguments.seed, **learning)
+        self.learner = QLearner(config, len(self.tasks), arguments.device)
+        sharing = ReplayConfig(arguments.capacity, success_ratio=arguments.success_ratio)
+        size = (arguments.image_size, arguments.image_size)
+        self.buffers = TaskBuffers(self.tasks, size, sharing, arguments.device)
+        self.generator = generator_on(arguments.device, arguments.seed + 1)
+        self.columns = torch.tensor([ALL_TASKS.index(name) for name in self.tasks], device=arguments.device)
+        self.detector: Detector | None = None
+        self._number = itertools.count()
+        self._updates = train_updates(
+            self.learner,
+            self._sample,
+            generator_on(arguments.device, arguments.seed + 2),
+            has_bound=arguments.bound,
+            is_eager=arguments.eager,
+        )
+
+    def _sample(self) -> Any:
+        return self.buffers.sample(self.arguments.batch, self.generator)
+
+    def keep(self, episodes: EpisodeBatch) -> dict[str, float]:
+        """Grade episodes on all tasks and put them into the buffers; tell how often the detector was right."""
+        truth = episodes.truth[:, self.columns]
+        said = truth if self.detector is None else verdicts(self.detector, episodes.outcome, self.tasks)
+        said = said & ~self.world.broken[:, None]
+        numbers = list(itertools.islice(self._number, len(truth)))
+        self.buffers.add_many(numbers, episodes, said.to(torch.int8))
+        right, wrong = (said & truth).sum(), (said & ~truth).sum()
+        return {
+            "success": float(truth.float().mean(0)[0]),
+            "granted": float(said.float().mean(0)[0]),
+            "precision": float(right / (right + wrong).clamp(min=1)),
+            "length": float(episodes.length.float().mean()),
+        }
+
+    def scripted(self) -> None:
+        """Fill the buffers with scripted picks; the first of them also train the detector."""
+        arguments, report = self.arguments, self.report
+        policy = ScriptedPick(self.world, ScriptConfig(seed=arguments.seed))
+        waiting: list[EpisodeBatch] = []
+        row: dict[str, float] = {}
+        count, start, is_last = 0, report.left, False
+        while not is_last:
+            if count:
+                self.world.reset()
+            waiting.append(run_episodes(self.world, policy, ["lift-any"], arguments.max_steps))
+            count += self.world.num_worlds
+            wait(arguments.device)
+            is_last = count >= arguments.episodes or start - report.left > start * arguments.collect_share
+            if self.detector is None and arguments.labels == "detector":
+                if count < arguments.detector_outcomes and not is_last:
+                    continue
+                self.train_detector(waiting)
+            for one in waiting:
+                row = self.keep(one)
+            waiting = []
+            report.say(f"{count} scripted episodes, {row}")
+        report.put("scripted", {"episodes": count, **row, "seconds": start - report.left})
+        counts = {name: part._asdict() for name, part in self.buffers.counts().items()}
+        report.put("buffers", counts)
+
+    def train_detector(self, episodes: list[EpisodeBatch]) -> None:
+        """Train the detector from labels on these episodes."""
+        frames = torch.cat([one.outcome for one in episodes])
+        truth = torch.cat([one.truth for one in episodes])
+        pool = Pool(frames, truth, torch.zeros_like(truth[:, 0]))
+        arguments = self.arguments
+        self.detector, counts = fit_detector(pool, self.tasks, arguments.labels_per_task, arguments, self.generator)
+        said = verdicts(self.detector, frames, self.tasks)
+        agreement = dict(zip(self.tasks, (said == truth[:, self.columns]).float().mean(0).tolist(), strict=True))
+        self.report.put("detector", {"successes_labelled": counts, "agreement": agreement})
+
+    def train(self, updates: int, deadline: float) -> dict[str, float]:
+        """Take updates until the seconds left fall to the deadline."""
+        start, before, metrics = self.report.left, self.learner.step, {}
+        for _ in range(updates):
+            metrics = next(self._updates)
+            if self.learner.step % 20 == 0:
+                wait(self.arguments.device)
+                if self.report.left < deadline:
+                    break
+        wait(self.arguments.device)
+        row = {name: float(value) for name, value in metrics.items()}
+        return {**row, "updates_per_second": (self.learner.step - before) / max(1e-9, start - self.report.left)}
+
+    def play(self, epsilon: float = 0.0, noise: float = 0.0) -> tuple[EpisodeBatch, Tensor]:
+        """Run one episode in every world after a new drop; also return what first actions were expected to be worth."""
+        policy = First(self.learner, self.tasks, self.generator, epsilon=epsilon, noise=noise)
+        task = self.columns[torch.arange(self.world.num_worlds, device=self.world.device) % len(self.tasks)]
+        self.world.reset()
+        episodes = run_episodes(self.world, policy, task, self.arguments.max_steps)
+        assert policy.first is not None
+        return episodes, policy.first
+
+    def evaluate(self) -> dict[str, Any]:
+        """Play greedily and look at what happens."""
+        episodes, value = self.play()
+        own = episodes.truth.gather(1, episodes.task[:, None]).squeeze(1)  # success of what was commanded
+        result: dict[str, Any] = {"updates": self.learner.step}
+        for index, name in zip(self.columns.tolist(), self.tasks, strict=True):
+            mine = episodes.task == index
+            result[name] = rate(own[mine])
+        return {**result, **habits(episodes), **calibration(value, own)}
+
+
+class First(QPolicy):
+    """Remembers what the first action of an episode was expected to be worth."""
+
+    first: Tensor | None = None
+
+    def act(self, observation: Any, task: Tensor | None = None) -> Tensor:
+        """Act as the policy does."""
+        action = super().act(observation, task)
+        self.first = self.value if self.first is None else self.first
+        return action
+
+
+def habits(episodes: EpisodeBatch) -> dict[str, Any]:
+    """Describe how a policy acts: length, shares of the modes, and how episodes end."""
+    steps = episodes.actions.shape[1]
+    taken = torch.arange(steps, device=episodes.length.device) < episodes.length[:, None]  # (N, T)
+    flags = episodes.actions[..., 5:] > 0.5  # (N, T, 3)
+    modes = torch.cat([~flags.any(-1, keepdim=True), flags], -1)[taken].float().mean(0).tolist()
+    last = flags[torch.arange(len(flags), device=flags.device), (episodes.length - 1).clamp(min=0)]
+    return {
+        "length": float(episodes.length.float().mean()),
+        "modes": dict(zip(MODES, modes, strict=True)),
+        "ended_by_terminate": float(last[:, 2].float().mean()),
+        "motion": float(episodes.actions[..., :3][taken].abs().mean()),
+    }
+
+
+def calibration(value: Tensor, success: Tensor) -> dict[str, Any]:
+    """Compare what first actions promised (N,) with what came (N,), in fifths of the promise."""
+    order = value.argsort()
+    parts = [(float(value[rows].mean()), float(success[rows].float().mean())) for rows in order.chunk(5)]
+    return {"promised": float(value.mean()), "promised_and_came": parts}
+
+
+def body(arguments: argparse.Namespace, report: Report) -> None:
+    """Collect, train offline, then rounds."""
+    study = Study(arguments, report)
+    study.scripted()
+    stages = [("offline", arguments.updates)]
+    stages += [(f"round_{index + 1}", arguments.round_updates) for index in range(arguments.rounds)]
+    budget = report.left
+    ends = [budget * (1 - arguments.offline_share)]
+    ends += [ends[0] * (1 - (index + 1) / max(1, arguments.rounds)) for index in range(arguments.rounds)]
+    report.append("curve", {"stage": "untrained", **study.evaluate()})
+    for (name, updates), end in zip(stages, ends, strict=True):
+        if name != "offline":
+            rows = []
+            for _ in range(arguments.round_batches):
+                episodes, _ = study.play(arguments.epsilon, arguments.noise)
+                rows.append(study.keep(episodes))
+            report.append("collected", {"round": name, "episodes": study.world.num_worlds * len(rows), **rows[-1]})
+        done = 0
+        while done < updates and (report.left > end + 3 or not done):
+            before = study.learner.step
+            row = study.train(min(arguments.every, updates - done), end)
+            done += study.learner.step - before
+            report.append("training", {"stage": name, "updates": study.learner.step, **row})
+            report.append("curve", {"stage": name, **study.evaluate()})
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    """Read the flags and run."""
+    flags = parser(__doc__ or "", seconds=290, worlds=2048)
+    learning_flags(flags, updates=20000, batch=512)
+    detector_flags(flags)
+    add = flags.add_argument
+    add("--tasks", nargs="+", default=["lift-any"], help=f"such as {' '.join(LIFTS)}")
+    add("--labels", choices=("detector", "truth"), default="detector")
+    add("--detector-outcomes", type=int, default=16384, help="episodes to choose the labelled ones from")
+    add("--merge", default="located")
+    add("--assisted", action="store_true", help="closing ends the episode; descent is automatic")
+    add("--flat", action="store_true", help="search no motion along z; for --assisted, whose data has none")
+    add("--max-steps", type=int, default=12)
+    add("--reach", type=float, default=0.06)
+    add("--spread", type=float, default=0.03)
+    add("--episodes", type=int, default=40960, help="scripted")
+    add("--collect-share", type=float, default=0.3, help="of the time for scripted episodes, at most")
+    add("--offline-share", type=float, default=0.5, help="of the rest for offline training, at most")
+    add("--capacity", type=int, default=1_000_000, help="frames")
+    add("--rounds", type=int, default=2)
+    add("--round-batches", type=int, default=4, help="of one episode in every world")
+    add("--round-updates", type=int, default=10000)
+    add("--every", type=int, default=2000, help="updates between evaluations")
+    add("--epsilon", type=float, default=0.1)
+    add("--noise", type=float, default=0.1)
+    add("--gamma", type=float, default=0.9)
+    add("--cost", type=float, default=0.0)
+    add("--polyak", type=float, default=0.9999)
+    add("--lag", type=int, default=6000)
+    add("--conservatism", type=float, default=0.0)
+    add("--bound", action="store_true", help="targets are at least what the episode got")
+    add("--success-ratio", type=float, default=0.5)
+    add("--cem-samples", type=int, default=64)
+    add("--cem-rounds", type=int, default=2)
+    add("--modes", type=float, nargs=4, default=[0.55, 0.15, 0.15, 0.15])
+    return run("full_mdp", flags.parse_args(argv), body)
+
+
+if __name__ == "__main__":
+    main()

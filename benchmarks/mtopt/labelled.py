@@ -1,0 +1,132 @@
+"""Outcomes with stand-in labels: pools of picks and places, which of them a person would be shown, and detectors."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+
+import torch
+from experiment import Report, make_world, wait
+from torch import Tensor
+
+from polytask.mtopt.detector import Detector, DetectorConfig, train_detector
+from polytask.mtopt.networks import NetworkConfig
+from polytask.mtopt.tasks import TASKS
+from polytask.mtopt.world import (
+    ALL_TASKS,
+    BinWorld,
+    EpisodeBatch,
+    ScriptConfig,
+    ScriptedPick,
+    ScriptedPlace,
+    run_episodes,
+)
+
+
+@dataclass
+class Pool:
+    """Ends of episodes and what the simulator says of them."""
+
+    frames: Tensor  # (M, V, S, S, 3) uint8
+    truth: Tensor  # (M, len(ALL_TASKS)) bool
+    is_place: Tensor  # (M,) bool
+
+    def of(self, task: str) -> Tensor:
+        """Return the truths (M,) of a task."""
+        return self.truth[:, ALL_TASKS.index(task)]
+
+    def near(self, task: str) -> Tensor:
+        """Tell where another task of the same skill succeeded and this one did not: wrong object, wrong section."""
+        broad = "lift-any" if TASKS[task].skill == "lift" else "place-any"
+        return self.of(broad) & ~self.of(task)
+
+
+def pick_and_place(world: BinWorld, max_steps: int, seed: int) -> tuple[EpisodeBatch, EpisodeBatch]:
+    """Run a scripted pick in every world after a new drop, then a scripted place after another."""
+    script = ScriptConfig(seed=seed)
+    if max_steps == 1:  # one action has to do all, so it is never cut short
+        script = ScriptConfig(noise=0.0, early_end=0.0, early_grip=0.0, margin=0.02, seed=seed)
+    world.reset()
+    picks = run_episodes(world, ScriptedPick(world, script), ["lift-any"], max_steps)
+    world.reset()
+    world.hand_over()
+    places = run_episodes(world, ScriptedPlace(world, script), ["place-any"], max_steps)
+    return picks, places
+
+
+def collect_pool(arguments: argparse.Namespace, report: Report, seed: int, wanted: int, share: float) -> Pool:
+    """Collect picks and places, half each, until there are `wanted` or a share of the time left is spent."""
+    world = make_world(arguments, seed, assisted=True, reach=arguments.reach)
+    frames, truth, is_place, count, number = [], [], [], 0, 0
+    start, deadline = time.monotonic(), report.left * (1 - share)
+    while count < wanted and (report.left > deadline or not count):
+        for index, episodes in enumerate(pick_and_place(world, 1, 1000 * seed + number)):
+            frames.append(episodes.outcome)
+            truth.append(episodes.truth)
+            is_place.append(torch.full_like(episodes.truth[:, 0], bool(index)))
+            count += world.num_worlds
+        wait(world.device)
+        number += 1
+    wait(world.device)
+    report.say(f"{count} outcomes in {time.monotonic() - start:.1f} s")
+    return Pool(torch.cat(frames), torch.cat(truth), torch.cat(is_place))
+
+
+def choose(pool: Pool, task: str, count: int, generator: torch.Generator) -> Tensor:
+    """Choose rows to label as a person who shows outcomes does: half successes, and near misses among the failures.
+
+    Of the failures, half are near misses where there are so many, and a fifth comes from the other skill.
+    """
+    success, near = pool.of(task), pool.near(task)
+    other = pool.is_place if TASKS[task].skill == "lift" else ~pool.is_place
+    rows: list[Tensor] = []
+    taken = torch.zeros_like(success)
+
+    def take(mask: Tensor, wanted: int) -> None:
+        found = torch.nonzero(mask & ~taken).squeeze(1)
+        order = torch.randperm(len(found), generator=generator, device=found.device)[: max(0, wanted)]
+        taken[found[order]] = True
+        rows.append(found[order])
+
+    take(success, count // 2)
+    failures = count - count // 2
+    take(near, failures // 2)
+    take(~success & other, failures // 5)
+    take(~success & ~other, count - sum(len(part) for part in rows))
+    return torch.cat(rows)
+
+
+def fit_detector(
+    pool: Pool, tasks: tuple[str, ...], labels: int, arguments: argparse.Namespace, generator: torch.Generator
+) -> tuple[Detector, dict[str, int]]:
+    """Train a detector from at most `labels` labels a task; also return how many of them were successes."""
+    chosen = [choose(pool, name, labels, generator) for name in tasks]
+    rows = torch.cat(chosen)
+    task = torch.cat([torch.full_like(part, index) for index, part in enumerate(chosen)])
+    value = torch.cat([pool.of(name)[part] for name, part in zip(tasks, chosen, strict=True)])
+    config = DetectorConfig(
+        version=f"{labels}",
+        tasks=list(tasks),
+        network=NetworkConfig(arguments.detector_network, autocast=arguments.device.startswith("cuda")),
+        updates=arguments.detector_updates,
+    )
+    detector = train_detector(pool.frames[rows], task, value.float(), config, generator)
+    counts = {name: int(pool.of(name)[part].sum()) for name, part in zip(tasks, chosen, strict=True)}
+    return detector, counts
+
+
+def verdicts(detector: Detector, outcome: Tensor, tasks: tuple[str, ...]) -> Tensor:
+    """Let a detector judge outcomes (M, V, S, S, 3) on every task: (M, K) bool."""
+    columns = []
+    for name in tasks:
+        index = torch.full((len(outcome),), detector.index(name), dtype=torch.long, device=outcome.device)
+        columns.append(detector.accepts(outcome, index))
+    return torch.stack(columns, 1)
+
+
+def detector_flags(flags: argparse.ArgumentParser) -> None:
+    """Add the flags of detectors."""
+    flags.add_argument("--detector-network", default="small")
+    flags.add_argument("--detector-updates", type=int, default=1500)
+    flags.add_argument("--labels-per-task", type=int, default=500)

@@ -1,0 +1,280 @@
+"""Does sharing data between tasks help? Impersonation x re-balancing on one fixed data set, and a task by relabelling.
+
+The data: scripted one-action picks and places, each collected for a task drawn from uneven shares, as when broad tasks
+are run more often than narrow ones. For each of the 3 x 2 settings and each seed a network is trained for the same
+number of updates on the same episodes, and judged by simulator truth on every task. Then one more task, for which no
+episode was ever collected, is learned from new labels on the old episodes alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from experiment import (
+    LIFTS,
+    QPolicy,
+    Report,
+    contrast,
+    generator_on,
+    learner_config,
+    learning_flags,
+    make_world,
+    parser,
+    pooled,
+    rate,
+    run,
+    train_updates,
+    wait,
+)
+from labelled import Pool, detector_flags, fit_detector, pick_and_place, verdicts
+from torch import Tensor
+
+from polytask.mtopt.cem import CEMConfig
+from polytask.mtopt.learner import QLearner
+from polytask.mtopt.replay import ReplayConfig, TaskBuffers
+from polytask.mtopt.sharing import STRATEGIES, impersonate
+from polytask.mtopt.tasks import MAIN_TASKS, TASKS
+from polytask.mtopt.world import ALL_TASKS, BinWorld, EpisodeBatch, run_episodes
+
+# Shares of the episodes of a skill that each task was commanded in; broad tasks gather data for narrow ones.
+LIFT_SHARES = (0.50, 0.16, 0.11, 0.08, 0.06, 0.04, 0.03, 0.02)
+PLACE_SHARES = (0.60, 0.20, 0.12, 0.08)
+
+
+@dataclass
+class Log:
+    """The fixed data set."""
+
+    episodes: list[EpisodeBatch]
+    commanded: list[Tensor]  # (N,) index into MAIN_TASKS for each batch
+    success: list[Tensor]  # (N, K) verdicts on all tasks, new one included
+
+
+def deal(shares: tuple[float, ...], first: int, count: int, generator: torch.Generator) -> Tensor:
+    """Draw commanded tasks (count,) from uneven shares."""
+    weight = torch.tensor(shares, device=generator.device)
+    return first + torch.multinomial(weight, count, replacement=True, generator=generator)
+
+
+def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...]) -> tuple[BinWorld, Log]:
+    """Collect the data set and have it graded."""
+    world = make_world(arguments, arguments.seed, assisted=True, reach=arguments.reach)
+    generator = generator_on(arguments.device, arguments.seed + 5)
+    episodes: list[EpisodeBatch] = []
+    commanded: list[Tensor] = []
+    start, total = report.left, 0
+    while total < arguments.episodes and (start - report.left < start * arguments.collect_share or not total):
+        batches = pick_and_place(world, 1, 1000 * arguments.seed + len(episodes))
+        shares = ((LIFT_SHARES, 0), (PLACE_SHARES, len(LIFTS)))
+        for batch, (share, first) in zip(batches, shares, strict=True):
+            episodes.append(batch)
+            commanded.append(deal(share, first, world.num_worlds, generator))
+            total += world.num_worlds
+        wait(world.device)
+    report.put("collected", {"episodes": total, "seconds": start - report.left})
+    truth = [torch.stack([batch.truth[:, ALL_TASKS.index(name)] for name in tasks], 1) for batch in episodes]
+    success = truth
+    if arguments.labels == "detector":
+        use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * world.num_worlds)))
+        is_place = [torch.full_like(batch.truth[:, 0], index % 2 == 1) for index, batch in enumerate(episodes[:use])]
+        pool = Pool(
+            torch.cat([batch.outcome for batch in episodes[:use]]),
+            torch.cat([batch.truth for batch in episodes[:use]]),
+            torch.cat(is_place),
+        )
+        detector, counts = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
+        success = [verdicts(detector, batch.outcome, tasks) for batch in episodes]
+        said, true = torch.cat(success), torch.cat(truth)
+        precision = (said & true).sum(0) / said.sum(0).clamp(min=1)
+        recall = (said & true).sum(0) / true.sum(0).clamp(min=1)
+        report.put(
+            "detector",
+            {name: [counts[name], float(precision[k]), float(recall[k])] for k, name in enumerate(tasks)},
+        )
+    return world, Log(episodes, commanded, success)
+
+
+def fill(
+    log: Log, tasks: tuple[str, ...], learned: tuple[str, ...], strategy: str, balanced: bool, arguments: Any
+) -> TaskBuffers:
+    """Give every task the episodes that a strategy says are its own."""
+    table = torch.full((len(MAIN_TASKS), len(tasks)), False, device=arguments.device)
+    for row, name in enumerate(MAIN_TASKS):
+        for other in impersonate(strategy, name, {key: TASKS[key] for key in tasks}):
+            table[row, tasks.index(other)] = other in learned
+    frames = 2 * sum(len(batch.length) for batch in log.episodes)
+    config = ReplayConfig(frames, balance_tasks=balanced, success_ratio=0.5 if balanced else None)
+    buffers = TaskBuffers(tasks, (arguments.image_size, arguments.image_size), config, arguments.device)
+    number = itertools.count()
+    for batch, commanded, success in zip(log.episodes, log.commanded, log.success, strict=True):
+        verdict = torch.where(table[commanded], success.to(torch.int8), -1)
+        buffers.add_many(list(itertools.islice(number, len(commanded))), batch, verdict)
+    return buffers
+
+
+def train(learner: QLearner, buffers: TaskBuffers, updates: int, seed: int, arguments: argparse.Namespace) -> None:
+    """Take a number of updates, each action ending its episode."""
+    draw = generator_on(arguments.device, seed + 10)
+    steps = train_updates(
+        learner,
+        lambda: buffers.sample(arguments.batch, draw),
+        generator_on(arguments.device, seed + 20),
+        has_next=False,
+        is_eager=arguments.eager,
+    )
+    for _ in range(updates):
+        next(steps)
+    wait(arguments.device)
+
+
+def judge(
+    learner: QLearner, world: BinWorld, tasks: tuple[str, ...], asked: tuple[str, ...], arguments: argparse.Namespace
+) -> dict[str, Tensor]:
+    """Run greedy episodes of each asked task; return the truths (M, len(ALL_TASKS)) of each."""
+    result: dict[str, list[Tensor]] = {name: [] for name in asked}
+    generator = generator_on(arguments.device, arguments.seed + 30)
+    for skill, modes in (("lift", [0.0, 1.0, 0.0, 0.0]), ("place", [0.0, 0.0, 1.0, 0.0])):
+        names = [name for name in asked if TASKS[name].skill == skill]
+        if not names:
+            continue
+        search = {"modes": modes, "axes": [1.0, 1.0, 0.0]}
+        cem = CEMConfig(samples=arguments.cem_samples, iterations=arguments.cem_rounds, **search)
+        policy = QPolicy(learner, tasks, generator, cem=cem)
+        index = torch.tensor([ALL_TASKS.index(name) for name in names], device=world.device)
+        which = torch.arange(world.num_worlds, device=world.device) % len(names)
+        for _ in range(arguments.rounds):
+            world.generator.manual_seed(1234 + len(result[names[0]]))  # the same drops for every setting
+            world.reset()
+            if skill == "place":
+                world.hand_over()
+            episodes = run_episodes(world, policy, index[which], max_steps=1)
+            for number, name in enumerate(names):
+                result[name].append(episodes.truth[which == number])
+    return {name: torch.cat(parts) for name, parts in result.items()}
+
+
+def own_rates(truths: dict[str, Tensor]) -> dict[str, dict[str, float | int]]:
+    """Return the success rate of each task where it was commanded."""
+    return {name: rate(truth[:, ALL_TASKS.index(name)]) for name, truth in truths.items()}
+
+
+def summary(rows: list[dict[str, dict[str, float | int]]], rare: tuple[str, ...]) -> dict[str, Any]:
+    """Pool the seeds of one setting; min, mean and max over tasks, and the mean of the tasks with least data."""
+    tasks = {name: pooled([row[name] for row in rows]) for name in rows[0]}
+    means = {name: float(value["mean"]) for name, value in tasks.items()}
+    return {
+        "min": min(means.values()),
+        "mean": sum(means.values()) / len(means),
+        "max": max(means.values()),
+        "mean_of_rare": sum(means[name] for name in rare) / len(rare),
+        "tasks": tasks,
+    }
+
+
+def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log: Log, tasks: tuple[str, ...]) -> None:
+    """Learn the new task from labels on old episodes alone."""
+    new = arguments.new_task
+    for seed in arguments.seeds:
+        if report.left < arguments.cell_seconds and seed != arguments.seeds[0]:
+            return
+        config = learner_config(arguments, arguments.merge, arguments.reach, seed)
+        learner = QLearner(config, len(tasks), arguments.device)
+        train(learner, fill(log, tasks, MAIN_TASKS, "skill", True, arguments), arguments.updates, seed, arguments)
+        broad = "lift-any" if TASKS[new].skill == "lift" else "place-any"
+        asked = (broad, new)
+        before = judge(learner, world, tasks, asked, arguments)
+        column = ALL_TASKS.index(new)
+        row: dict[str, Any] = {
+            "seed": seed,
+            "accidental": rate(before[broad][:, column]),  # the broad policy, judged by the new task
+            "before": rate(before[new][:, column]),
+            "broad_before": rate(before[broad][:, ALL_TASKS.index(broad)]),
+        }
+        train(learner, fill(log, tasks, tasks, "skill", True, arguments), arguments.fine_tuning, seed + 1, arguments)
+        after = judge(learner, world, tasks, asked, arguments)
+        row |= {
+            "after": rate(after[new][:, column]),
+            "broad_after": rate(after[broad][:, ALL_TASKS.index(broad)]),
+        }
+        report.append("relabelling", row)
+
+
+def body(arguments: argparse.Namespace, report: Report) -> None:
+    """Collect, then fill the table seed by seed, then relabel."""
+    tasks = (*MAIN_TASKS, arguments.new_task)
+    world, log = collect(arguments, report, tasks)
+    scripted = torch.cat([batch.truth for batch in log.episodes])
+    is_pick = torch.cat([torch.full_like(batch.task, index % 2 == 0) for index, batch in enumerate(log.episodes)])
+    rates = {
+        name: rate(scripted[is_pick.bool() == (TASKS[name].skill == "lift"), ALL_TASKS.index(name)]) for name in tasks
+    }
+    report.put("scripted", rates)
+    counts = fill(log, tasks, MAIN_TASKS, "orig", True, arguments).counts()
+    report.put("own_data", {name: part._asdict() for name, part in counts.items()})
+    # Of tasks with as many successes, the one with fewer episodes is rarer.
+    rare = tuple(sorted(MAIN_TASKS, key=lambda name: (counts[name].success, counts[name].failure))[:6])
+    report.put("rare", rare)
+    if arguments.relabel_first:
+        relabel(arguments, report, world, log, tasks)
+    rows: dict[str, list[dict[str, dict[str, float | int]]]] = {}
+    spent = arguments.cell_seconds
+    for seed in arguments.seeds:
+        for strategy, balanced in itertools.product(arguments.strategies, (False, True)):
+            if report.left < 1.3 * spent and rows:
+                report.say("no time for another setting")
+                break
+            start = report.left
+            config = learner_config(arguments, arguments.merge, arguments.reach, seed)
+            learner = QLearner(config, len(tasks), arguments.device)
+            buffers = fill(log, tasks, MAIN_TASKS, strategy, balanced, arguments)
+            train(learner, buffers, arguments.updates, seed, arguments)
+            found = own_rates(judge(learner, world, tasks, MAIN_TASKS, arguments))
+            key = f"{strategy}/{'balanced' if balanced else 'uniform'}"
+            rows.setdefault(key, []).append(found)
+            spent = start - report.left
+            means = {name: value["mean"] for name, value in found.items()}
+            report.append("cells", {"setting": key, "seed": seed, "seconds": spent, **means})
+            report.put("table", {name: summary(part, rare) for name, part in rows.items()}, quiet=True)
+    rarest = next(name for name in rare if name in LIFTS)
+    if "skill/balanced" in rows:
+        others = {name: part for name, part in rows.items() if name != "skill/balanced"}
+        shared = [row[rarest] for row in rows["skill/balanced"]]
+        gaps = {name: contrast(shared, [row[rarest] for row in part]) for name, part in others.items()}
+        report.put("skill_balanced_above", {"task": rarest, **gaps})
+    for name, part in rows.items():
+        total = summary(part, rare)
+        report.say(f"{name}: " + ", ".join(f"{key} {total[key]:.3f}" for key in ("min", "mean", "max", "mean_of_rare")))
+    if not arguments.relabel_first and report.left > spent:
+        relabel(arguments, report, world, log, tasks)
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    """Read the flags and run."""
+    flags = parser(__doc__ or "", seconds=290, worlds=4096)
+    learning_flags(flags, updates=2500, batch=1024)
+    detector_flags(flags)
+    add = flags.add_argument
+    add("--episodes", type=int, default=98304, help="of the fixed data set, picks and places together")
+    add("--collect-share", type=float, default=0.3)
+    add("--labels", choices=("detector", "truth"), default="detector")
+    add("--detector-outcomes", type=int, default=65536, help="episodes to choose the labelled ones from")
+    add("--strategies", nargs="+", default=list(STRATEGIES))
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    add("--merge", default="located")
+    add("--reach", type=float, default=0.14)
+    add("--rounds", type=int, default=1, help="of judging in all worlds, for each skill")
+    add("--cell-seconds", type=float, default=10, help="guess of what one setting takes")
+    add("--cem-samples", type=int, default=64)
+    add("--cem-rounds", type=int, default=3)
+    add("--new-task", default="lift-red-thing")
+    add("--fine-tuning", type=int, default=1500, help="updates after relabelling")
+    add("--relabel-first", action="store_true")
+    return run("sharing", flags.parse_args(argv), body)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""MT-Opt: many skills from camera images, success examples and shared data."""

@@ -1,0 +1,158 @@
+"""How good a success detector is, task by task, and which outcomes a person should look at next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polytask.mtopt.detector.model import Detector
+
+BINS = 10
+Numbers = Tensor | NDArray[np.floating] | Sequence[float]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Whether probabilities mean what they say: in each of ten bins, what was said and what was true."""
+
+    error: float  # expected calibration error: mean of |said - true| over the examples
+    count: list[int]  # examples in each bin
+    said: list[float | None]  # mean probability in each bin; none where it is empty
+    true: list[float | None]  # share of successes in each bin; none where it is empty
+
+
+@dataclass(frozen=True)
+class TaskScore:
+    """A detector's verdicts on one task against the truth; none where there is nothing to divide by."""
+
+    task: str
+    count: int
+    successes: int  # true ones
+    precision: float | None
+    recall: float | None
+    false_positive_rate: float | None
+    balanced_accuracy: float | None
+    calibration: Calibration
+
+
+@dataclass(frozen=True)
+class DetectorReport:
+    """Scores of all tasks that have examples."""
+
+    version: str
+    threshold: float
+    tasks: list[TaskScore]
+
+    @property
+    def mean_balanced_accuracy(self) -> float | None:
+        """Average over the tasks that have successes and failures."""
+        known = [row.balanced_accuracy for row in self.tasks if row.balanced_accuracy is not None]
+        return sum(known) / len(known) if known else None
+
+    def of(self, task: str) -> TaskScore:
+        """Return one task's scores."""
+        return next(row for row in self.tasks if row.task == task)
+
+
+@dataclass(frozen=True)
+class WrongObject:
+    """How often a narrow task is granted when a thing was done, but to another object."""
+
+    task: str
+    count: int  # outcomes in which the broad task succeeded and this one did not
+    accepted: int  # of them, granted
+
+    @property
+    def rate(self) -> float | None:
+        """Share granted; none if there were no such outcomes."""
+        return self.accepted / self.count if self.count else None
+
+
+def ratio(part: float, whole: int) -> float | None:
+    """Divide, or say none."""
+    return part / whole if whole else None
+
+
+def calibration(probability: Tensor, truth: Tensor) -> Calibration:
+    """Compare probabilities (M,) with truths (M,) in ten bins of equal width."""
+    probability, truth = probability.double().cpu(), truth.double().cpu()
+    index = (probability * BINS).long().clamp(max=BINS - 1)
+    count = torch.zeros(BINS, dtype=torch.double).index_add(0, index, torch.ones_like(probability))
+    said = torch.zeros(BINS, dtype=torch.double).index_add(0, index, probability)
+    true = torch.zeros(BINS, dtype=torch.double).index_add(0, index, truth)
+    counts = [int(number) for number in count]
+    return Calibration(
+        error=float((said - true).abs().sum() / max(len(probability), 1)),
+        count=counts,
+        said=[ratio(total, number) for total, number in zip(said.tolist(), counts, strict=True)],
+        true=[ratio(total, number) for total, number in zip(true.tolist(), counts, strict=True)],
+    )
+
+
+def score(task: str, probability: Tensor, truth: Tensor, threshold: float = 0.5) -> TaskScore:
+    """Score probabilities (M,) of one task against truths (M,)."""
+    said, true = probability > threshold, truth > 0.5
+    hits, successes, granted = int((said & true).sum()), int(true.sum()), int(said.sum())
+    failures = len(true) - successes
+    recall, wrong = ratio(hits, successes), ratio(granted - hits, failures)
+    return TaskScore(
+        task=task,
+        count=len(true),
+        successes=successes,
+        precision=ratio(hits, granted),
+        recall=recall,
+        false_positive_rate=wrong,
+        balanced_accuracy=None if recall is None or wrong is None else (recall + 1 - wrong) / 2,
+        calibration=calibration(probability, true),
+    )
+
+
+def evaluate(detector: Detector, frames: Tensor, task: Tensor, truth: Tensor) -> DetectorReport:
+    """Score a detector on frames (M, V, S, S, 3) of tasks (M,) with truths (M,)."""
+    probability = detector.predict(frames, task)
+    rows = []
+    for index, name in enumerate(detector.tasks):
+        mine = task == index
+        if bool(mine.any()):
+            rows.append(score(name, probability[mine], truth[mine], detector.threshold))
+    return DetectorReport(detector.version, detector.threshold, rows)
+
+
+def wrong_objects(
+    detector: Detector, frames: Tensor, truth: Mapping[str, Tensor], broad: str = "lift-any"
+) -> list[WrongObject]:
+    """Count, for each task of `truth` but the broad one, verdicts of success where only another object had it.
+
+    Such errors poison data sharing: each makes an episode that did the wrong thing an example of the right one.
+
+    Args:
+        detector: To be judged.
+        frames: (M, V, S, S, 3) outcomes.
+        truth: Task name to (M,) what the simulator says; the broad task and narrow ones of its skill.
+        broad: Task that succeeds with any object.
+    """
+    rows = []
+    for name in (name for name in truth if name != broad):
+        rows_of = torch.nonzero(truth[broad].bool() & ~truth[name].bool()).squeeze(1).to(frames.device)
+        task = torch.full_like(rows_of, detector.index(name))
+        accepted = int(detector.accepts(frames[rows_of], task).sum()) if len(rows_of) else 0
+        rows.append(WrongObject(name, len(rows_of), accepted))
+    return rows
+
+
+def uncertain_first(probabilities: Numbers, threshold: float = 0.5) -> Tensor:
+    """Order outcomes (M,) from the one nearest the threshold to the surest; equals stay in their order."""
+    return (torch.as_tensor(probabilities).double() - threshold).abs().argsort(stable=True)
+
+
+def disagreements(labels: Numbers, probabilities: Numbers, threshold: float = 0.5) -> Tensor:
+    """List the outcomes whose label and verdict differ, the surest verdict first."""
+    said = torch.as_tensor(probabilities).double()
+    differs = (torch.as_tensor(labels).double() > 0.5) != (said > threshold)
+    order = uncertain_first(said, threshold).flip(0)
+    return order[differs[order]]

@@ -1,0 +1,139 @@
+"""Train a success detector from labelled outcomes, every task and either verdict in equal shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from polytask.errors import UserError
+from polytask.mtopt.detector.model import Detector
+from polytask.mtopt.networks import AugmentConfig, DetectorNetwork, NetworkConfig, augment
+
+
+@dataclass
+class DetectorConfig:
+    """What a detector is trained for, and how."""
+
+    version: str = "0"  # name of the result
+    tasks: list[str] = field(default_factory=list)  # names in the order of their indices
+    # The picture's size, where none is given here, is that of the frames.
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    # Colours tell objects apart, so they are changed less than for the Q-network.
+    augment: AugmentConfig = field(
+        default_factory=lambda: AugmentConfig(enabled=True, contrast=0.2, saturation=0.2, hue=0.02)
+    )
+    updates: int = 1500  # optimiser steps
+    batch: int = 128  # examples a step
+    lr: float = 1e-3  # of Adam at the start; it falls to zero along a cosine
+    weight_decay: float = 1e-3  # share of a weight, times the learning rate, that is lost in a step
+    holdout: float = 0.1  # share of the examples that only set the temperature
+    threshold: float = 0.5  # probability above which an outcome counts as a success
+
+
+def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch it
+    frames: Tensor,
+    task: Tensor,
+    value: Tensor,
+    config: DetectorConfig,
+    generator: torch.Generator,
+    start: Detector | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Detector:
+    """Train a detector where the frames lie.
+
+    Args:
+        frames: (M, V, S, S, 3) bytes, one row for each label.
+        task: (M,) index into the configuration's tasks.
+        value: (M,) 1 for success, 0 for failure; values between are believed as they stand.
+        config: What to train and how.
+        generator: Source of all chance, on the frames' device.
+        start: An earlier detector of the same tasks and views to go on from.
+        progress: Told the share of the updates that is done; whatever it raises ends the training.
+
+    Raises:
+        UserError: If there are no examples, a task has no name, or `start` is of another kind.
+    """
+    check(task, config)
+    network_config = replace(config.network, image_size=config.network.image_size or frames.shape[-2])
+    seed = torch.Generator().manual_seed(int(torch.randint(2**31, (), device=frames.device, generator=generator)))
+    network = DetectorNetwork(network_config, len(config.tasks), frames.shape[1], seed).to(frames.device)
+    if start is not None:
+        if start.tasks != tuple(config.tasks) or start.config != network_config or start.views != frames.shape[1]:
+            raise UserError(f"detector {start.version} is of other tasks, views or network than the one to train")
+        network.load_state_dict(start.network.state_dict())
+    shuffled = torch.randperm(len(task), device=frames.device, generator=generator)
+    held = int(len(task) * config.holdout)
+    out, kept = shuffled[:held], shuffled[held:]
+    fit(network, (frames, task, value.float()), kept, config, generator, progress)
+    detector = Detector(config.version, config.tasks, network, config.threshold, config=network_config)
+    if held > 0:
+        logit = detector.logits(frames[out], task[out]).double()
+        weight = balanced_weights(task[out], value[out], len(config.tasks))
+        detector.temperature = fit_temperature(logit, value[out].double(), weight.double())
+    return detector
+
+
+def check(task: Tensor, config: DetectorConfig) -> None:
+    """Refuse examples that cannot be trained on."""
+    if len(task) == 0:
+        raise UserError("there are no labelled frames to train a detector from")
+    if int(task.max()) >= len(config.tasks):
+        raise UserError(f"a label is of task {int(task.max())}, but only {len(config.tasks)} tasks are named")
+
+
+def fit(
+    network: DetectorNetwork,
+    examples: tuple[Tensor, Tensor, Tensor],
+    kept: Tensor,
+    config: DetectorConfig,
+    generator: torch.Generator,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """Take all optimiser steps on examples (frames, task, value), of which `kept` lists the rows."""
+    frames, task, value = examples
+    optimizer = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    weight = balanced_weights(task[kept], value[kept], len(config.tasks))
+    network.train()
+    for update in range(config.updates):
+        if progress is not None:
+            progress(update / config.updates)
+        row = kept[torch.multinomial(weight, config.batch, replacement=True, generator=generator)]
+        logit = network(changed(frames[row], config.augment, generator), task[row])
+        loss = functional.binary_cross_entropy_with_logits(logit, value[row])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 10.0)
+        for group in optimizer.param_groups:
+            group["lr"] = config.lr * 0.5 * (1 + math.cos(math.pi * update / config.updates))
+        optimizer.step()
+
+
+def changed(frames: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
+    """Augment outcomes (B, V, S, S, 3), each view by itself: cameras do not share their errors."""
+    return augment(frames.flatten(0, 1), frames.shape[2], config, generator).view(frames.shape)
+
+
+def balanced_weights(task: Tensor, value: Tensor, tasks: int) -> Tensor:
+    """Weigh examples (M,) so that tasks have equal shares and, within a task, so have successes and failures.
+
+    A task that has only one of the two gives it its whole share.
+    """
+    cell = task * 2 + (value > 0.5).long()
+    count = torch.zeros(tasks * 2, device=task.device).index_add(0, cell, torch.ones_like(cell, dtype=torch.float))
+    verdicts = (count > 0).view(tasks, 2).sum(1)  # (K,) how many of the two verdicts each task has
+    weight = 1 / (count[cell] * verdicts[task])
+    return weight / weight.sum()
+
+
+def fit_temperature(logit: Tensor, value: Tensor, weight: Tensor) -> float:
+    """Return the temperature at which logits (M,) explain the values (M,) best, to two per cent, in [0.05, 20]."""
+    candidates = torch.logspace(math.log10(0.05), math.log10(20), 301, device=logit.device, dtype=logit.dtype)
+    loss = functional.binary_cross_entropy_with_logits(
+        logit / candidates[:, None], value.expand(len(candidates), -1), weight=weight, reduction="none"
+    )
+    return float(candidates[loss.sum(1).argmin()])

@@ -1,0 +1,203 @@
+"""The labelling page's web server: a table of routes, each a few lines around the session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import Path as PathValue
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from polytask.errors import UserError
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.label.pictures import strip
+from polytask.mtopt.label.queues import ORDERS
+from polytask.mtopt.label.security import COOKIE, Access, Guard, is_loopback
+from polytask.mtopt.label.session import LabelSession
+from polytask.mtopt.label.training import Training
+from polytask.mtopt.label.uploads import Uploads
+from polytask.mtopt.records import TaskInfo
+from polytask.mtopt.store import EpisodeStore
+
+# The only files that are ever served: request path, file beside this module, type.
+STATIC = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/label.css": ("label.css", "text/css; charset=utf-8"),
+    "/label.js": ("label.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+Order = Literal["new", "uncertain", "likely", "disagrees"]
+LARGEST = 2**63 - 1  # that the index can hold
+
+
+class AnswerBody(BaseModel):
+    """One answer; a value of null skips."""
+
+    model_config = ConfigDict(extra="forbid")
+    task: str
+    episode: int = Field(ge=0, le=LARGEST, strict=True)
+    value: bool | None = Field(strict=True)
+    order: Order = "new"
+
+
+class AnswersBody(BaseModel):
+    """Some answers at once."""
+
+    model_config = ConfigDict(extra="forbid")
+    answers: list[AnswerBody] = Field(min_length=1, max_length=500)
+
+
+class UndoBody(BaseModel):
+    """Whose last answer to take back."""
+
+    model_config = ConfigDict(extra="forbid")
+    task: str
+
+
+class Api:
+    """The routes. Requests run in threads, one at a time: one person answers."""
+
+    def __init__(self, session: LabelSession, uploads: Uploads, training: Training) -> None:
+        self.session = session
+        self.uploads = uploads
+        self.training = training
+        self.lock = session.lock
+
+    def state(self) -> dict[str, Any]:
+        """Give the tasks with their progress, the queues and the detector in use."""
+        with self.lock:
+            progress = self.session.progress()
+            tasks = [asdict(self.session.tasks[name]) | asdict(counts) for name, counts in progress.items()]
+            agreed, asked = self.session.journal.agreement()
+        verdicts = self.session.verdicts
+        return {
+            "tasks": tasks,
+            "orders": ORDERS,
+            "goal": self.session.config.goal,
+            "agreed": agreed,
+            "asked_twice": asked,
+            "detector": verdicts.version if verdicts else None,
+            "max_upload_bytes": self.session.config.max_upload_bytes,
+        }
+
+    def examples(self, task: str) -> dict[str, list[int]]:
+        """Give known successes and failures of a task."""
+        with self.lock:
+            return self.session.examples(self._known(task))
+
+    def questions(
+        self, task: str, order: Order = "new", count: Annotated[int, Query(ge=1, le=200)] = 24
+    ) -> dict[str, Any]:
+        """Give the next episodes to judge."""
+        with self.lock:
+            asked, size = self.session.questions(self._known(task), order, count)
+        return {"questions": [asdict(question) for question in asked], "size": size}
+
+    def outcome(self, episode: Annotated[int, PathValue(ge=0, le=LARGEST)]) -> Response:
+        """Draw the views of an episode's end side by side."""
+        with self.lock:
+            self.session.require(episode)
+            views = self.session.store.outcome(episode)
+        # Episodes never change, so a browser may keep the picture.
+        return Response(strip(views), media_type="image/png", headers={"cache-control": "private, max-age=86400"})
+
+    def answer(self, body: AnswersBody) -> dict[str, Any]:
+        """Take answers and give the progress of their tasks."""
+        with self.lock:
+            for answer in body.answers:  # all are looked at before any is taken
+                self.session.require(answer.episode)
+                self._known(answer.task)
+            for answer in body.answers:
+                self.session.answer(answer.task, answer.episode, answer.value, answer.order)
+            progress = self.session.progress()
+        return {"progress": {name: asdict(progress[name]) for name in {a.task for a in body.answers}}}
+
+    def undo(self, body: UndoBody) -> dict[str, Any]:
+        """Take the last answer to a task back."""
+        with self.lock:
+            episode = self.session.undo(self._known(body.task))
+            progress = self.session.progress()[body.task]
+        return {"episode": episode, "progress": {body.task: asdict(progress)}}
+
+    async def upload(self, request: Request, task: str, value: bool) -> dict[str, int]:
+        """Take one example picture, as the plain body of the request."""
+        data = await request.body()  # its length was checked before
+        return {"episode": await run_in_threadpool(self._add_example, self._known(task), value, data)}
+
+    def _add_example(self, task: str, value: bool, data: bytes) -> int:
+        with self.lock:
+            episode = self.uploads.add(task, data)
+            self.session.answer(task, episode, value, "new")
+        return episode
+
+    def train(self) -> JSONResponse:
+        """Start to train a detector."""
+        if not self.training.start():
+            raise HTTPException(409, "a detector is being trained already")
+        return JSONResponse(self.training.status(), 202)
+
+    def train_status(self) -> dict[str, Any]:
+        """Say how the training goes, and with its figures once it is done."""
+        return self.training.status()
+
+    def _known(self, task: str) -> str:
+        if task not in self.session.names:
+            raise HTTPException(404, f"unknown task; known: {', '.join(self.session.names)}")
+        return task
+
+
+def _static(access: Access, path: str) -> Any:
+    name, media_type = STATIC[path]
+    content = files("polytask.mtopt.label").joinpath("static", name).read_bytes()
+
+    def serve_file() -> Response:
+        answer = Response(content, media_type=media_type, headers={"cache-control": "no-cache"})
+        if path == "/" and access.token:  # whoever got here has shown it
+            answer.set_cookie(COOKIE, access.token, httponly=True, samesite="lax")
+        return answer
+
+    return serve_file
+
+
+def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeStore | None = None) -> FastAPI:
+    """Build the server for a store; `app.state.api` holds its parts."""
+    store = store or EpisodeStore(Path(config.store))
+    session = LabelSession(store, tasks, config)
+    api = Api(session, Uploads(store, config), Training(session))
+    access = Access(is_loopback(config.host), config.token, max(config.max_upload_bytes, 1024 * 1024))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        api.training.stop()
+        api.uploads.close()
+
+    # No generated documentation pages: theirs load code from elsewhere.
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.state.api = api
+    for path in STATIC:
+        app.add_api_route(path, _static(access, path), methods=["GET"])
+    app.add_api_route("/api/state", api.state, methods=["GET"])
+    app.add_api_route("/api/tasks/{task}/examples", api.examples, methods=["GET"])
+    app.add_api_route("/api/tasks/{task}/questions", api.questions, methods=["GET"])
+    app.add_api_route("/api/episodes/{episode}/outcome.png", api.outcome, methods=["GET"])
+    app.add_api_route("/api/answers", api.answer, methods=["POST"])
+    app.add_api_route("/api/undo", api.undo, methods=["POST"])
+    app.add_api_route("/api/uploads", api.upload, methods=["POST"], status_code=201)
+    app.add_api_route("/api/train", api.train, methods=["POST"], status_code=202)
+    app.add_api_route("/api/train", api.train_status, methods=["GET"])
+    app.add_exception_handler(UserError, _refuse)
+    app.add_middleware(Guard, access=access)
+    return app
+
+
+def _refuse(_: Request, error: Exception) -> JSONResponse:
+    """Hand the one line that explains a mistake to whoever made it."""
+    return JSONResponse({"detail": str(error)}, 422)

@@ -1,0 +1,123 @@
+"""Between the page and the success detector: labels in, probabilities and figures out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from polytask.mtopt.detector import Detector, TaskScore, score, train_detector
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.store import EpisodeStore
+
+CHUNK = 128  # episodes judged at once
+_VERSION = "page-{}"
+Labels = Mapping[str, Mapping[int, bool]]  # by task and episode
+
+
+@dataclass(frozen=True)
+class TaskFigures:
+    """One row of the page's table; None where a figure has no meaning, such as the precision of no prediction."""
+
+    task: str
+    labels: int  # learned from
+    held_successes: int  # kept aside
+    held_failures: int
+    precision_before: float | None
+    precision_after: float | None
+    recall_before: float | None
+    recall_after: float | None
+
+
+def fit(
+    store: EpisodeStore,
+    labels: Labels,
+    tasks: Sequence[str],
+    config: LabelConfig,
+    version: str,
+    progress: Callable[[float], None] | None = None,
+) -> Detector:
+    """Train a detector from labelled episodes; `tasks` are all it should know, in the order of its one-hot."""
+    rows = [(episode, tasks.index(task), value) for task, each in labels.items() for episode, value in each.items()]
+    frames = np.stack([store.outcome(episode) for episode, _, _ in rows])  # (M, V, S, S, 3)
+    device = torch.device(config.device)
+    return train_detector(
+        torch.from_numpy(frames).to(device),
+        torch.tensor([number for _, number, _ in rows], device=device),
+        torch.tensor([float(value) for _, _, value in rows], device=device),
+        replace(config.detector, version=version, tasks=list(tasks)),
+        torch.Generator(device).manual_seed(config.seed),
+        progress=progress,
+    )
+
+
+def judge(
+    detector: Detector, store: EpisodeStore, wanted: Mapping[str, Sequence[int]], device: str
+) -> dict[str, dict[int, float]]:
+    """Give the probability of success by task and episode; tasks that the detector does not know are left out."""
+    found: dict[str, dict[int, float]] = {task: {} for task in wanted if task in detector.tasks}
+    # In the order of the episodes, so that a picture that several tasks want is read once.
+    pairs = sorted((episode, task) for task in found for episode in wanted[task])
+    for start in range(0, len(pairs), CHUNK):
+        chunk = pairs[start : start + CHUNK]
+        pictures = {episode: store.outcome(episode) for episode in {episode for episode, _ in chunk}}
+        frames = torch.from_numpy(np.stack([pictures[episode] for episode, _ in chunk])).to(device)  # (B, V, S, S, 3)
+        task = torch.tensor([detector.index(name) for _, name in chunk], device=device)
+        for (episode, name), value in zip(chunk, detector.predict(frames, task).tolist(), strict=True):
+            found[name][episode] = value
+    return found
+
+
+def measure(detector: Detector | None, store: EpisodeStore, held: Labels, device: str) -> dict[str, TaskScore]:
+    """Score a detector on labels that it did not learn from, by task."""
+    if detector is None:
+        return {}
+    said = judge(detector, store, {task: list(values) for task, values in held.items()}, device)
+    return {
+        task: score(
+            task,
+            torch.tensor(list(said[task].values())),
+            torch.tensor([held[task][e] for e in said[task]]).float(),
+            detector.threshold,
+        )
+        for task in said
+        if said[task]
+    }
+
+
+def compare(
+    learned: Labels, held: Labels, before: Mapping[str, TaskScore], after: Mapping[str, TaskScore]
+) -> list[TaskFigures]:
+    """Lay two detectors' scores side by side, a row for every task with labels."""
+    rows = []
+    for task in (task for task in learned if learned[task] or held[task]):
+        old, new, successes = before.get(task), after.get(task), sum(held[task].values())
+        rows.append(
+            TaskFigures(
+                task=task,
+                labels=len(learned[task]),
+                held_successes=successes,
+                held_failures=len(held[task]) - successes,
+                precision_before=old.precision if old else None,
+                precision_after=new.precision if new else None,
+                recall_before=old.recall if old else None,
+                recall_after=new.recall if new else None,
+            )
+        )
+    return rows
+
+
+def next_version(folder: Path) -> str:
+    """Name the detector that is trained next: one more than any the page has written."""
+    numbers = [int(found[1]) for path in folder.glob("*.pt") if (found := re.fullmatch(r"page-(\d+)", path.stem))]
+    return _VERSION.format(max(numbers, default=0) + 1)
+
+
+def newest(folder: Path, device: str) -> Detector | None:
+    """Load the detector that was written last."""
+    files = sorted(folder.glob("*.pt"), key=lambda path: (path.stat().st_mtime, path.name))
+    return Detector.load(files[-1]).to(device) if files else None

@@ -1,0 +1,66 @@
+"""Pictures in and out: PNG strips of outcome views for the page, and checked uploads turned into outcome views."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from polytask.errors import UserError
+
+FORMATS = ("PNG", "JPEG", "WEBP")
+
+
+@dataclass(frozen=True)
+class UploadLimits:
+    """What an uploaded picture may be."""
+
+    bytes: int
+    pixels: int
+
+
+def strip(outcome: NDArray[np.uint8]) -> bytes:
+    """Encode the views of an episode's end (V, S, S, 3) side by side as one PNG."""
+    picture = Image.fromarray(np.concatenate(list(outcome), axis=1))  # (S, V * S, 3)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", compress_level=1)  # it stays on this machine: quick matters more than small
+    return buffer.getvalue()
+
+
+def decode(data: bytes, limits: UploadLimits) -> Image.Image:
+    """Decode an upload, or say in a sentence why it is refused. Its content counts, never a name or a header."""
+    if not data:
+        raise UserError("the file is empty")
+    if len(data) > limits.bytes:
+        raise UserError(f"the picture has {len(data):,} bytes; at most {limits.bytes:,} are taken")
+    try:
+        picture = Image.open(io.BytesIO(data), formats=FORMATS)  # reads the header only
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise UserError("this is no picture that can be read; PNG, JPEG and WebP are taken") from error
+    width, height = picture.size
+    if width * height > limits.pixels:
+        raise UserError(f"the picture has {width} x {height} pixels; at most {limits.pixels:,} are taken")
+    if min(width, height) < 8:
+        raise UserError(f"the picture has {width} x {height} pixels; each side needs at least 8")
+    try:
+        upright: Image.Image = ImageOps.exif_transpose(picture)  # phones store the turn beside the pixels
+        return upright.convert("RGB")
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
+        raise UserError("the picture is damaged: its pixels cannot be read") from error
+
+
+def views(picture: Image.Image, count: int, size: int) -> NDArray[np.uint8]:
+    """Turn a picture into outcome views (V, S, S, 3).
+
+    A strip as wide as its views are many, which is how the page shows them, is cut into them. Any other picture is
+    cropped to its central square and stands for every view.
+    """
+    width, height = picture.size
+    if count > 1 and width == count * height:
+        parts = [picture.crop((view * height, 0, (view + 1) * height, height)) for view in range(count)]
+    else:
+        parts = [picture] * count
+    return np.stack([np.asarray(ImageOps.fit(part, (size, size), Image.Resampling.BOX)) for part in parts])

@@ -1,0 +1,194 @@
+"""What the labelling page knows and does: progress, questions, answers, undo. No web code here."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Literal
+
+from polytask.errors import UserError
+from polytask.mtopt.label import queues
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.label.journal import Journal, SecondAnswer
+from polytask.mtopt.records import Label, TaskInfo
+from polytask.mtopt.sharing import impersonate
+from polytask.mtopt.store import EpisodeStore
+
+UNDO_DEPTH = 1000
+EXAMPLES = 8  # of each kind in a task's example strip
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What a detector thinks of the episodes it has looked at."""
+
+    version: str
+    threshold: float
+    probability: Mapping[str, Mapping[int, float]]  # of success, by task and episode
+
+    def of(self, task: str) -> Mapping[int, float]:
+        """Give the probabilities of a task."""
+        return self.probability.get(task, {})
+
+
+@dataclass(frozen=True)
+class Question:
+    """An episode to be judged. Nothing in it tells a second question from a first one."""
+
+    episode: int
+    label: bool | None = None  # what the person said; only where the queue is about that
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What was answered, and what counted before."""
+
+    episode: int
+    kind: Literal["label", "again", "skip"]
+    before: bool | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a task is."""
+
+    successes: int
+    failures: int
+    candidates: int  # episodes it could be asked about, the labelled ones included
+    agreed: int  # of those asked about twice
+    asked_twice: int
+
+
+class LabelSession:
+    """One person labelling one store. Whoever calls from several threads holds `lock`."""
+
+    def __init__(self, store: EpisodeStore, tasks: Mapping[str, TaskInfo], config: LabelConfig) -> None:
+        self.store = store
+        self.tasks = tasks  # all that exist, because any may have collected an episode worth asking about
+        self.names = tuple(config.tasks) or tuple(tasks)
+        self.config = config
+        self.journal = Journal(Path(config.store) / "second_answers.jsonl")
+        self.lock = RLock()
+        self.verdicts: Verdicts | None = None
+        self._candidates: dict[str, list[int]] = {name: [] for name in tasks}
+        self._known: set[int] = set()
+        self._last_row = 0
+        self._skipped: dict[str, set[int]] = defaultdict(set)
+        self._asked_again: set[tuple[str, int]] = set()
+        self._recent: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=config.reask_gap))
+        self._undo: dict[str, deque[Undo]] = defaultdict(lambda: deque(maxlen=UNDO_DEPTH))
+
+    def require(self, episode: int) -> None:
+        """Insist that the store holds an episode."""
+        if episode not in self._known:
+            self.refresh()
+        if episode not in self._known:
+            raise UserError(f"there is no episode {episode}")
+
+    def refresh(self) -> None:
+        """Take note of episodes that collectors have added."""
+        for row in self.store.rows(after=self._last_row):
+            self._last_row = max(self._last_row, row.id)
+            self._known.add(row.id)
+            for task in impersonate(self.config.share, row.task, self.tasks) if row.task in self.tasks else ():
+                self._candidates[task].append(row.id)
+
+    def candidates(self, task: str) -> list[int]:
+        """Name the episodes that a task can be asked about, oldest first."""
+        self.refresh()
+        return self._candidates[task]
+
+    def labels(self, task: str) -> dict[int, bool]:
+        """Give the answers that count, oldest first."""
+        return {label.episode: label.value > 0.5 for label in self.store.labels(task, self.config.source)}
+
+    def all_labels(self) -> dict[str, dict[int, bool]]:
+        """Give the answers that count, by task."""
+        found: dict[str, dict[int, bool]] = {}
+        for label in self.store.labels(source=self.config.source):
+            found.setdefault(label.task, {})[label.episode] = label.value > 0.5
+        return found
+
+    def progress(self) -> dict[str, Progress]:
+        """Count labels, candidates and agreement by task."""
+        self.refresh()
+        labels = self.all_labels()
+        found = {}
+        for task in self.names:
+            values = list(labels.get(task, {}).values())
+            counts = (sum(values), len(values) - sum(values), len(self._candidates[task]))
+            found[task] = Progress(*counts, *self.journal.agreement(task))
+        return found
+
+    def examples(self, task: str) -> dict[str, list[int]]:
+        """Pick known successes and failures to show, the newest first."""
+        labels = self.labels(task)
+        newest = list(reversed(labels))
+        return {
+            "successes": [e for e in newest if labels[e]][:EXAMPLES],
+            "failures": [e for e in newest if not labels[e]][:EXAMPLES],
+        }
+
+    def questions(self, task: str, order: str, count: int) -> tuple[list[Question], int]:
+        """Pick what to ask next; also say how many the queue holds."""
+        labels = self.labels(task)
+        verdicts = self.verdicts.of(task) if self.verdicts else {}
+        threshold = self.verdicts.threshold if self.verdicts else 0.5
+        if order == "disagrees":
+            wrong = [e for e in queues.disagrees(labels, verdicts, threshold) if e not in self._skipped[task]]
+            return [Question(e, labels[e], verdicts[e]) for e in wrong[:count]], len(wrong)
+        open_ones = [e for e in self.candidates(task) if e not in labels and e not in self._skipped[task]]
+        if order == "uncertain":
+            queue = queues.uncertain(open_ones, verdicts, threshold)
+        elif order == "likely":
+            queue = queues.likely(open_ones, verdicts)
+        else:
+            queue = queues.new(open_ones, task)
+        settled = (e for e in labels if e not in self._recent[task] and e not in self._skipped[task])
+        again = queues.due_again(settled, task, self.config.reask, self.journal.done(task))
+        asked = queues.interleave(queue, again, count)
+        self._asked_again |= {(task, e) for e in asked if e in labels}
+        return [Question(e) for e in asked], len(queue)
+
+    def answer(self, task: str, episode: int, value: bool | None, order: str) -> None:
+        """Take an answer: success, failure or, with None, a skip. A second one to the same question replaces the first.
+
+        An answer to a question that was asked again confirms or contradicts the label and leaves it as it is.
+        """
+        self.require(episode)
+        if value is None:
+            self._undo[task].append(Undo(episode, "skip"))
+            self._skipped[task].add(episode)
+            return
+        before = self.labels(task).get(episode)
+        self._skipped[task].discard(episode)
+        if before is not None and order != "disagrees" and (task, episode) in self._asked_again:
+            earlier = self.journal.answers.get((task, episode))
+            self._undo[task].append(Undo(episode, "again", earlier.second if earlier else None))
+            self.journal.add(SecondAnswer(task, episode, before, value))
+            return
+        self._undo[task].append(Undo(episode, "label", before))
+        self._recent[task].append(episode)
+        self._write(task, episode, value)
+
+    def undo(self, task: str) -> int | None:
+        """Take the last answer to a task back and name its episode; None when there is nothing left to take back."""
+        if not self._undo[task]:
+            return None
+        last = self._undo[task].pop()
+        if last.kind == "skip":
+            self._skipped[task].discard(last.episode)
+        elif last.kind == "again":
+            self.journal.add(SecondAnswer(task, last.episode, self.labels(task)[last.episode], last.before))
+        else:
+            self._write(task, last.episode, last.before)
+        return last.episode
+
+    def _write(self, task: str, episode: int, value: bool | None) -> None:
+        number = math.nan if value is None else float(value)  # NaN takes back
+        self.store.add_labels([Label(episode, task, number, self.config.source)])

@@ -1,0 +1,37 @@
+"""Example pictures from outside: stored as episodes without actions, their views shaped like all others."""
+
+from __future__ import annotations
+
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.label.pictures import UploadLimits, decode, views
+from polytask.mtopt.store import EpisodeStore, ShardWriter, uploaded
+
+
+class Uploads:
+    """Checks pictures and appends them to a store; for one thread at a time."""
+
+    def __init__(self, store: EpisodeStore, config: LabelConfig) -> None:
+        self.store = store
+        self.config = config
+        self.limits = UploadLimits(config.max_upload_bytes, config.max_upload_pixels)
+        self._writer: ShardWriter | None = None
+
+    def add(self, task: str, data: bytes) -> int:
+        """Store a picture as the end of an attempt at a task and give its episode number; UserError where refused."""
+        outcome = views(decode(data, self.limits), *self._shape())
+        if self._writer is None:
+            self._writer = self.store.writer("upload")
+        return self._writer.append(uploaded(outcome, task))
+
+    def close(self) -> None:
+        """Complete the file that the pictures went to."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _shape(self) -> tuple[int, int]:
+        """Give the number and the size of the views that the store's episodes have."""
+        for row in self.store.rows(limit=1):
+            shape = self.store.outcome(row.id).shape
+            return shape[0], shape[1]
+        return self.config.views, self.config.outcome_size

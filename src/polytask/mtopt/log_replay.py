@@ -1,0 +1,134 @@
+"""Read the log of episodes in its order, ask for rewards, and fill the buffers of all tasks that learn from each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from polytask.errors import UserError
+from polytask.mtopt.records import TaskInfo
+from polytask.mtopt.replay import TaskBuffers
+from polytask.mtopt.sharing import Rewards, Shared, SharingCounts, impersonate
+from polytask.mtopt.store import EpisodeRow, EpisodeStore
+
+
+@dataclass
+class LogReplayConfig:
+    """How the log is shared."""
+
+    strategy: str = "skill"  # orig, all or skill
+    wait: bool = True
+    """Stop in front of an episode that lacks a verdict of one of its tasks; otherwise use the verdicts that it has, and
+    pass it by if there is none."""
+
+
+class StepCounts(NamedTuple):
+    """What one step did."""
+
+    read: int  # episodes looked at
+    added: int  # of those, now in the buffers
+    shared: int  # pairs of an episode and a task
+    passed: int  # without actions or without any verdict
+    waiting: int  # rows of this step that are left for the next: a verdict is missing
+
+
+class LogReplay:
+    """Moves episodes from the store to the buffers."""
+
+    def __init__(
+        self,
+        store: EpisodeStore,
+        buffers: TaskBuffers,
+        tasks: Mapping[str, TaskInfo],
+        rewards: Rewards,
+        config: LogReplayConfig | None = None,
+    ) -> None:
+        """Start in front of the first episode.
+
+        Args:
+            store: The log.
+            buffers: What to fill; its tasks are those that are learned.
+            tasks: All tasks that episodes may have been collected for.
+            rewards: Returns the verdicts on a task of the episodes in (after, until]; it may label them first.
+            config: How to share.
+        """
+        self.store, self.buffers, self.tasks, self.rewards = store, buffers, tasks, rewards
+        self.config = config or LogReplayConfig()
+        unknown = [name for name in buffers.tasks if name not in tasks]
+        if unknown:
+            raise UserError(f"'{unknown[0]}' is learned but is none of the tasks: {', '.join(tasks)}")
+        for name in tasks:
+            impersonate(self.config.strategy, name, tasks)  # an unknown strategy fails here, not at the first episode
+        self.last = 0  # id of the last episode that was dealt with
+        self.counts = SharingCounts()
+
+    def step(self, limit: int = 1000) -> StepCounts:
+        """Deal with the next episodes, at most `limit`, in the order of their ids."""
+        rows = self.store.rows(after=self.last, limit=limit)
+        if not rows:
+            return StepCounts(0, 0, 0, 0, 0)
+        verdicts = {task: self.rewards(task, self.last, rows[-1].id) for task in self._asked(rows)}
+        read = added = shared = 0
+        for row in rows:
+            wanted = self._tasks_of(row)
+            found = [Shared(row.id, task, verdicts[task][row.id]) for task in wanted if row.id in verdicts[task]]
+            if self.config.wait and len(found) < len(wanted):
+                break
+            read += 1
+            self.last = row.id
+            if found:
+                self._add(row.id, found)
+                added += 1
+                shared += len(found)
+        return StepCounts(read, added, shared, read - added, len(rows) - read)
+
+    def relabel(self) -> int:
+        """Ask again for the verdicts on all episodes that the buffers hold, and return how many episodes changed."""
+        held = self.buffers.episodes
+        if not held:
+            return 0
+        first, last = min(held) - 1, max(held)
+        rows = {row.id: row for row in self.store.rows(after=first) if row.id in self.buffers}
+        verdicts = {task: self.rewards(task, first, last) for task in self._asked(list(rows.values()))}
+        changed = 0
+        for number in held:
+            wanted = self._tasks_of(rows[number])
+            found = {task: verdicts[task][number] for task in wanted if number in verdicts[task]}
+            changed += self.buffers.verdicts(number) != found
+            self.buffers.assign(number, found)
+        return changed
+
+    def rewind(self) -> None:
+        """Start in front of the first episode again; those still held keep their frames and get new verdicts."""
+        self.last = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the store."""
+        return {"last": self.last, "counts": self.counts.state_dict(), "buffers": self.buffers.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned; frames are read from the store."""
+        self.last = int(state["last"])
+        self.counts.load_state_dict(state["counts"])
+        self.buffers.load_state_dict(state["buffers"], self.store.read)
+
+    def _tasks_of(self, row: EpisodeRow) -> tuple[str, ...]:
+        """Name the learned tasks that an episode counts for."""
+        if not row.length:
+            return ()
+        counts_for = impersonate(self.config.strategy, row.task, self.tasks)
+        return tuple(task for task in counts_for if task in self.buffers.tasks)
+
+    def _asked(self, rows: list[EpisodeRow]) -> list[str]:
+        """Name the tasks whose verdicts are needed, in the order of the buffers."""
+        needed = {task for row in rows for task in self._tasks_of(row)}
+        return [task for task in self.buffers.tasks if task in needed]
+
+    def _add(self, number: int, found: list[Shared]) -> None:
+        verdicts = {one.task: one.success for one in found}
+        if number in self.buffers:
+            self.buffers.assign(number, verdicts)
+        else:
+            self.buffers.add(number, self.store.read(number), verdicts)
+            self.counts.add(self.config.strategy, found)

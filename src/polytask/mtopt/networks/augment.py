@@ -1,0 +1,84 @@
+"""Change training pictures as cameras and light might: random crops and photometric noise, a whole batch at once.
+
+The defaults are those of QT-Opt's open code. Its hue turns by up to a fifth of the colour circle, which makes a red
+thing yellow: where colour tells objects apart, as for a success detector, give a smaller one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# Red, green and blue to brightness and two colour axes (YIQ), in which a turn of the hue is a rotation.
+TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
+# A change of colours is the first of these matrices plus cos(turn) times the second plus sin(turn) times the third.
+YIQ_PARTS = tuple(
+    np.linalg.inv(TO_YIQ) @ np.array(middle) @ TO_YIQ
+    for middle in (
+        [[1, 0, 0], [0, 0, 0], [0, 0, 0]],
+        [[0, 0, 0], [0, 1, 0], [0, 0, 1]],
+        [[0, 0, 0], [0, 0, -1], [0, 1, 0]],
+    )
+)
+
+
+@dataclass
+class AugmentConfig:
+    """How far training pictures are changed."""
+
+    enabled: bool = False  # off: training sees what the camera saw
+    shift: int = 4  # pixels: a picture of the network's own size is moved by up to this much, its edge repeated
+    brightness: float = 0.125  # added, of the full range, at most
+    contrast: float = 0.5  # the factor lies in 1 -+ this
+    saturation: float = 0.5  # the factor lies in 1 -+ this
+    hue: float = 0.2  # turn, of the colour circle, at most
+
+
+def augment(image: Tensor, size: int, config: AugmentConfig, generator: torch.Generator) -> Tensor:
+    """Crop pictures (B, H, W, 3) of bytes to (B, size, size, 3) at random and change their colours at random."""
+    if not config.enabled:
+        return image
+    return photometric(crop(image, size, config.shift, generator), config, generator)
+
+
+def crop(image: Tensor, size: int, shift: int, generator: torch.Generator) -> Tensor:
+    """Cut a square of side `size` out of each picture (B, H, W, C) at a random place, up to `shift` past the edge."""
+    batch, height, width = image.shape[:3]
+    device = image.device
+
+    def lines(extent: int) -> Tensor:
+        """Draw which rows or columns (B, size) to keep; those past the edge repeat the last."""
+        reach = extent - size + 2 * shift + 1
+        first = (torch.rand(batch, 1, device=device, generator=generator) * reach).long() - shift
+        return (first + torch.arange(size, device=device)).clamp(0, extent - 1)
+
+    rows, columns = lines(height), lines(width)
+    return image[torch.arange(batch, device=device)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+def photometric(image: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
+    """Change brightness, saturation, hue and contrast of pictures (B, H, W, 3) of bytes, each at random."""
+
+    def draw(reach: float) -> Tensor:
+        """Draw one number in [-reach, reach] for each picture: (B, 1, 1)."""
+        return (torch.rand(len(image), 1, 1, device=image.device, generator=generator) * 2 - 1) * reach
+
+    turn = draw(config.hue) * 2 * torch.pi
+    gain, offset = 1 + draw(config.contrast), draw(config.brightness)
+    matrix = colour_matrix(1 + draw(config.saturation), turn)  # (B, 3, 3)
+    pixels = image.flatten(1, 2).float() / 255  # (B, HW, 3)
+    mean = pixels.mean(1, keepdim=True)
+    # Brightness and contrast act on every channel alike, so one matrix and one offset do all four.
+    changed = torch.baddbmm((1 - gain) * (mean @ matrix) + offset, pixels, gain * matrix)
+    return (changed.clamp(0, 1) * 255).round().to(torch.uint8).view(image.shape)
+
+
+def colour_matrix(saturation: Tensor, turn: Tensor) -> Tensor:
+    """Return the matrices (B, 3, 3), for rows of red, green and blue, that scale and turn the colour axes of YIQ."""
+    cos, sin = (saturation * turn.cos()).flatten(), (saturation * turn.sin()).flatten()  # (B,)
+    still, along, across = (part.T.flatten().tolist() for part in YIQ_PARTS)
+    entries = [a + b * cos + c * sin for a, b, c in zip(still, along, across, strict=True)]
+    return torch.stack(entries, -1).unflatten(-1, (3, 3))

@@ -1,0 +1,71 @@
+"""Where places of the world are in the policy's picture: its camera stands still and is known, as on a real robot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class CameraConfig:
+    """The camera over the shoulder, and how actions move the hand; as in the scene and the world's configuration."""
+
+    position: list[float] = field(default_factory=lambda: [0.55, 0.15, 0.85])  # m
+    right: list[float] = field(default_factory=lambda: [0.6472, 0.7623, 0.0])  # of the picture, in the world
+    up: list[float] = field(default_factory=lambda: [-0.5674, 0.4818, 0.6678])
+    fovy: float = 37.0  # degrees from the top to the bottom of the picture
+    reach: float = 0.06  # m that an action of one moves the hand by; the world's `reach`
+    low: list[float] = field(default_factory=lambda: [-0.285, 0.48])  # x and y that the hand cannot leave, m
+    high: list[float] = field(default_factory=lambda: [0.285, 0.72])
+    yaw_limit: float = math.pi / 2  # rad that the hand can turn to either side
+    floor: float = 0.02  # m: height of what lies in the bins, where the picture is looked up
+
+
+def camera_matrix(config: CameraConfig) -> Tensor:
+    """Return the matrix (4, 3) that takes rows (x, y, z, 1) to rows (u, v, 1) times the depth.
+
+    u counts from -1 at the picture's left edge to 1, v from -1 at the top to 1.
+    """
+    right = torch.nn.functional.normalize(torch.tensor(config.right, dtype=torch.float64), dim=0)
+    up = torch.tensor(config.up, dtype=torch.float64)
+    up = torch.nn.functional.normalize(up - right * (up @ right), dim=0)
+    forward = torch.linalg.cross(up, right)
+    focal = 1 / math.tan(math.radians(config.fovy) / 2)
+    axes = torch.stack((focal * right, -focal * up, forward), 1)  # (3, 3)
+    offset = -(torch.tensor(config.position, dtype=torch.float64) @ axes)
+    return torch.cat((axes, offset.unsqueeze(0))).float()
+
+
+def project(matrix: Tensor, place: Tensor) -> Tensor:
+    """Return where in the picture places (..., 3) are: (..., 2) in [-1, 1] where they are seen."""
+    seen = place @ matrix[:3] + matrix[3]
+    return seen[..., :2] / seen[..., 2:].clamp(min=1e-3)
+
+
+def destination(pose: Tensor, action: Tensor, config: CameraConfig) -> Tensor:
+    """Return x, y and yaw (B, S, 3) where actions (B, S, 8) lead hands at poses (B, 3)."""
+    x, y = (
+        (pose[:, axis, None] + config.reach * action[..., axis]).clamp(config.low[axis], config.high[axis])
+        for axis in range(2)
+    )
+    turn = 0.5 * torch.atan2(action[..., 3], action[..., 4])  # the action's angle counts half, see the world
+    yaw = (pose[:, 2, None] + turn).clamp(-config.yaw_limit, config.yaw_limit)
+    return torch.stack((x, y, yaw), -1)
+
+
+def grid(points: int, pitch: float) -> Tensor:
+    """Return offsets (points * points, 2) in metres around a middle."""
+    line = (torch.arange(points) - (points - 1) / 2) * pitch
+    return torch.stack(torch.meshgrid(line, line, indexing="ij"), -1).flatten(0, 1)
+
+
+def turned(offsets: Tensor, target: Tensor) -> Tensor:
+    """Lay offsets (G, 2) around targets (..., 3) of x, y and yaw, turned by the yaw: places (..., G, 2)."""
+    cosine, sine = target[..., 2:].cos(), target[..., 2:].sin()  # (..., 1)
+    across, along = offsets[:, 0], offsets[:, 1]
+    x = target[..., :1] + cosine * across - sine * along
+    y = target[..., 1:2] + sine * across + cosine * along
+    return torch.stack((x, y), -1)

@@ -1,0 +1,194 @@
+"""What the three sizes of network look like, as tables of layers.
+
+`paper` is QT-Opt's critic (arXiv 1806.10293) as its authors' open code has it: 7 convolutions before the vector is
+merged, 9 after. `medium` keeps the 7 + 9 but pools earlier and joins at a coarser map, so that 64 CEM samples of a
+thousand states fit one GPU. `small` is for two CPU cores.
+
+Differences from the paper: `medium` and `small` use no batch normalisation. Targets are computed by other copies of
+the network, from a data mix that changes as collection goes on, and batch statistics would differ between the two.
+They merge actions by place unless told otherwise, see `located.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from polytask.errors import UserError
+from polytask.mtopt.networks.camera import CameraConfig
+
+MERGES = ("added", "located")
+
+
+@dataclass(frozen=True)
+class Conv:
+    """A convolution to `channels`, then normalisation and ReLU; `padding` None keeps the size (divided by stride)."""
+
+    channels: int
+    kernel: int
+    stride: int = 1
+    padding: int | None = None
+
+    @property
+    def border(self) -> int:
+        """Tell how many zeros go on each side."""
+        return (self.kernel - 1) // 2 if self.padding is None else self.padding
+
+    def size(self, size: int) -> int:
+        """Return the side of the map that a map of side `size` becomes."""
+        return (size + 2 * self.border - self.kernel) // self.stride + 1
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The largest value of each square of this side; an incomplete last row and column count too."""
+
+    side: int
+
+    def size(self, size: int) -> int:
+        """Return the side of the map that a map of side `size` becomes."""
+        return -(-size // self.side)
+
+
+@dataclass(frozen=True)
+class Located:
+    """The layers of a merge by place (see `located.py`)."""
+
+    fine: tuple[Conv | Pool, ...]  # to the map that is read where an action leads
+    coarse: tuple[Conv | Pool, ...]  # from there to the summary of the whole picture
+    points: int  # the side of the square of points that are read
+    pitch: float  # m between them
+    width: int  # of the layer that all of this is added in
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One size of network: layers on the image alone, on image and vector together, and the dense layers after."""
+
+    image_size: int  # side of the square picture it was made for; other sizes can be asked for
+    image: tuple[Conv | Pool, ...]
+    joint: tuple[Conv | Pool, ...]  # the first is a convolution: the merge is folded into it
+    vector: int  # width of the hidden layer that the vector inputs go through
+    dense: tuple[int, int]  # hidden layers of a head
+    image_norm: str
+    joint_norm: str
+    vector_norm: str
+    weight_std: float | None = None  # spread of the first weights; None scales them to the layer's inputs
+    located: Located | None = None  # None: this size can only merge by adding
+
+    def sizes(self, image_size: int) -> tuple[int, int]:
+        """Return the sides of the map at the merge and of the last map.
+
+        Raises:
+            UserError: If the picture is too small for the layers.
+        """
+        side = image_size
+        for layer in self.image:
+            side = layer.size(side)
+        merge = side
+        for layer in self.joint:
+            side = layer.size(side)
+        if min(merge, side) < 1:
+            raise UserError(f"images of {image_size} x {image_size} are too small for this network")
+        return merge, side
+
+
+LAYOUTS: dict[str, Layout] = {
+    "paper": Layout(
+        image_size=472,
+        # 472 -> 236 -> 79 -> 27
+        image=(Conv(64, 6, stride=2), Pool(3), *[Conv(64, 5)] * 6, Pool(3)),
+        # 27 -> 14 -> 8
+        joint=(*[Conv(64, 3)] * 6, Pool(2), *[Conv(64, 3, padding=0)] * 3),
+        vector=256,
+        dense=(64, 64),
+        image_norm="batch",
+        joint_norm="batch",
+        vector_norm="batch",
+        weight_std=0.01,
+    ),
+    "medium": Layout(
+        image_size=128,
+        # 128 -> 64 -> 32 -> 16
+        image=(Conv(64, 5, stride=2), Pool(2), *[Conv(64, 3)] * 6, Pool(2)),
+        # 16 -> 8 -> 4; six of the nine convolutions, and all CEM samples, see an 8 x 8 map
+        joint=(Conv(64, 3, stride=2), *[Conv(64, 3)] * 5, Pool(2), *[Conv(64, 3)] * 3),
+        vector=256,
+        dense=(128, 128),
+        image_norm="group",
+        joint_norm="channel",
+        vector_norm="channel",
+        located=Located(
+            fine=(Conv(64, 5, stride=2), *[Conv(64, 3)] * 5),  # 64: a cell is a centimetre of the bin
+            coarse=(Pool(2), Conv(64, 3), Pool(2), Conv(64, 3), Pool(2), Conv(64, 3), Pool(2)),  # 32 -> 16 -> 8 -> 4
+            points=10,
+            pitch=0.02,
+            width=256,
+        ),
+    ),
+    "small": Layout(
+        image_size=64,
+        # 64 -> 32 -> 16 -> 8
+        image=(Conv(32, 5, stride=2), Pool(2), Conv(32, 3), Conv(64, 3), Pool(2), Conv(64, 3)),
+        joint=(Conv(64, 3, stride=2),),  # 8 -> 4
+        vector=128,
+        dense=(128, 128),
+        image_norm="group",
+        joint_norm="none",  # every pass over the maps of all CEM samples costs; image and vector arrive normalised
+        vector_norm="channel",
+        located=Located(
+            fine=(Conv(32, 5, stride=2), Conv(32, 3), Conv(32, 3)),  # 32: a cell is two centimetres of the bin
+            coarse=(Pool(2), Conv(64, 3), Pool(2), Conv(64, 3), Pool(2)),  # 16 -> 8 -> 4
+            points=8,
+            pitch=0.025,
+            width=128,
+        ),
+    ),
+}
+
+
+@dataclass
+class NetworkConfig:
+    """Which network to build."""
+
+    size: str = "small"  # paper, medium or small
+    heads: str = "single"  # single: the task is an input; multi: dense layers of its own for each task
+    image_size: int | None = None  # side of the pictures; none: the size's own
+    autocast: bool = False  # compute in bfloat16 where that is safe
+    # How actions meet the picture: added, to every cell of its map, as the paper has it; or located, where they lead.
+    # None: located where the size can. The success detector has no action and always adds its task.
+    merge: str | None = None
+    camera: CameraConfig = field(default_factory=CameraConfig)  # for merge=located
+
+    def __post_init__(self) -> None:
+        """Take a camera as files keep it, too."""
+        if isinstance(self.camera, dict):
+            self.camera = CameraConfig(**self.camera)
+
+    @property
+    def side(self) -> int:
+        """Return the side of the pictures the network looks at."""
+        return self.image_size or layout_of(self.size).image_size
+
+    @property
+    def is_located(self) -> bool:
+        """Tell whether actions are merged by place.
+
+        Raises:
+            UserError: If there is no such merge, or not for this size.
+        """
+        has_places = layout_of(self.size).located is not None
+        known = MERGES if has_places else MERGES[:1]
+        if self.merge is not None and self.merge not in known:
+            raise UserError(f"unknown merge '{self.merge}' of size '{self.size}'; choose one of {', '.join(known)}")
+        return has_places if self.merge is None else self.merge == "located"
+
+
+def layout_of(size: str) -> Layout:
+    """Look a size up by name.
+
+    Raises:
+        UserError: If there is no such size.
+    """
+    if size not in LAYOUTS:
+        raise UserError(f"unknown network size '{size}'; choose one of {', '.join(LAYOUTS)}")
+    return LAYOUTS[size]

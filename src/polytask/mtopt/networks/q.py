@@ -1,0 +1,129 @@
+"""The Q-network: how likely a task is to succeed in the end if this action is taken in this state."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from polytask.errors import UserError
+from polytask.mtopt.networks.heads import MultiHead, SingleHead
+from polytask.mtopt.networks.layers import MergedConv, initialise, map_norm, normalise_image, stack, vector_norm
+from polytask.mtopt.networks.layout import Conv, Layout, NetworkConfig, layout_of
+from polytask.mtopt.networks.located import LocatedTrunk, Seen
+from polytask.mtopt.records import ACTION_DIM
+
+HEIGHT_SCALE = 5.0  # 1/m: heights of 0 to 0.4 m reach the network at the scale of its other inputs
+HEADS = ("single", "multi")
+
+
+class Trunk(nn.Module):
+    """Layers from a picture and a vector to the last map; the picture's half can be used for many vectors."""
+
+    def __init__(self, layout: Layout, image_size: int, vector: int, generator: torch.Generator) -> None:
+        """Build for square pictures of `image_size` and vectors of width `vector`, with weights drawn anew."""
+        super().__init__()
+        self.image_size = image_size
+        merge, last = layout.sizes(image_size)
+        first = layout.joint[0]
+        assert isinstance(first, Conv), "the merge is folded into a convolution"
+        channels = next(layer.channels for layer in reversed(layout.image) if isinstance(layer, Conv))
+        self.image = stack(layout.image, 3, layout.image_norm)
+        # One linear on all inputs side by side is the sum of one linear for each.
+        self.vector = nn.Sequential(
+            nn.Linear(vector, layout.vector, bias=False),
+            vector_norm(layout.vector_norm, layout.vector),
+            nn.ReLU(),
+            nn.Linear(layout.vector, channels),
+        )
+        self.merge = MergedConv(first, channels, merge, bias=layout.joint_norm == "none")
+        self.after_merge = nn.Sequential(map_norm(layout.joint_norm, first.channels), nn.ReLU(inplace=True))
+        self.joint = stack(layout.joint[1:], first.channels, layout.joint_norm)
+        final = next(layer.channels for layer in reversed(layout.joint) if isinstance(layer, Conv))
+        self.features = final * last**2
+        initialise(self, layout.weight_std, generator)
+
+    def image_part(self, image: Tensor) -> Tensor:
+        """Compute all that depends on pictures (B, H, W, 3) of bytes alone: (B, C, H', W')."""
+        return self.merge.image_half(self.image(normalise_image(image, self.image_size)))
+
+    def joint_part(self, image_map: Tensor, vector: Tensor) -> Tensor:
+        """Merge S vectors (B, S, D) with each image's map; return features (B, S, F)."""
+        batch, samples = vector.shape[:2]
+        embedded = self.vector(vector.flatten(0, 1)).unflatten(0, (batch, samples))  # (B, S, C)
+        maps = self.joint(self.after_merge(self.merge(image_map, embedded)))  # (B * S, C, h, w)
+        return maps.permute(0, 2, 3, 1).reshape(batch, samples, -1)
+
+
+class QNetwork(nn.Module):
+    """Logits of success from picture, gripper, height, task and action."""
+
+    def __init__(self, config: NetworkConfig, tasks: int, generator: torch.Generator) -> None:
+        """Build for so many tasks, with weights drawn from a generator of the CPU."""
+        super().__init__()
+        if config.heads not in HEADS:
+            raise UserError(f"unknown heads '{config.heads}'; choose one of {', '.join(HEADS)}")
+        layout = layout_of(config.size)
+        self.tasks, self.is_multi, self.autocast = tasks, config.heads == "multi", config.autocast
+        vector = ACTION_DIM + 2 + (0 if self.is_multi else tasks)
+        self.trunk: Trunk | LocatedTrunk
+        if config.is_located:
+            self.trunk = LocatedTrunk(layout, config.side, vector, config.camera, generator)
+        else:
+            self.trunk = Trunk(layout, config.side, vector, generator)
+        self.head: SingleHead | MultiHead
+        if self.is_multi:
+            self.head = MultiHead(self.trunk.features, layout.dense, tasks, generator)
+        else:
+            self.head = SingleHead(self.trunk.features, layout.dense, layout.joint_norm)
+            initialise(self.head, layout.weight_std, generator)
+        self.head.start_low()
+
+    def image_part(self, image: Tensor) -> Tensor | Seen:
+        """Compute all that depends on the pictures (B, H, W, 3) alone, once for all actions."""
+        with torch.autocast(image.device.type, torch.bfloat16, enabled=self.autocast):
+            return self.trunk.image_part(image)
+
+    def action_part(
+        self,
+        image_map: Tensor | Seen,
+        closed: Tensor,
+        height: Tensor,
+        task: Tensor,
+        action: Tensor,
+        pose: Tensor | None = None,
+    ) -> Tensor:
+        """Score S actions (B, S, 8) in each state; return logits (B, S).
+
+        Args:
+            image_map: What `image_part` returned.
+            closed: (B,) 1 where the gripper is closed.
+            height: (B,) of the fingertips above the bin's floor, m.
+            task: (B,) index.
+            action: (B, S, 8).
+            pose: (B, 3) commanded x, y (m) and yaw (rad) of the hand; only a merge by place needs it.
+        """
+        state = torch.stack((closed.to(action.dtype), height.to(action.dtype) * HEIGHT_SCALE), -1)  # (B, 2)
+        if not self.is_multi:
+            is_task = task.unsqueeze(-1) == torch.arange(self.tasks, device=task.device)  # `one_hot` may ask the host
+            state = torch.cat((state, is_task.to(action.dtype)), -1)
+        vector = torch.cat((action, state.unsqueeze(1).expand(-1, action.shape[1], -1)), -1)  # (B, S, 8 + 2 + K)
+        with torch.autocast(action.device.type, torch.bfloat16, enabled=self.autocast):
+            if isinstance(self.trunk, LocatedTrunk):
+                assert isinstance(image_map, Seen)
+                features = self.trunk.joint_part(image_map, vector, action, pose, height)
+            else:
+                assert isinstance(image_map, Tensor)
+                features = self.trunk.joint_part(image_map, vector)
+            return self.head(features, task).float()
+
+    def forward(
+        self,
+        image: Tensor,
+        closed: Tensor,
+        height: Tensor,
+        task: Tensor,
+        action: Tensor,
+        pose: Tensor | None = None,
+    ) -> Tensor:
+        """Return logits (B, S) of actions (B, S, 8); see `action_part`."""
+        return self.action_part(self.image_part(image), closed, height, task, action, pose)

@@ -1,0 +1,51 @@
+"""What the parts of MT-Opt hand to each other: tasks, episodes and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+# An action: translation (3) and the sine and cosine of twice the turn, each in [-1, 1] (twice, as a gripper looks the
+# same after half a turn); then close, open and terminate, which count as given above one half.
+ACTION_DIM = 8
+POSE_DIM = 3  # of the hand: x, y (m) and yaw (rad)
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """A task as people and buffers know it; what counts as success is learned from examples."""
+
+    name: str
+    skill: str  # tasks of one skill share their episodes
+    sentence: str  # what success looks like, for whoever labels
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One attempt at a task as the robot saw it: T actions and T + 1 frames."""
+
+    images: NDArray[np.uint8]  # (T + 1, H, W, 3)
+    closed: NDArray[np.float32]  # (T + 1,) 1 where the gripper is closed
+    height: NDArray[np.float32]  # (T + 1,) of the fingertips above the bin's floor, m
+    actions: NDArray[np.float32]  # (T, 8)
+    outcome: NDArray[np.uint8]  # (V, S, S, 3) what the success detector judges: V views of the end
+    task: str  # commanded
+    policy: str  # name and version of what acted
+    seed: int  # of the scene
+    # What the simulator knows. Only evaluation and the stand-in for a labelling person may look.
+    truth: Mapping[str, bool] = field(default_factory=dict)
+    # Where the hand was told to be: x, y (m) and yaw (rad) in the robot's frame. Logs from elsewhere may lack it.
+    pose: NDArray[np.float32] | None = None  # (T + 1, 3)
+
+
+@dataclass(frozen=True)
+class Label:
+    """One verdict on whether an episode's end is a success of a task."""
+
+    episode: int
+    task: str
+    value: float  # 1 success, 0 failure; a detector gives its probability
+    source: str  # "person", "oracle" or "detector:VERSION"

@@ -1,0 +1,87 @@
+"""Train a success detector from people's labels in the store and publish it as a new version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from polytask.checkpoint import write_atomically
+from polytask.errors import UserError
+from polytask.mtopt.detector import TaskScore
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.label.judge import compare, fit, measure
+from polytask.mtopt.label.training import split
+from polytask.mtopt.runtime.config import RunConfig, derive
+from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.world import ALL_TASKS
+
+PEOPLE = ("oracle", "person")  # whose labels train; the last one outranks the others
+MEASURED = 0.2  # share of the episodes whose labels measure and never train, the same as on the page
+
+
+class DetectorTrainer:
+    """Reads labels, writes detectors."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Open the store."""
+        self.config = config
+        self.store = EpisodeStore(config.root, config.storage)
+
+    def step(self, version: str, progress: Callable[[float], None] | None = None) -> dict[str, float]:
+        """Train a version and publish it; return its figures on labels kept aside.
+
+        Args:
+            version: Name of the file and of the source of its verdicts.
+            progress: Told the share that is done; whatever it raises stops the training and nothing is published.
+        """
+        labels = self.labels()
+        learned, held = split(labels, MEASURED)
+        if {value for each in learned.values() for value in each.values()} != {True, False}:
+            raise UserError("label some successes and some failures first: polytask label store=" + self.config.store)
+        seed = derive(self.config.seed, "detector", version)
+        settings = LabelConfig(
+            store=self.config.store, device=self.config.device, seed=seed, detector=self.config.detector
+        )
+        detector = fit(self.store, learned, ALL_TASKS, settings, version, progress)
+        scores = measure(detector, self.store, held, self.config.device)
+        rows = [asdict(row) for row in compare(learned, held, {}, scores)]  # as the page writes and shows them
+        full = {task: asdict(score) for task, score in scores.items()}
+        self.config.detectors.mkdir(parents=True, exist_ok=True)
+        for name, content in ((f"{version}.json", rows), (f"{version}.scores.json", full)):
+            _write(self.config.detectors / name, json.dumps(content, indent=1))
+        detector.save(self.config.detectors / f"{version}.pt")
+        return {
+            "labels": float(sum(map(len, learned.values()))),
+            "held": float(sum(map(len, held.values()))),
+            **figures(scores),
+        }
+
+    def labels(self) -> dict[str, dict[int, bool]]:
+        """Give people's labels that count, by task."""
+        found: dict[str, dict[int, bool]] = {}
+        for source in PEOPLE:
+            for label in self.store.labels(source=source):
+                found.setdefault(label.task, {})[label.episode] = label.value > 0.5
+        return found
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, lambda temporary: temporary.write_text(text))
+
+
+def figures(scores: dict[str, TaskScore]) -> dict[str, float]:
+    """Flatten scores, with means over the tasks that have a value."""
+    flat: dict[str, float] = {}
+    for name in ("balanced_accuracy", "precision", "recall", "false_positive_rate"):
+        values = {task: getattr(score, name) for task, score in scores.items()}
+        known = {task: value for task, value in values.items() if value is not None}
+        flat |= {f"{name}/{task}": value for task, value in known.items()}
+        if known:
+            flat[name] = sum(known.values()) / len(known)
+    return flat

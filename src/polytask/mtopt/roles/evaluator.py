@@ -1,0 +1,182 @@
+"""Measure a policy: the simulator's truth beside the detector's verdict, for each task, on scenes of fixed seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from polytask.errors import UserError
+from polytask.mtopt.names import SCRIPTED
+from polytask.mtopt.roles.judge import Judge
+from polytask.mtopt.roles.policies import LearnedPolicy, script_of
+from polytask.mtopt.runtime.config import RunConfig, derive
+from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.tasks import TASKS
+from polytask.mtopt.weights import WeightFolder, Weights
+from polytask.mtopt.world import ALL_TASKS, BinWorld, Policy, run_episodes
+from polytask.statistics import bootstrap
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One row of the table."""
+
+    task: str
+    episodes: int
+    success: float  # by the simulator's truth
+    low: float  # bounds of a 95 % bootstrap interval
+    high: float
+    verdict: float | None  # success by the detector; none where there is none
+    wrong: float | None  # share of the true failures that the detector grants
+    script: float | None  # true success of the scripts' episodes in the store
+    length: float  # actions
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A table."""
+
+    policy: str
+    weights: int
+    detector: str
+    seed: int
+    tasks: list[TaskResult]
+
+    @property
+    def mean(self) -> float:
+        """Average the success over the tasks."""
+        return sum(row.success for row in self.tasks) / len(self.tasks)
+
+    def metrics(self) -> dict[str, float]:
+        """Flatten it, as a logger wants it."""
+        flat = {f"success/{row.task}": row.success for row in self.tasks}
+        flat |= {f"verdict/{row.task}": row.verdict for row in self.tasks if row.verdict is not None}
+        return {"success": self.mean, "weights": float(self.weights), **flat}
+
+    def plain(self) -> dict[str, Any]:
+        """Turn it into plain values."""
+        return asdict(self)
+
+    @classmethod
+    def load(cls, state: dict[str, Any]) -> Evaluation:
+        """Read what `plain` returned."""
+        return cls(**{**state, "tasks": [TaskResult(**row) for row in state["tasks"]]})
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What happened in the worlds that ran one task."""
+
+    truth: list[float]
+    verdict: list[float]
+    length: list[float]
+
+
+class Evaluator:
+    """Owns a batch of worlds in which nothing is stored."""
+
+    def __init__(self, config: RunConfig, world: BinWorld | None = None) -> None:
+        """Build worlds, or share those of somebody who does not run at the same time."""
+        self.config = config
+        self.world = world or BinWorld(config.world)
+        self.judge = Judge(config.detectors, config.world.device)
+        self.folder = WeightFolder(config.weights)
+        self.weights: Weights | None = None
+
+    def sync(self, version: int | None = None) -> None:
+        """Load a version of the weights, or the newest, and the newest detector."""
+        wanted = self.folder.newest() if version is None else version
+        if wanted is None:
+            raise UserError(f"nothing was learned in '{self.config.store}' yet: there are no weights to evaluate")
+        if self.weights is None or self.weights.version != wanted:
+            self.weights = self.folder.load(self.config.learner, self.config.world.device, wanted)
+        self.judge.sync()
+
+    def step(self, tasks: Sequence[str] | None = None, *, is_scripted: bool = False) -> Evaluation:
+        """Measure the tasks, or all learned ones, with the weights of the last `sync` or with the scripts."""
+        names = tuple(tasks or self.config.learned)
+        baseline = self.baseline(names)
+        rows = []
+        for skill in dict.fromkeys(TASKS[task].skill for task in names):
+            mine = [task for task in names if TASKS[task].skill == skill]
+            found = self._skill(skill, mine, is_scripted)
+            rows += [self._result(task, found[task], baseline[task]) for task in mine]
+        self.world.batch.warn_of_overflow()
+        version = 0 if is_scripted or self.weights is None else self.weights.version
+        policy = SCRIPTED if is_scripted or self.weights is None else self.weights.policy
+        return Evaluation(policy, version, self.judge.version, self.config.evaluator.seed, rows)
+
+    def baseline(self, tasks: Sequence[str]) -> dict[str, float | None]:
+        """Return the true success of scripts in the store, which act the same for all tasks of a skill."""
+        store = EpisodeStore(self.config.root, self.config.storage)
+        skills = {row.id: TASKS[row.task].skill for row in store.rows() if row.policy.startswith(SCRIPTED)}
+        rates: dict[str, float | None] = {}
+        for task in tasks:
+            truth = [value for number, value in store.truths(task).items() if skills.get(number) == TASKS[task].skill]
+            rates[task] = sum(truth) / len(truth) if truth else None
+        store.close()
+        return rates
+
+    def _skill(self, skill: str, tasks: Sequence[str], is_scripted: bool) -> dict[str, _Scores]:
+        """Run the episodes of all tasks of a skill, as many at once as there are worlds."""
+        rows = [task for task in tasks for _ in range(self.config.evaluator.episodes)]
+        found = {task: _Scores([], [], []) for task in tasks}
+        for number, first in enumerate(range(0, len(rows), self.world.num_worlds)):
+            wanted = rows[first : first + self.world.num_worlds]
+            told = wanted + [wanted[-1]] * (
+                self.world.num_worlds - len(wanted)
+            )  # the rest of the last batch is ignored
+            self._begin(skill, derive(self.config.evaluator.seed, skill, number))
+            batch = run_episodes(self.world, self._policy(skill, is_scripted), told, self.config.collector.max_steps)
+            place = batch.task.cpu()
+            truth = batch.truth.cpu()[torch.arange(len(place)), place].tolist()
+            length, granted = batch.length.tolist(), self._granted(batch.outcome, told)
+            for row, task in enumerate(wanted):
+                found[task].truth.append(float(truth[row]))
+                found[task].length.append(float(length[row]))
+                if granted:
+                    found[task].verdict.append(granted[row])
+        return found
+
+    def _begin(self, skill: str, seed: int) -> None:
+        """Tip the bins out; where a skill needs something in the hand, put it there."""
+        self.world.reseed(seed)
+        self.world.reset()
+        if skill != "lift":
+            self.world.hand_over(lid=skill == "cover")
+
+    def _policy(self, skill: str, is_scripted: bool) -> Policy:
+        seed = derive(self.world.config.seed, "policy")
+        if is_scripted:
+            return script_of(skill, self.world, replace(self.config.script, seed=seed))
+        if self.weights is None:
+            raise UserError("no weights are loaded: sync first")
+        return LearnedPolicy(self.weights, self.config.learner, seed)
+
+    def _granted(self, outcome: torch.Tensor, tasks: Sequence[str]) -> list[float]:
+        """Return 1 where the detector grants the world's task; nothing without a detector."""
+        if self.judge.detector is None:
+            return []
+        probability = self.judge.grade(outcome, ALL_TASKS)
+        return [float(probability[row, ALL_TASKS.index(task)] > self.judge.threshold) for row, task in enumerate(tasks)]
+
+    @staticmethod
+    def _result(task: str, scores: _Scores, script: float | None) -> TaskResult:
+        truth, verdict = np.array(scores.truth), np.array(scores.verdict)
+        low, high = bootstrap(truth[:, None])
+        failed = truth == 0
+        return TaskResult(
+            task=task,
+            episodes=len(truth),
+            success=float(truth.mean()),
+            low=low,
+            high=high,
+            verdict=float(verdict.mean()) if len(verdict) else None,
+            wrong=float(verdict[failed].mean()) if len(verdict) and failed.any() else None,
+            script=script,
+            length=float(np.mean(scores.length)),
+        )

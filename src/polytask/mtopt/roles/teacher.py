@@ -1,0 +1,76 @@
+"""Get labels: from a stand-in that knows the simulator's truth and answers through the page's API, or from a person."""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+
+from polytask.errors import UserError
+from polytask.mtopt.label.client import InProcessClient, get
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.label.server import NEEDS
+from polytask.mtopt.label.stand_in import StandIn
+from polytask.mtopt.runtime.config import RunConfig, derive
+from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.tasks import TASKS
+
+POLL = 0.05  # s
+RANKED = 4  # episodes that a detector ranks for each that is then asked about
+
+
+class Teacher:
+    """Sees to it that every learned task has so many labels."""
+
+    def __init__(self, config: RunConfig) -> None:
+        """Open the store."""
+        self.config = config
+        self.store = EpisodeStore(config.root, config.storage)
+        if config.labels.who == "stand-in" and any(find_spec(name) is None for name in NEEDS):
+            raise UserError("the stand-in labels through the labelling page: pip install 'polytask[label]'")
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether labels can be had: a person, where one is asked, must have begun to give them."""
+        if self.config.labels.who == "stand-in":
+            return True
+        return {label.value > 0.5 for label in self.store.labels(source="person")} == {True, False}
+
+    def step(self, round_number: int) -> dict[str, float]:
+        """Bring the labels of a round: at first any episodes, later those that the detector is least certain of.
+
+        A person labels on the page, whenever it suits; what there is counts.
+        """
+        labels = self.config.labels
+        if labels.who == "person":
+            return {"labels": float(len(self.store.labels(source="person"))), "goal": 0.0}
+        goal = labels.per_task + round_number * labels.round_per_task
+        order = "uncertain" if round_number else "new"
+        client = self._client(max(1, goal if not round_number else labels.round_per_task))
+        seed = derive(self.config.seed, "labels", round_number)
+        stand_in = StandIn(client, self.store.truth, labels.error_rate, seed)
+        before = {row["name"]: row["successes"] + row["failures"] for row in get(client, "/api/state")["tasks"]}
+        made = 0
+        for task in self.config.learned:
+            missing = goal - before[task]  # of a round that was begun before a kill, the rest
+            made += stand_in.label(task, missing, order) if missing > 0 else 0
+        return {"labels": float(made), "goal": float(goal)}
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+    def _client(self, count: int) -> InProcessClient:
+        """Start the page without a port, and wait until its detector, if any, has ranked the episodes."""
+        from polytask.mtopt.label.app import create_app
+
+        settings = LabelConfig(
+            store=self.config.store,
+            tasks=list(self.config.learned),
+            source="oracle",
+            pool=RANKED * count,
+            device=self.config.device,
+        )
+        client = InProcessClient(create_app(settings, dict(TASKS), self.store))
+        while get(client, "/api/train")["state"] == "running":
+            time.sleep(POLL)
+        return client

@@ -1,0 +1,72 @@
+"""Examples between the Bellman updaters and the trainer: states, actions and targets, with the versions behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.mtopt.learner import TrainBatch
+from polytask.mtopt.records import ACTION_DIM, POSE_DIM
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What one step of an updater hands over; R rows, on any device."""
+
+    image: Tensor  # (R, H, W, 3) uint8
+    closed: Tensor  # (R,)
+    height: Tensor  # (R,) m
+    task: Tensor  # (R,) int64, place in all tasks
+    action: Tensor  # (R, 8)
+    target: Tensor  # (R,) in [0, 1]
+    pose: Tensor  # (R, 3)
+    policy: Tensor  # (R,) int64, version of the weights that acted; 0 for a script
+    weights: int  # version that the targets come from
+    detector: str  # version that the rewards come from; empty: people's labels alone
+
+
+class TrainBuffer:
+    """A ring of examples on a device; new ones replace the oldest."""
+
+    def __init__(self, capacity: int, image_size: int, device: torch.device | str = "cpu") -> None:
+        """Reserve the memory."""
+        self.capacity, self.device = capacity, torch.device(device)
+        self.detectors: list[str] = []  # names by the numbers in the ring
+        self._image = torch.zeros(capacity, image_size, image_size, 3, dtype=torch.uint8, device=device)
+        self._numbers = torch.zeros(capacity, 3 + ACTION_DIM + POSE_DIM, device=device)
+        self._whole = torch.zeros(capacity, 4, dtype=torch.int64, device=device)  # task, policy, weights, detector
+        self._next = 0
+        self._size = 0
+
+    def __len__(self) -> int:
+        """Count the examples."""
+        return self._size
+
+    def clear(self) -> None:
+        """Forget all examples."""
+        self._next = self._size = 0
+
+    def add(self, examples: Examples) -> None:
+        """Take examples in; of more than the ring holds, the last ones stay."""
+        if examples.detector not in self.detectors:
+            self.detectors.append(examples.detector)
+        rows = min(len(examples.target), self.capacity)
+        place = (self._next + torch.arange(rows, device=self.device)) % self.capacity
+        numbers = (examples.closed[:, None], examples.height[:, None], examples.target[:, None])
+        versions = torch.tensor([examples.weights, self.detectors.index(examples.detector)])
+        whole = torch.stack((examples.task, examples.policy), -1).to(self.device)[-rows:]
+        self._image[place] = examples.image[-rows:].to(self.device)
+        self._numbers[place] = torch.cat((*numbers, examples.action, examples.pose), -1)[-rows:].to(self.device)
+        self._whole[place] = torch.cat((whole, versions.to(self.device).expand(rows, 2)), -1)
+        self._next = (self._next + rows) % self.capacity
+        self._size = min(self._size + rows, self.capacity)
+
+    def sample(self, batch: int, generator: torch.Generator) -> tuple[TrainBatch, Tensor]:
+        """Draw examples with replacement, and the versions (B, 3) of policy, weights and detector behind them."""
+        row = torch.randint(self._size, (batch,), generator=generator, device=self.device)
+        numbers, whole = self._numbers[row], self._whole[row]
+        action, pose = numbers[:, 3 : 3 + ACTION_DIM], numbers[:, 3 + ACTION_DIM :]
+        drawn = TrainBatch(self._image[row], numbers[:, 0], numbers[:, 1], whole[:, 0], action, numbers[:, 2], pose)
+        return drawn, whole[:, 1:]

@@ -1,0 +1,66 @@
+"""Compute Bellman targets: transitions in, examples for the trainer out."""
+
+from __future__ import annotations
+
+import torch
+
+from polytask.mtopt.bellman import targets
+from polytask.mtopt.replay import Transitions
+from polytask.mtopt.roles.train_buffer import Examples
+from polytask.mtopt.runtime.config import RunConfig
+from polytask.mtopt.weights import WeightFolder, Weights
+
+
+class BellmanUpdater:
+    """Holds the newest target networks it has seen; how far they lie behind is logged."""
+
+    def __init__(self, config: RunConfig, seed: int = 0) -> None:
+        """Prepare; weights are loaded by `sync` or handed over by `use`."""
+        self.config = config
+        self.folder = WeightFolder(config.weights)
+        self.weights: Weights | None = None
+        self.generator = torch.Generator(config.device).manual_seed(seed)
+
+    def sync(self) -> int | None:
+        """Load the newest weights where they are newer; return their version."""
+        newest = self.folder.newest()
+        if newest is not None and (self.weights is None or newest > self.weights.version):
+            self.use(self.folder.load(self.config.learner, self.config.device, newest))
+        return newest
+
+    def use(self, weights: Weights) -> None:
+        """Take targets from these weights from now on."""
+        self.weights = weights
+
+    def step(self, batch: Transitions, detector: str, newest: int | None = None) -> tuple[Examples, dict[str, float]]:
+        """Compute the targets of transitions.
+
+        Args:
+            batch: On the configured device.
+            detector: Version that the batch's rewards come from.
+            newest: Version of the newest weights there are, for the lag; None takes those in use for the newest.
+
+        Returns:
+            Examples, and the lag in versions.
+        """
+        if self.weights is None:
+            raise RuntimeError("an updater needs weights before its first step")
+        learner = self.config.learner
+        bound = None
+        if self.config.updater.lower_bound:
+            bound = batch.success * learner.bellman.gamma ** batch.remaining.float()
+        target = targets(self.weights.q1, self.weights.q2, batch, learner.bellman, self.generator, bound)
+        made = Examples(
+            batch.image,
+            batch.closed,
+            batch.height,
+            batch.task,
+            batch.action,
+            target,
+            batch.pose,
+            batch.policy,
+            self.weights.version,
+            detector,
+        )
+        lag = 0 if newest is None else max(0, newest - self.weights.version)
+        return made, {"rows": float(len(target)), "lag": float(lag), "weights": float(self.weights.version)}

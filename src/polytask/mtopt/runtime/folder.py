@@ -1,0 +1,138 @@
+"""The state of a run in its folder, beside the store: `run.json`, replaced in one step, and `metrics.jsonl`.
+
+STORE/run.json         settings, what the controller knows, the last evaluation
+STORE/metrics.jsonl    one line for every finished job
+STORE/learner.pt       the learner, to go on exactly
+STORE/weights/         published versions
+STORE/detectors/       success detectors, with their scores
+STORE/shards/, index.sqlite    the episode store
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from polytask.checkpoint import write_atomically
+from polytask.errors import UserError
+from polytask.logger import JsonlWriter, Record, clean, read_records
+from polytask.mtopt.runtime.config import RunConfig, from_plain
+
+FILE_NAME = "run.json"
+FORMAT = 1  # raised when the layout changes
+# What cannot change within a run: episodes, buffers and networks would no longer fit together.
+FIXED = (
+    ("seed",),
+    ("world", "image_size"),
+    ("world", "outcome_size"),
+    ("world", "assisted"),
+    ("world", "reach"),
+    ("world", "lid"),
+    ("learner", "network"),
+    ("trainer", "publish_every"),
+)
+
+
+class RunFolder:
+    """Reads and writes the state of a run."""
+
+    def __init__(self, root: str | Path) -> None:
+        """Name the folder; nothing is made."""
+        self.root = Path(root).expanduser()
+        self.state: dict[str, Any] = {}
+        self._writer: JsonlWriter | None = None
+
+    @property
+    def path(self) -> Path:
+        """Return the file of the state."""
+        return self.root / FILE_NAME
+
+    def read(self) -> dict[str, Any] | None:
+        """Read the state; None where no run was begun."""
+        if not self.path.is_file():
+            return None
+        try:
+            state = json.loads(self.path.read_text())
+        except (OSError, ValueError) as error:
+            raise UserError(f"'{self.path}' cannot be read: {error}") from error
+        if not isinstance(state, dict) or state.get("format") != FORMAT:
+            raise UserError(f"'{self.path}' is no run of format {FORMAT}")
+        self.state = state
+        return state
+
+    def require(self) -> dict[str, Any]:
+        """Read the state of a run that must be there."""
+        state = self.read()
+        if state is None:
+            raise UserError(f"there is no run in '{self.root}'; begin one with `polytask mtopt run store={self.root}`")
+        return state
+
+    def config(self) -> RunConfig:
+        """Return the settings of a run that must be there, with the folder where it lies now."""
+        config: RunConfig = from_plain(RunConfig, self.require()["config"])
+        config.store = str(self.root)
+        return config
+
+    def begin(self, config: RunConfig, *, is_plan: bool = True) -> dict[str, Any] | None:
+        """Begin a run or go on with one; return the state that it is in, None for a new one.
+
+        Args:
+            config: Settings.
+            is_plan: Take them for those of the run from now on; otherwise only if it has none yet.
+
+        Raises:
+            UserError: If a setting that must not change within a run differs.
+        """
+        state, plain = self.read(), asdict(config)
+        if state is not None:
+            for path in FIXED:
+                old, new = _at(state["config"], path), _at(plain, path)
+                if old != new:
+                    raise UserError(
+                        f"the run in '{self.root}' has {'.'.join(path)}={old}, not {new}; name another store"
+                    )
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.state = {"format": FORMAT, "jobs": 0, "controller": None, "evaluation": None, **(state or {})}
+        if is_plan or state is None:
+            self.state["config"] = plain
+        self._write()
+        kept = [] if state is None else read_records(self.root, until=int(state["jobs"]))
+        self._writer = JsonlWriter(self.root / "metrics.jsonl", kept)
+        return state
+
+    def save(self, record: Record, **state: Any) -> None:
+        """Note a finished job: its record, and what of the state changed."""
+        self.state.update(state)
+        self.state["jobs"] += 1
+        if self._writer is not None:
+            self._writer.write({"iteration": self.state["jobs"], **record})
+        self._write()
+
+    def update(self, config: dict[str, Any]) -> None:
+        """Replace the settings of a run."""
+        self.state["config"] = config
+        self._write()
+
+    def records(self) -> list[Record]:
+        """Read the lines of all finished jobs."""
+        return read_records(self.root)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write(self) -> None:
+        text = json.dumps(clean(self.state), indent=1)
+        write_atomically(self.path, lambda path: path.write_text(text))
+
+
+def _at(config: dict[str, Any], path: tuple[str, ...]) -> Any:
+    """Look a nested setting up."""
+    value: Any = config
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,244 @@
+"""Keep what is known about episodes in SQLite: where they lie, what the simulator knows, and every label ever given.
+
+Rows are only added. The newest label of an episode, task and source counts; the reward of a task is a query over those.
+Several processes may have the index open (write-ahead log, one writer at a time, the others wait). The log needs shared
+memory, so all of them must run on one machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polytask.errors import UserError
+from polytask.mtopt.records import Label
+from polytask.mtopt.store.shards import Packed
+
+VERSION = 1  # of the tables
+_TABLES = """
+CREATE TABLE IF NOT EXISTS episode(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, shard TEXT NOT NULL, offset INTEGER NOT NULL, size INTEGER NOT NULL,
+    outcome_offset INTEGER NOT NULL, outcome_size INTEGER NOT NULL, views INTEGER NOT NULL, task TEXT NOT NULL,
+    policy TEXT NOT NULL, seed INTEGER NOT NULL, length INTEGER NOT NULL, started REAL NOT NULL, UNIQUE(shard, offset));
+CREATE INDEX IF NOT EXISTS episode_task ON episode(task, id);
+CREATE TABLE IF NOT EXISTS truth(
+    episode INTEGER NOT NULL REFERENCES episode(id), task TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY(episode, task)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS label(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, episode INTEGER NOT NULL REFERENCES episode(id), task TEXT NOT NULL,
+    source TEXT NOT NULL, value REAL, made REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS label_newest ON label(task, source, episode, id, value);
+"""
+_INHERITED: list[sqlite3.Connection] = []
+_COLUMNS = "id, shard, offset, size, outcome_offset, outcome_size, views, task, policy, seed, length, started"
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """Where an episode lies and what it was."""
+
+    id: int
+    shard: str  # file name
+    offset: int  # of its first byte in the shard
+    size: int  # bytes
+    outcome_offset: int  # of the picture of its end
+    outcome_size: int
+    views: int
+    task: str  # commanded
+    policy: str
+    seed: int
+    length: int  # actions
+    started: float  # when it was handed to the store, s since 1970
+
+
+class Index:
+    """The tables; threads of a process share one connection, and a forked process opens its own."""
+
+    def __init__(self, path: Path, *, busy: float, durable: bool) -> None:
+        """Open or create the tables.
+
+        Args:
+            path: Of the database.
+            busy: How long to wait for another writer, s.
+            durable: Wait for the disk at every change; otherwise a power cut may take back the last ones.
+        """
+        self.path, self._busy, self._durable = path, busy, durable
+        self._lock = threading.RLock()
+        self._connect()
+
+    def _connect(self) -> None:
+        self._pid = os.getpid()
+        lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            # Switching to the write-ahead log does not wait for others, so two must not create the tables at once.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._connection = self._open()
+        finally:
+            os.close(lock)
+        self._finalizer = weakref.finalize(self, _close, self._connection, self._pid)
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=self._busy, isolation_level=None, check_same_thread=False)
+        try:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, VERSION):
+                raise UserError(f"'{self.path}' has version {version}; this program reads version {VERSION}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            connection.execute("PRAGMA foreign_keys = ON")
+            if version == 0:
+                connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise UserError(f"'{self.path}' is not a readable index: {error}") from error
+        except UserError:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._finalizer()
+
+    @contextmanager
+    def _session(self) -> Iterator[sqlite3.Connection]:
+        """Give one thread the connection."""
+        with self._lock:
+            if self._pid != os.getpid():
+                # The parent's connection is not ours to close, nor may it be collected, which would close it.
+                self._finalizer.detach()
+                _INHERITED.append(self._connection)
+                self._connect()
+            yield self._connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Make all changes inside the block or none."""
+        with self._session() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._session() as connection:
+            return connection.execute(query, values).fetchall()
+
+    def add_episodes(self, episodes: Iterable[tuple[str, Packed]]) -> list[int]:
+        """Enter episodes whose bytes are in a shard, all or none, and return their ids, which rise in this order."""
+        ids = []
+        with self._transaction() as connection:
+            for shard, one in episodes:
+                values = [shard, one.offset, one.size, one.outcome_offset, one.outcome_size]
+                values += [one.header[name] for name in ("views", "task", "policy", "seed", "length", "started")]
+                cursor = connection.execute(
+                    f"INSERT INTO episode({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+                )
+                ids.append(int(cursor.lastrowid or 0))
+                rows = [(ids[-1], task, int(value)) for task, value in one.truth.items()]
+                connection.executemany("INSERT INTO truth VALUES (?, ?, ?)", rows)
+        return ids
+
+    def rows(self, after: int, task: str | None, limit: int | None) -> list[EpisodeRow]:
+        """List episodes with greater ids, in their order."""
+        chosen = "" if task is None else "AND task = ?"
+        values = (after, *(() if task is None else (task,)), -1 if limit is None else limit)
+        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id > ? {chosen} ORDER BY id LIMIT ?", values)
+        return [EpisodeRow(*row) for row in found]
+
+    def row(self, episode: int) -> EpisodeRow:
+        """Look one episode up."""
+        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id = ?", (episode,))
+        if not found:
+            low, high, count = self._all("SELECT min(id), max(id), count(*) FROM episode")[0]
+            known = f"ids run from {low} to {high}" if count else "the store is empty"
+            raise UserError(f"there is no episode {episode}; {known}")
+        return EpisodeRow(*found[0])
+
+    def counts(self) -> tuple[int, int]:
+        """Count the episodes and the labels."""
+        episodes, labels = self._all("SELECT (SELECT count(*) FROM episode), (SELECT count(*) FROM label)")[0]
+        return episodes, labels
+
+    def places(self) -> dict[str, list[tuple[int, int, int]]]:
+        """List id, offset and size of the episodes of every shard, in the order of the offsets."""
+        found: dict[str, list[tuple[int, int, int]]] = {}
+        for shard, *place in self._all("SELECT shard, id, offset, size FROM episode ORDER BY shard, offset"):
+            found.setdefault(shard, []).append((place[0], place[1], place[2]))
+        return found
+
+    def end_of(self, shard: str) -> int:
+        """Return where the last entered episode of a shard ends."""
+        return int(self._all("SELECT coalesce(max(offset + size), 0) FROM episode WHERE shard = ?", (shard,))[0][0])
+
+    def truth(self, episode: int) -> dict[str, bool]:
+        """Return what the simulator knew."""
+        found = self._all("SELECT task, value FROM truth WHERE episode = ?", (episode,))
+        return {task: bool(value) for task, value in found}
+
+    def truths(self, task: str) -> dict[int, bool]:
+        """Return what the simulator knew of one task, by episode."""
+        found = self._all("SELECT episode, value FROM truth WHERE task = ? ORDER BY episode", (task,))
+        return {episode: bool(value) for episode, value in found}
+
+    def add_labels(self, labels: Sequence[Label]) -> None:
+        """Append labels, all or none."""
+        now = time.time()
+        # SQLite stores a value that is not a number as NULL.
+        rows = [(one.episode, one.task, one.source, one.value, now) for one in labels]
+        statement = "INSERT INTO label(episode, task, source, value, made) VALUES (?, ?, ?, ?, ?)"
+        try:
+            with self._transaction() as connection:
+                connection.executemany(statement, rows)
+        except sqlite3.IntegrityError as error:
+            known = {one for (one,) in self._all("SELECT id FROM episode")}
+            unknown = sorted({one.episode for one in labels} - known)
+            raise UserError(f"there is no episode {unknown[0]} to label; none of the labels was added") from error
+
+    def labels(self, task: str | None, source: str | None) -> list[Label]:
+        """List the labels that count, the one given last at the end."""
+        given: Mapping[str, str | None] = {"task": task, "source": source}
+        chosen = [f"{name} = ?" for name, value in given.items() if value is not None]
+        where = f"WHERE {' AND '.join(chosen)}" if chosen else ""
+        # Beside max(), SQLite returns the other columns of the row that holds the maximum.
+        query = f"SELECT episode, task, value, source, max(id) FROM label {where} GROUP BY task, source, episode"
+        values = [value for value in given.values() if value is not None]
+        found = sorted(self._all(query, values), key=lambda row: row[4])
+        return [Label(*row[:4]) for row in found if row[2] is not None]
+
+    def newest(self, task: str, source: str, after: int, until: int) -> dict[int, float]:
+        """Return the value that counts of every episode in (after, until] that a source has labelled for a task."""
+        found = self._all(
+            "SELECT episode, value, max(id) FROM label WHERE task = ? AND source = ? AND episode > ? AND episode <= ? "
+            "GROUP BY episode",
+            (task, source, after, until),
+        )
+        return {episode: value for episode, value, _ in found if value is not None}
+
+    def without(self, task: str, source: str, after: int, until: int) -> list[int]:
+        """List the episodes in (after, until] that a source has not labelled for a task."""
+        found = self._all(
+            "SELECT id FROM episode WHERE id > ? AND id <= ? AND id NOT IN "
+            "(SELECT episode FROM label WHERE task = ? AND source = ? AND episode > ? AND episode <= ?) ORDER BY id",
+            (after, until, task, source, after, until),
+        )
+        return [episode for (episode,) in found]
+
+
+def _close(connection: sqlite3.Connection, pid: int) -> None:
+    """Close a connection in the process that opened it."""
+    if os.getpid() == pid:
+        connection.close()

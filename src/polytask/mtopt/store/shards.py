@@ -1,0 +1,236 @@
+"""Turn episodes into tar members and back.
+
+An episode is five members with one key, which is what readers of WebDataset shards group by:
+
+    KEY.outcome.png   the V views of the end, stacked               (V * S, S, 3)
+    KEY.images.png    the T + 1 frames, stacked                     ((T + 1) * H, W, 3)
+    KEY.steps.npy     gripper closed, height, action per frame      (T + 1, 10); the last row's action is zero;
+                      (T + 1, 13) with the hand's pose behind them, where it is known
+    KEY.truth.json    what the simulator knows
+    KEY.json          task, policy, seed, length, views, time, and the checksum of all before it
+
+The last member completes the episode: whatever follows the last of them in a shard was cut off while it was written.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polytask.errors import UserError
+from polytask.mtopt.records import ACTION_DIM, POSE_DIM, Episode
+from polytask.mtopt.store import png
+from polytask.mtopt.store.png import DamagedError
+
+FORMAT = 1  # raised when the members change
+BLOCK = 512  # tar's unit
+END = bytes(2 * BLOCK)  # closes an archive; readers accept one without it
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An episode as bytes, with what the index says about it; offsets count from the first byte of the shard."""
+
+    offset: int
+    size: int
+    outcome_offset: int  # of the file inside its member
+    outcome_size: int
+    header: Mapping[str, Any]  # content of KEY.json
+    truth: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a part of a shard holds."""
+
+    episodes: list[Packed]
+    end: int  # behind the last whole episode
+    left_over: int  # bytes behind that which belong to none; an archive's closing zeros do not count
+
+
+def validate(episode: Episode) -> None:
+    """Insist on the shapes that `Episode` promises.
+
+    Raises:
+        UserError: If one differs.
+    """
+    steps = len(episode.actions)
+    wanted: dict[str, tuple[NDArray[Any], type[np.generic], tuple[int | None, ...]]] = {
+        "images": (episode.images, np.uint8, (steps + 1, None, None, 3)),
+        "closed": (episode.closed, np.float32, (steps + 1,)),
+        "height": (episode.height, np.float32, (steps + 1,)),
+        "actions": (episode.actions, np.float32, (steps, ACTION_DIM)),
+        "outcome": (episode.outcome, np.uint8, (None, None, None, 3)),
+    }
+    if episode.pose is not None:
+        wanted["pose"] = (episode.pose, np.float32, (steps + 1, POSE_DIM))
+    for name, (array, kind, shape) in wanted.items():
+        fits = array.ndim == len(shape) and all(
+            size == want or (want is None and size > 0) for size, want in zip(array.shape, shape, strict=True)
+        )
+        if not fits or array.dtype != kind:
+            text = "(" + ", ".join("any" if want is None else str(want) for want in shape) + ")"
+            raise UserError(
+                f"an episode of {steps} actions needs {name} {text} {np.dtype(kind).name}, "
+                f"not {array.shape} {array.dtype.name}"
+            )
+    if not episode.task or not -(2**63) <= episode.seed < 2**63:
+        raise UserError(f"an episode needs a task and a seed of 64 bits, not '{episode.task}' and {episode.seed}")
+
+
+def pack(key: str, episode: Episode, offset: int, started: float, level: int) -> tuple[bytes, Packed]:
+    """Return the bytes of an episode that will lie at `offset` of a shard."""
+    outcome = png.encode(_stack(episode.outcome), level)
+    steps = np.zeros((len(episode.images), 2 + ACTION_DIM), np.float32)
+    steps[:, 0], steps[:, 1], steps[:-1, 2:] = episode.closed, episode.height, episode.actions
+    if episode.pose is not None:
+        steps = np.concatenate([steps, episode.pose], 1)
+    buffer = io.BytesIO()
+    np.save(buffer, steps, allow_pickle=False)
+    truth = {name: bool(value) for name, value in episode.truth.items()}
+    content = b"".join(
+        (
+            _member(f"{key}.outcome.png", outcome, started),
+            _member(f"{key}.images.png", png.encode(_stack(episode.images), level), started),
+            _member(f"{key}.steps.npy", buffer.getvalue(), started),
+            _member(f"{key}.truth.json", json.dumps(truth).encode(), started),
+        )
+    )
+    header = {
+        "format": FORMAT,
+        "task": episode.task,
+        "policy": episode.policy,
+        "seed": int(episode.seed),
+        "length": len(episode.actions),
+        "views": len(episode.outcome),
+        "started": started,
+        "crc32": zlib.crc32(content),
+    }
+    content += _member(f"{key}.json", json.dumps(header).encode(), started)
+    return content, Packed(offset, len(content), offset + BLOCK, len(outcome), header, truth)
+
+
+def unpack(content: bytes) -> Episode:
+    """Read an episode, without what the simulator knows.
+
+    Raises:
+        DamagedError: If the bytes are not one whole episode.
+    """
+    members: dict[str, bytes] = {}
+    at = 0
+    while "json" not in members:
+        name, size = _read_header(content[at : at + BLOCK])
+        members[name] = content[at + BLOCK : at + BLOCK + size]
+        before, at = at, at + BLOCK + _padded(size)
+    header = _parse(members["json"], content[:before])
+    steps = np.load(io.BytesIO(members["steps.npy"]), allow_pickle=False)
+    return Episode(
+        images=_split(png.decode(members["images.png"]), header["length"] + 1),
+        closed=steps[:, 0].copy(),
+        height=steps[:, 1].copy(),
+        actions=steps[:-1, 2 : 2 + ACTION_DIM].copy(),
+        outcome=_split(png.decode(members["outcome.png"]), header["views"]),
+        task=header["task"],
+        policy=header["policy"],
+        seed=header["seed"],
+        pose=steps[:, 2 + ACTION_DIM :].copy() if steps.shape[1] > 2 + ACTION_DIM else None,
+    )
+
+
+def unpack_outcome(content: bytes, views: int) -> NDArray[np.uint8]:
+    """Read the views of an episode's end, (V, S, S, 3), from the one file that holds them."""
+    return _split(png.decode(content), views)
+
+
+def scan(path: Path, start: int = 0) -> Scan:
+    """Find the whole episodes of a shard from `start` on; one that is cut off or damaged ends the search."""
+    episodes: list[Packed] = []
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        end = start
+        while found := _scan_one(file, end):
+            episodes.append(found)
+            end = found.offset + found.size
+        file.seek(end)
+        rest = file.read() if size - end <= len(END) else b"?"
+    return Scan(episodes, end, size - end if rest.strip(b"\0") else 0)
+
+
+def _scan_one(file: io.BufferedReader, start: int) -> Packed | None:
+    """Read the episode at `start`, or nothing where there is no whole one."""
+    file.seek(start)
+    content = b""
+    members: dict[str, tuple[int, int]] = {}  # name -> place of its data in `content`, size
+    try:
+        while "json" not in members:
+            block = file.read(BLOCK)
+            name, size = _read_header(block)
+            data = file.read(_padded(size))
+            if len(data) < _padded(size):
+                return None
+            before = len(content)
+            members[name] = (before + BLOCK, size)
+            content += block + data
+        parts = {name: content[at : at + size] for name, (at, size) in members.items()}
+        header = _parse(parts["json"], content[:before])
+        truth = json.loads(parts["truth.json"])
+    except (DamagedError, KeyError, ValueError):
+        return None
+    place, size = members["outcome.png"]
+    return Packed(start, len(content), start + place, size, header, truth)
+
+
+def _member(name: str, data: bytes, when: float) -> bytes:
+    """Return one file of the archive: its header and its data, filled up to whole blocks."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime = len(data), int(when)
+    return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(_padded(len(data)) - len(data))
+
+
+def _read_header(block: bytes) -> tuple[str, int]:
+    """Return the name of a member behind its key, and its size."""
+    try:
+        info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+    except (tarfile.TarError, UnicodeDecodeError) as error:
+        raise DamagedError(f"an archive header is damaged ({error})") from error
+    return os.path.basename(info.name).partition(".")[2], info.size
+
+
+def _parse(data: bytes, before: bytes) -> dict[str, Any]:
+    """Read the last member and compare its checksum with what precedes it."""
+    try:
+        header = json.loads(data)
+    except ValueError as error:
+        raise DamagedError(f"its last member is damaged ({error})") from error
+    if header.get("format") != FORMAT:
+        raise DamagedError(f"its format is {header.get('format')}, not {FORMAT}")
+    if header["crc32"] != zlib.crc32(before):
+        raise DamagedError("its checksum differs")
+    return dict(header)
+
+
+def _padded(size: int) -> int:
+    """Round up to whole blocks."""
+    return -(-size // BLOCK) * BLOCK
+
+
+def _stack(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Put frames (F, H, W, 3) below each other, (F * H, W, 3)."""
+    return frames.reshape(-1, *frames.shape[2:])
+
+
+def _split(strip: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
+    """Undo `_stack`."""
+    if len(strip) % count:
+        raise DamagedError(f"{len(strip)} rows are not {count} frames")
+    return strip.reshape(count, -1, *strip.shape[1:])

@@ -1,0 +1,182 @@
+"""Keep every episode ever collected, and every verdict on it.
+
+    ROOT/shards/WRITER-000000.tar    episodes, only ever appended to (`shards.py`, `writer.py`)
+    ROOT/index.sqlite                rows of episodes, truth and labels, only ever added (`index.py`)
+
+A new task or a new success detector adds label rows; no shard changes. After `kill -9` at any moment the store opens,
+every episode that was entered can be read, and at most the one being written by each killed process is lost. If the
+index itself is lost, opening the store makes an empty one and `recover` fills it from the shards. **Labels exist only
+in the index**, so copy that file (`sqlite3 index.sqlite ".backup copy.sqlite"`) where people's labels matter.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polytask.errors import UserError
+from polytask.mtopt.records import ACTION_DIM, Episode, Label
+from polytask.mtopt.store import check, shards
+from polytask.mtopt.store.index import EpisodeRow, Index
+from polytask.mtopt.store.png import DamagedError
+from polytask.mtopt.store.writer import ShardWriter, StoreConfig
+
+PEOPLE = ("oracle", "person")  # whose labels outrank a detector's; the last one outranks all
+_SOURCE = re.compile(r"person|oracle|detector:.+")
+_LAST = 2**63 - 1
+
+
+class EpisodeStore:
+    """Episodes and labels in a folder that several processes of one machine may have open."""
+
+    def __init__(self, root: str | Path, config: StoreConfig | None = None) -> None:
+        """Open a store, or create it where there is none."""
+        self.root, self.config = Path(root).expanduser(), config or StoreConfig()
+        self._folder = self.root / "shards"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            busy, durable = self.config.busy_seconds, self.config.fsync
+            self._index = Index(self.root / "index.sqlite", busy=busy, durable=durable)
+        except OSError as error:
+            raise UserError(f"cannot open or make a store in '{self.root}': {error.strerror}") from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process as the place to open."""
+        return EpisodeStore, (self.root, self.config)
+
+    def __len__(self) -> int:
+        """Count the episodes."""
+        return self._index.counts()[0]
+
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+
+    def writer(self, name: str) -> ShardWriter:
+        """Return what appends episodes to shards whose names begin like this."""
+        return ShardWriter(self._folder, self._index, name, self.config)
+
+    def rows(self, after: int = 0, task: str | None = None, limit: int | None = None) -> list[EpisodeRow]:
+        """List episodes in the order in which they were entered.
+
+        Args:
+            after: Only those with a greater id. A row that is entered later has a greater id than all before it.
+            task: Only those commanded this task.
+            limit: No more than this many.
+        """
+        return self._index.rows(after, task, limit)
+
+    def row(self, episode: int) -> EpisodeRow:
+        """Look one episode up."""
+        return self._index.row(episode)
+
+    def read(self, episode: int) -> Episode:
+        """Read an episode, without what the simulator knew of it."""
+        row = self._index.row(episode)
+        try:
+            return shards.unpack(self._bytes(row.shard, row.offset, row.size))
+        except (DamagedError, OSError) as error:
+            raise UserError(f"episode {episode} cannot be read from '{row.shard}': {error}") from error
+
+    def outcome(self, episode: int) -> NDArray[np.uint8]:
+        """Read only the views of an episode's end, (V, S, S, 3)."""
+        row = self._index.row(episode)
+        try:
+            return shards.unpack_outcome(self._bytes(row.shard, row.outcome_offset, row.outcome_size), row.views)
+        except (DamagedError, OSError) as error:
+            raise UserError(f"episode {episode} cannot be read from '{row.shard}': {error}") from error
+
+    def truth(self, episode: int) -> dict[str, bool]:
+        """Return what the simulator knew: for evaluation and for the stand-in of a labelling person only."""
+        self._index.row(episode)
+        return self._index.truth(episode)
+
+    def truths(self, task: str) -> dict[int, bool]:
+        """Return what the simulator knew of one task, by episode: for evaluation only."""
+        return self._index.truths(task)
+
+    def add_labels(self, labels: Sequence[Label]) -> None:
+        """Append labels, all or none of them; the newest of an episode, task and source counts.
+
+        A label whose value is not a number withdraws what its source said before.
+
+        Raises:
+            UserError: If a value, a source or an episode is not valid.
+        """
+        for one in labels:
+            if not (math.isnan(one.value) or 0.0 <= one.value <= 1.0):
+                raise UserError(f"a label's value lies in [0, 1], or is NaN to withdraw it; not {one.value}")
+            if not _SOURCE.fullmatch(one.source):
+                raise UserError(f"a label comes from 'person', 'oracle' or 'detector:VERSION', not '{one.source}'")
+            if not one.task:
+                raise UserError("a label needs a task")
+        self._index.add_labels(labels)
+
+    def labels(self, task: str | None = None, source: str | None = None) -> list[Label]:
+        """List the labels that count, the one given last at the end."""
+        return self._index.labels(task, source)
+
+    def rewards(
+        self, task: str, detector: str, threshold: float = 0.5, *, after: int = 0, until: int = _LAST
+    ) -> dict[int, bool]:
+        """Say of every episode that has a verdict for a task whether it is a success.
+
+        A person's label outranks the oracle's, which outranks the detector's.
+
+        Args:
+            task: Whose success.
+            detector: Version of the detector, with or without the prefix `detector:`.
+            threshold: A detector's probability counts as success above this; people's labels do above one half.
+            after: Only episodes with greater ids...
+            until: ... up to this one.
+        """
+        chosen = self._index.newest(task, f"detector:{detector.removeprefix('detector:')}", after, until)
+        verdicts = {episode: value > threshold for episode, value in chosen.items()}
+        for source in PEOPLE:
+            newest = self._index.newest(task, source, after, until)
+            verdicts |= {episode: value > 0.5 for episode, value in newest.items()}
+        return dict(sorted(verdicts.items()))
+
+    def unlabelled(self, task: str, source: str, *, after: int = 0, until: int = _LAST) -> list[int]:
+        """List the episodes that a source has never labelled for a task: the work of a new detector."""
+        return self._index.without(task, source, after, until)
+
+    def check(self, *, deep: bool = False) -> check.StoreReport:
+        """Report truncated shards, episodes that are lost or not in the index, and counts.
+
+        Args:
+            deep: Also read every episode and compare checksums.
+        """
+        return check.check(self._folder, self._index, deep=deep)
+
+    def recover(self) -> int:
+        """Enter whole episodes that only the shards know, and return their number.
+
+        After a kill that is at most one append of each killed process; after the loss of the index it is everything but
+        the labels. Shards that are being written are left out.
+        """
+        return check.recover(self._folder, self._index)
+
+    def _bytes(self, shard: str, offset: int, size: int) -> bytes:
+        file = os.open(self._folder / shard, os.O_RDONLY)
+        try:
+            content = os.pread(file, size, offset)
+        finally:
+            os.close(file)
+        if len(content) < size:
+            raise DamagedError(f"the file ends {size - len(content)} bytes too early")
+        return content
+
+
+def uploaded(outcome: NDArray[np.uint8], task: str) -> Episode:
+    """Make an episode without actions of pictures (V, S, S, 3) that a person gave as an example."""
+    zero = np.zeros(1, np.float32)
+    actions = np.zeros((0, ACTION_DIM), np.float32)
+    return Episode(outcome[:1], zero, zero, actions, outcome, task, policy="upload", seed=0)

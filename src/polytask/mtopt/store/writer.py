@@ -1,0 +1,176 @@
+"""Append episodes to shards.
+
+A writer always starts a file of its own and holds a lock on it as long as it lives, so writers never meet, and a file
+that a killed writer left is never continued. Order of an append: the bytes are written, the disk has them (unless
+`fsync` is off), then one transaction enters the episodes. A kill in between leaves bytes without rows, never the
+reverse; `check` reports such bytes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from polytask.errors import UserError
+from polytask.mtopt.records import Episode
+from polytask.mtopt.store import shards
+from polytask.mtopt.store.index import Index
+from polytask.mtopt.store.shards import Packed
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
+
+
+@dataclass
+class StoreConfig:
+    """How a store writes."""
+
+    fsync: bool = True
+    """Wait for the disk before an episode counts. Without it a kill is still safe, but a power cut may lose episodes
+    that the index names; `check` tells which."""
+    compression: int = 1
+    """Deflate level of the frames, 1 (fast) to 9 (small)."""
+    shard_bytes: int = 256_000_000
+    """A shard of at least this size is closed and another one begun."""
+    threads: int = 1
+    """Threads that compress when several episodes are appended at once."""
+    busy_seconds: float = 60.0
+    """How long to wait for another process that writes to the index."""
+
+
+class ShardWriter:
+    """Appends episodes; for one thread of one process."""
+
+    def __init__(self, folder: Path, index: Index, name: str, config: StoreConfig) -> None:
+        """Prepare to write; the first file is made by the first append.
+
+        Args:
+            folder: Of the shards.
+            index: Where the episodes are entered.
+            name: Start of the file names.
+            config: How to write.
+        """
+        if not _NAME.fullmatch(name):
+            raise UserError(f"'{name}' cannot name a writer; use 1 to 48 letters, digits, '-' and '_'")
+        self._folder, self._index, self._name, self._config = folder, index, name, config
+        self._file: int | None = None
+        self._shard = ""
+        self._end = 0
+        self._count = 0  # episodes of this shard, for the keys
+
+    def append(self, episode: Episode) -> int:
+        """Write one episode and return its id."""
+        return self.append_many([episode])[0]
+
+    def append_many(self, episodes: Sequence[Episode]) -> list[int]:
+        """Write episodes with one wait for the disk, and return their ids; after an error none of them counts."""
+        if not episodes:
+            return []
+        for episode in episodes:
+            shards.validate(episode)
+        if self._file is not None and self._end >= self._config.shard_bytes:
+            self.close()
+        if self._file is None:
+            self._open()
+        try:
+            packed = self._write(self._pack(episodes))
+            ids = self._index.add_episodes((self._shard, one) for one in packed)
+        except BaseException:
+            # What of it reached the disk or the index is unknown here: leave the file as a killed writer would.
+            self._abandon()
+            raise
+        self._end += sum(one.size for one in packed)
+        self._count += len(packed)
+        return ids
+
+    def close(self) -> None:
+        """Complete the file; a further append starts another one."""
+        if self._file is not None:
+            _write_all(self._file, shards.END)
+            if self._config.fsync:
+                os.fsync(self._file)
+            self._abandon()
+
+    def _open(self) -> None:
+        """Create the next file that nobody has and lock it."""
+        number = sum(1 for _ in self._folder.glob(f"{self._name}-??????.tar"))
+        while True:
+            path = self._folder / f"{self._name}-{number:06d}.tar"
+            number += 1
+            try:
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                continue
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # somebody checks the store and looked at the file before we had it
+                os.close(file)
+                continue
+            break
+        self._file, self._shard, self._end, self._count = file, path.name, 0, 0
+        if self._config.fsync:
+            _sync_folder(self._folder)
+
+    def _pack(self, episodes: Sequence[Episode]) -> list[tuple[bytes, Packed]]:
+        """Compress episodes; offsets count from the first of them."""
+        key = f"{self._shard.removesuffix('.tar')}-"
+        started, level = time.time(), self._config.compression
+        jobs = [(f"{key}{self._count + number:06d}", episode) for number, episode in enumerate(episodes)]
+
+        def run(job: tuple[str, Episode]) -> tuple[bytes, Packed]:
+            return shards.pack(*job, 0, started, level)
+
+        if self._config.threads > 1 and len(jobs) > 1:
+            with ThreadPoolExecutor(self._config.threads) as pool:
+                return list(pool.map(run, jobs))
+        return [run(job) for job in jobs]
+
+    def _write(self, packed: Sequence[tuple[bytes, Packed]]) -> list[Packed]:
+        """Put the bytes on disk and return where they lie."""
+        assert self._file is not None
+        placed, at = [], self._end
+        for content, one in packed:
+            placed.append(Packed(at, one.size, at + one.outcome_offset, one.outcome_size, one.header, one.truth))
+            _write_all(self._file, content)
+            at += one.size
+        if self._config.fsync:
+            os.fsync(self._file)
+        return placed
+
+    def _abandon(self) -> None:
+        """Let go of the file as it is."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> ShardWriter:
+        """Do nothing: for `with`."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Complete the file."""
+        self.close()
+
+
+def _write_all(file: int, content: bytes) -> None:
+    """Write everything, in as many calls as the system wants."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power cut."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

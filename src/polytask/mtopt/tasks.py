@@ -1,0 +1,48 @@
+"""The tasks of MT-Opt by name. What counts as success is learned from labelled pictures; the sentences tell people."""
+
+from __future__ import annotations
+
+from polytask.mtopt.records import TaskInfo
+
+KINDS = ("banana", "bottle", "sausage", "milk", "box", "can", "carrot")  # objects, in the scene's order
+SECTIONS = ("bottom", "top-left", "top-right")  # of the plate
+
+MAIN_TASKS = (
+    "lift-any",
+    *(f"lift-{kind}" for kind in KINDS),
+    "place-any",
+    *(f"place-{section}" for section in SECTIONS),
+)
+HELD_OUT = ("lift-red-thing", "lift-any-two", "place-banana")  # learned by relabelling old episodes alone
+FINE_TUNING = ("cover-object",)  # learned from few episodes of its own
+SUITES = {"main": MAIN_TASKS, "held-out": HELD_OUT, "fine-tuning": FINE_TUNING}
+
+_SECTION_WORDS = {
+    "bottom": "the large beige section",
+    "top-left": "the pink section",
+    "top-right": "the turquoise section",
+}
+
+TASKS: dict[str, TaskInfo] = {
+    task.name: task
+    for task in (
+        TaskInfo("lift-any", "lift", "The hand holds any object up."),
+        *(TaskInfo(f"lift-{kind}", "lift", f"The hand holds the {kind} up.") for kind in KINDS),
+        TaskInfo("place-any", "place", "An object lies on the plate and the hand is empty."),
+        *(
+            TaskInfo(f"place-{name}", "place", f"An object lies with its middle on {words} of the plate.")
+            for name, words in _SECTION_WORDS.items()
+        ),
+        TaskInfo("lift-red-thing", "lift", "The hand holds something red up: the can or the sausage."),
+        TaskInfo("lift-any-two", "lift", "The hand holds two or more objects up at once."),
+        TaskInfo("place-banana", "place", "The banana lies on the plate."),
+        TaskInfo("cover-object", "cover", "The black lid lies on top of an object."),
+    )
+}
+
+
+def skill_of(task: str) -> str:
+    """Return a task's skill, or name the valid tasks."""
+    if task not in TASKS:
+        raise KeyError(f"unknown task '{task}'; valid: {', '.join(TASKS)}")
+    return TASKS[task].skill

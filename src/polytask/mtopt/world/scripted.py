@@ -1,0 +1,119 @@
+"""Scripted picking and placing: aimless but well-formed attempts, which give the first data.
+
+Besides motion noise they now and then terminate, open or close out of turn: a learner that never saw such actions fail
+overrates them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.mtopt.records import ACTION_DIM
+from polytask.mtopt.world import layout
+from polytask.mtopt.world.bin_world import BinWorld, Observation
+from polytask.mtopt.world.drop import uniform
+from polytask.tasks.state import constant
+
+_CLOSE, _OPEN, _END = 5, 6, 7
+_LOW = 0.02  # the hand counts as down when its command is this near to the height wanted, m
+_NEAR = 0.01  # and as above the target when this near
+
+
+@dataclass
+class ScriptConfig:
+    """How a scripted policy errs."""
+
+    noise: float = 0.1  # standard deviation of each motion entry, as a part of its range
+    early_end: float = 0.02  # chance that an action terminates the episode out of turn
+    early_grip: float = 0.03  # chance that an action closes or opens out of turn
+    margin: float = 0.025  # targets keep this far from a bin's walls, m
+    seed: int = 0
+
+
+class _Scripted:
+    """What picking and placing share: a random target, the way there, and noise."""
+
+    name = "scripted"
+
+    def __init__(self, world: BinWorld, config: ScriptConfig | None, middle: tuple[float, float], low: float) -> None:
+        self.world, self.config = world, config or ScriptConfig()
+        self.generator = torch.Generator(world.device).manual_seed(self.config.seed)
+        self._middle, self._low = middle, low
+        shape = (world.num_worlds,)
+        self.target = torch.zeros(*shape, 2, device=world.device)
+        self.yaw = torch.zeros(shape, device=world.device)
+        self.phase = torch.zeros(shape, dtype=torch.long, device=world.device)
+        self.reset()
+
+    def reset(self, mask: Tensor | None = None) -> None:
+        """Draw new targets where `mask` (N,) holds."""
+        count, inner = self.world.num_worlds, layout.INNER - self.config.margin
+        target = uniform((count, 2), -inner, inner, self.generator) + constant(self._middle, self.target)
+        yaw = uniform((count,), -math.pi / 2, math.pi / 2, self.generator)
+        mask = torch.ones_like(self.phase, dtype=torch.bool) if mask is None else mask
+        self.target.copy_(torch.where(mask[:, None], target, self.target))
+        self.yaw.copy_(torch.where(mask, yaw, self.yaw))
+        self.phase.masked_fill_(mask, 0)
+
+    def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
+        """Return the next actions (N, 8): above the target, down, grip, up, end."""
+        world, action = self.world, torch.zeros(self.world.num_worlds, ACTION_DIM, device=self.world.device)
+        away, depth = self.target - world.place[:, :2], self._low - world.place[:, 2]
+        distance = away.abs().amax(-1)
+        is_above = distance < world.config.reach + _NEAR
+        is_there = (depth > -_LOW) & (distance < 2 * _NEAR)
+        if world.config.assisted:  # the world goes down by itself, once it has moved and been told to grip
+            is_there, depth = is_above, torch.zeros_like(depth)
+        phase = torch.where((self.phase == 0) & is_there, 1, self.phase)
+        # Go sideways and sink as soon as the target is within reach; phases 1 to 3 grip, rise and end.
+        moves = (phase == 0) | (phase == 1) & world.config.assisted
+        action[:, :2] = torch.where(moves[:, None], away / world.config.reach, 0.0)
+        action[:, 2] = torch.where(moves & is_above, depth / world.config.reach, 0.0) + (phase == 2).float()
+        double = 2 * torch.where(moves, self.yaw - world.yaw, 0.0)
+        action[:, 3], action[:, 4] = double.sin(), double.cos()
+        action[:, self._grip()] = (phase == 1).float()
+        action[:, _END] = (phase == 3).float()
+        is_up = world.place[:, 2] > layout.START_HEIGHT - 2 * _LOW
+        self.phase.copy_(torch.where((phase == 1) | (phase == 2) & is_up, phase + 1, phase))
+        return self._disturb(action)
+
+    def _grip(self) -> int:
+        return _CLOSE
+
+    def _disturb(self, action: Tensor) -> Tensor:
+        """Add motion noise and rare commands out of turn; clip."""
+        shape, config = (len(action),), self.config
+        noise = torch.randn(len(action), 5, generator=self.generator, device=action.device)
+        action[:, :5] += config.noise * noise
+        lots = torch.rand(*shape, 3, generator=self.generator, device=action.device)
+        chances = constant((config.early_grip, config.early_grip, config.early_end), action)
+        action[:, _CLOSE:] = torch.maximum(action[:, _CLOSE:], (lots < chances).float())
+        return action.clamp(-1.0, 1.0)
+
+
+class ScriptedPick(_Scripted):
+    """Go to a random point of the right bin, down, close, lift, end."""
+
+    name = "scripted-pick"
+
+    def __init__(self, world: BinWorld, config: ScriptConfig | None = None) -> None:
+        """Draw the first targets."""
+        super().__init__(world, config, layout.RIGHT_BIN, layout.PICK_HEIGHT)
+
+
+class ScriptedPlace(_Scripted):
+    """Go to a random point of the left bin, down, open, rise, end; with a lid in the hand this is the cover script."""
+
+    name = "scripted-place"
+
+    def __init__(self, world: BinWorld, config: ScriptConfig | None = None) -> None:
+        """Draw the first targets; a lid is let go higher, over an object."""
+        low = layout.COVER_HEIGHT if world.config.lid else layout.PLACE_HEIGHT
+        super().__init__(world, config, layout.LEFT_BIN, low)
+
+    def _grip(self) -> int:
+        return _OPEN

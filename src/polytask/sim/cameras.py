@@ -1,0 +1,128 @@
+"""Pictures of all worlds of a batch at once: through OpenGL one by one on the CPU, by ray casting together in Warp.
+
+Both draw without shadows, reflections and textures, so that pictures from either train the same networks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from polytask.sim.base import Batch
+from polytask.sim.cpu import CpuBatch
+from polytask.types import UserError
+
+if TYPE_CHECKING:
+    from polytask.sim.warp import WarpBatch
+
+_BACKGROUND = (0.80, 0.84, 0.88)  # where a ray hits nothing; as the scene's flat sky
+_NO_OPENGL = "no pictures: OpenGL is missing; install EGL (libegl1, libgl1-mesa-dri) and set MUJOCO_GL=egl"
+
+
+class Cameras(Protocol):
+    """V fixed cameras that look at each of N worlds."""
+
+    def render(self) -> Tensor:
+        """Draw all worlds as they are now, in a buffer that the next call overwrites. (N, V, H, W, 3) uint8"""
+        ...
+
+
+def make_cameras(batch: Batch, names: Sequence[str], size: int) -> Cameras:
+    """Point the named cameras of the scene at a batch, for square pictures of `size` pixels."""
+    if isinstance(batch, CpuBatch):
+        return CpuCameras(batch, names, size)
+    from polytask.sim.warp import WarpBatch
+
+    if not isinstance(batch, WarpBatch):
+        raise UserError(f"no cameras for worlds of {type(batch).__name__}")
+    return WarpCameras(batch, names, size)
+
+
+class CpuCameras:
+    """Cameras for worlds on the CPU; MuJoCo's renderer draws one picture after another."""
+
+    def __init__(self, batch: CpuBatch, names: Sequence[str], size: int) -> None:
+        """Open an off-screen context."""
+        # Mesa's software OpenGL and Triton both carry LLVM. Torch imports Triton with its first optimiser, and a
+        # process in which it comes second crashes.
+        if find_spec("triton") is not None:
+            import_module("triton")
+        self._batch = batch
+        self._model = copy.copy(batch.model)
+        # The off-screen buffer is filled and read whole: one larger than the pictures would cost most of the time.
+        self._model.vis.global_.offwidth = self._model.vis.global_.offheight = size
+        self._data = mujoco.MjData(self._model)
+        self._cameras = [int(batch.model.camera(name).id) for name in names]
+        try:
+            self._renderer: Any = mujoco.Renderer(self._model, size, size)
+        # The binding raises whatever the missing library happens to cause: ImportError, AttributeError, an own error.
+        except Exception as error:
+            raise UserError(_NO_OPENGL) from error
+        for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
+            self._renderer.scene.flags[flag] = False
+        self._images = torch.zeros(batch.num_worlds, len(names), size, size, 3, dtype=torch.uint8)
+
+    def render(self) -> Tensor:
+        """Draw all worlds as they are now. (N, V, H, W, 3)"""
+        model, data, images = self._model, self._data, self._images.numpy()
+        qpos, mocap = self._batch.qpos.numpy(), self._batch.mocap_pos.numpy()
+        for world in range(self._batch.num_worlds):
+            data.qpos[:] = qpos[world]
+            data.mocap_pos[:] = mocap[world]
+            mujoco.mj_kinematics(model, data)
+            mujoco.mj_camlight(model, data)
+            for view, camera in enumerate(self._cameras):
+                self._renderer.update_scene(data, camera)
+                np.copyto(images[world, view], self._renderer.render())
+        return self._images
+
+    def close(self) -> None:
+        """Free the context."""
+        self._renderer.close()
+
+
+class WarpCameras:
+    """Cameras for worlds in MuJoCo Warp; one launch draws them all, without waiting for the device."""
+
+    def __init__(self, batch: WarpBatch, names: Sequence[str], size: int) -> None:
+        """Build the ray caster's tree over the worlds' geoms."""
+        import mujoco_warp as mjw
+        import warp as wp
+
+        self._warp, self._batch = mjw, batch
+        self._shape = (batch.num_worlds, len(names), size, size, 4)
+        with batch._on_stream():
+            self._context = mjw.create_render_context(
+                batch.model,
+                nworld=batch.num_worlds,
+                cam_res=(size, size),
+                cam_active=list(names),
+                render_rgb=True,
+                render_depth=False,
+                render_seg=False,
+                use_textures=False,
+                use_shadows=False,
+                enable_specular=False,
+                enable_emission=False,
+                enable_per_light_ambient=False,
+                background_color=(*_BACKGROUND, 1.0),
+            )
+        # Pixels are whole numbers, blue in the lowest byte.
+        self._pixels = wp.to_torch(self._context.rgb_data.view(wp.int32))
+
+    def render(self) -> Tensor:
+        """Draw all worlds as they are now. (N, V, H, W, 3)"""
+        model, data = self._batch._model, self._batch._data
+        with self._batch._on_stream():
+            self._warp.camlight(model, data)
+            self._warp.refit_bvh(model, data, self._context)
+            self._warp.render(model, data, self._context)
+        return self._pixels.view(torch.uint8).view(self._shape)[..., :3].flip(-1)

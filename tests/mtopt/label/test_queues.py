@@ -1,0 +1,51 @@
+"""Which episode is asked about next."""
+
+import pytest
+
+from polytask.mtopt.label import queues
+
+
+def test_scatter_spreads_evenly_and_stays_put():
+    values = [queues.scatter(episode, "lift-any") for episode in range(10_000)]
+    assert values == [queues.scatter(episode, "lift-any") for episode in range(10_000)]
+    shares = [sum(low / 10 <= value < (low + 1) / 10 for value in values) / 10_000 for low in range(10)]
+    assert shares == pytest.approx([0.1] * 10, abs=0.01)
+
+
+def test_new_keeps_its_order_as_the_store_grows_and_differs_between_tasks():
+    few, many = queues.new(range(50), "a"), queues.new(range(80), "a")
+    assert [episode for episode in many if episode < 50] == few
+    assert sorted(few) == list(range(50))
+    assert few != sorted(few)
+    assert few != queues.new(range(50), "b")
+
+
+def test_uncertain_puts_one_half_first_and_leaves_out_the_unseen():
+    assert queues.uncertain([1, 2, 3, 4], {1: 0.9, 2: 0.52, 3: 0.3}, 0.5) == [2, 3, 1]
+
+
+def test_likely_puts_success_first():
+    assert queues.likely([1, 2, 3, 4], {1: 0.2, 2: 0.52, 3: 0.9}) == [3, 2, 1]
+
+
+def test_disagrees_names_contradicted_labels_by_how_sure_the_detector_is():
+    labels = {1: True, 2: False, 3: True, 4: False}
+    assert queues.disagrees(labels, {1: 0.4, 2: 0.97, 3: 0.8, 4: 0.1}, threshold=0.5) == [2, 1]
+    assert queues.disagrees(labels, {1: 0.4, 2: 0.97, 3: 0.8, 4: 0.1}, threshold=0.85) == [1, 2, 3]
+
+
+def test_a_tenth_of_the_labels_is_due_again_once():
+    due = queues.due_again(range(2000), "a", 0.1, done=())
+    assert len(due) == pytest.approx(200, abs=30)
+    assert set(queues.due_again(range(2000), "a", 0.1, done=due[:50])) == set(due[50:])
+    assert set(due) != set(queues.due_again(range(2000), "b", 0.1, done=()))
+
+
+def test_second_questions_hide_among_first_ones():
+    mixed = queues.interleave(range(100, 200), range(10), count=20)
+    again = [episode for episode in mixed if episode < 100]
+    assert len(mixed) == 20
+    assert sorted(again) == [0, 1, 2, 3]  # one in five at most
+    assert [episode for episode in mixed if episode >= 100] == list(range(100, 116))
+    assert mixed[:4] != again
+    assert queues.interleave([], [1, 2], count=20) == []  # alone, they would show

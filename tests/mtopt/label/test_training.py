@@ -1,0 +1,111 @@
+"""Training a detector from the page's labels, with the real detector at its smallest."""
+
+import time
+
+import pytest
+from mtopt.label.pages import TASKS, Page
+
+from polytask.mtopt.label.app import create_app
+from polytask.mtopt.label.judge import compare, next_version
+from polytask.mtopt.label.stand_in import StandIn
+from polytask.mtopt.label.training import split
+
+
+@pytest.fixture
+def config(config):
+    config.detector.updates, config.detector.batch = 25, 12
+    config.detector.augment.enabled = False
+    return config
+
+
+def wait(page):
+    end = time.monotonic() + 60
+    while (status := page.get("/api/train").json())["state"] == "running":
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return status
+
+
+def test_labels_are_kept_aside_by_episode_for_ever():
+    few = {"a": dict.fromkeys(range(500), True), "b": dict.fromkeys(range(300), False)}
+    learned, held = split(few, 0.2)
+    assert len(held["a"]) == pytest.approx(100, abs=25)
+    assert set(learned["a"]) | set(held["a"]) == set(range(500))
+    assert not set(learned["a"]) & set(held["a"])
+    assert set(held["b"]) == {episode for episode in held["a"] if episode < 300}  # the same side for every task
+    assert set(split({"a": dict.fromkeys(range(900), True)}, 0.2)[1]["a"]) >= set(held["a"])  # and later
+
+
+def test_without_both_kinds_of_label_it_says_what_to_do(page):
+    page.answer(1, True)
+    assert page.post("/api/train", {}).status == 202
+    status = wait(page)
+    assert status["state"] == "failed"
+    assert "some successes and some failures" in status["message"]
+    assert status["figures"] == []
+
+
+def test_a_detector_learns_from_labels_and_fills_the_queues(page, store, config):
+    stand_in = StandIn(page, store.truth)
+    stand_in.label("lift-any", 25)
+    wrong = page.ask(count=1)[0]
+    page.answer(wrong, not store.truth(wrong)["lift-any"])
+    first = stand_in.train(poll=0.02)
+    (row,) = first["figures"]
+    assert first["version"] == page.get("/api/state").json()["detector"] == "page-1"
+    assert row["task"] == "lift-any"
+    assert row["labels"] + row["held_successes"] + row["held_failures"] == 26
+    assert row["precision_before"] is row["recall_before"] is None
+    assert row["precision_after"] == row["recall_after"] == 1.0  # a bright block is easy to see
+    assert page.ask(order="disagrees") == [wrong]
+    likely = page.ask(order="likely", count=100)
+    assert len(likely) == 14
+    truths = [store.truth(episode)["lift-any"] for episode in likely]
+    assert truths == sorted(truths, reverse=True)
+    assert sorted(page.ask(order="uncertain", count=100)) == sorted(likely)
+    assert page.ask("lift-can", order="likely") == []  # no label, no verdict
+
+    second = stand_in.train(poll=0.02)
+    assert second["version"] == "page-2"
+    assert second["figures"][0]["recall_before"] == 1.0
+    assert [path.name for path in sorted((store.root / "detectors").glob("*.pt"))] == ["page-1.pt", "page-2.pt"]
+
+    reopened = Page(create_app(config, TASKS, store))
+    status = wait(reopened)
+    assert (status["version"], status["figures"]) == ("page-2", second["figures"])
+    assert sorted(reopened.ask(order="likely", count=100)) == sorted(likely)
+
+
+def test_one_training_at_a_time(page, store, config):
+    StandIn(page, store.truth).label("lift-any", 20)
+    assert page.post("/api/train", {}).status == 202
+    assert page.post("/api/train", {}).status == 409
+    assert page.answer(40, True)["successes"] > 0  # labelling goes on meanwhile
+    assert wait(page)["state"] == "done"
+
+
+def test_a_failure_inside_is_reported(page, store, config):
+    StandIn(page, store.truth).label("lift-any", 20)
+    config.detector.network.size = "tiny"
+    page.post("/api/train", {})
+    status = wait(page)
+    assert status["state"] == "failed"
+    assert "tiny" in status["message"]
+
+
+def test_rows_are_for_tasks_with_labels():
+    rows = compare(
+        {"a": {1: True}, "b": {}, "c": {}}, {"a": {2: False, 3: True, 5: True}, "b": {}, "c": {4: True}}, {}, {}
+    )
+    assert [(row.task, row.labels, row.held_successes, row.held_failures) for row in rows] == [
+        ("a", 1, 2, 1),
+        ("c", 0, 1, 0),
+    ]
+    assert rows[0].precision_after is None
+
+
+def test_versions_count_on(tmp_path):
+    assert next_version(tmp_path / "nothing") == "page-1"
+    for name in ("page-2.pt", "page-10.pt", "other-99.pt", "page-11.json"):
+        (tmp_path / name).touch()
+    assert next_version(tmp_path) == "page-11"

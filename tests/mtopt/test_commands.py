@@ -1,0 +1,192 @@
+"""`polytask mtopt ...` and `polytask label`, from words to tables."""
+
+import json
+
+import pytest
+from mtopt.roles.settings import TASKS
+
+from polytask.cli import main
+from polytask.compose import compose, presets
+from polytask.config import SCHEMAS
+from polytask.mtopt import commands
+from polytask.mtopt.keys import LabelKeys, RunKeys
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.records import Label
+from polytask.mtopt.runtime.config import RunConfig, check
+from polytask.mtopt.store import EpisodeStore
+
+pytest.importorskip("fastapi")
+TINY = [
+    "preset=tiny",
+    f"tasks=[{','.join(TASKS)}]",
+    *("world.num_worlds=2", "world.image_size=16", "world.outcome_size=16", "learner.network.image_size=16"),
+    *("collector.episodes=8", "collector.round_episodes=4", "labels.per_task=4", "labels.round_per_task=1"),
+    *("detector.updates=2", "detector.batch=4", "updater.rows=16", "evaluator.episodes=2"),
+    *("trainer.updates=2", "trainer.round_updates=2", "trainer.publish_every=2", "trainer.batch=8"),
+    "learner.bellman.cem.samples=4",
+]
+
+
+@pytest.fixture
+def call(capsys):
+    def run(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Run once."""
+    root = tmp_path_factory.mktemp("run") / "store"
+    assert main(["mtopt", "run", *TINY, f"store={root}"]) == 0
+    return root
+
+
+def test_a_run_prints_the_table_and_a_second_one_goes_on(call, done):
+    code, out, err = call("mtopt", "run", *TINY, f"store={done}", "format=json")
+    assert code == 0
+    table = json.loads(out)
+    assert [row["task"] for row in table["tasks"]] == TASKS
+    assert set(table["tasks"][0]) >= {"success", "low", "high", "verdict", "wrong", "script"}
+    assert table["detector"] == "run-2"
+    assert err == "", "nothing was left to do"
+    code, out, _ = call("mtopt", "run", f"store={done}")
+    assert code == 0, "the settings are those of the run"
+    assert "detector says" in out
+    assert "mean success" in out
+    assert all(task in out for task in TASKS)
+
+
+def test_status_counts_what_is_there(call, done):
+    code, out, _ = call("mtopt", "status", f"store={done}", "format=json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["episodes"] == 12
+    assert sum(found["policies"].values()) == 12
+    assert (found["updates"], found["weights"], found["detector"]) == (4, 3, "run-2")
+    assert found["lag"] == 1, "the last episodes were collected by weights 2"
+    assert found["last"]["loss"] > 0
+    for row in found["tasks"]:
+        lifts = 6  # two worlds, three sequences
+        assert row["success"] + row["failure"] == lifts
+        assert row["person"] == 5
+    assert "people's labels" in call("mtopt", "status", f"store={done}")[1]
+
+
+def test_eval_measures_learned_and_scripted_policies(call, done):
+    words = ("mtopt", "eval", f"store={done}", "tasks=[place-any]", "episodes=3", "format=json")
+    learned, again = (json.loads(call(*words)[1]) for _ in range(2))
+    assert learned == again
+    assert learned["policy"] == "q:3"
+    assert learned["tasks"][0]["episodes"] == 3
+    assert json.loads(call(*words, "weights=1")[1])["policy"] == "q:1"
+    assert json.loads(call(*words, "scripted=true")[1])["policy"] == "scripted"
+
+
+def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(call, done):
+    store = EpisodeStore(done)
+    lifts = [row.id for row in store.rows() if row.task.startswith("lift")]
+    store.add_labels([Label(e, "lift-red-thing", float(i % 2), "person") for i, e in enumerate(lifts)])
+    before = len(store)
+    words = ("mtopt", "relabel", f"store={done}", "add=[lift-red-thing]", "train=true", "format=json")
+    code, out, _ = call(*words)
+    found = json.loads(out)
+    assert code == 0
+    assert found["detector"] == "relabel-1"
+    assert found["labels"] == 12 * 4
+    red = next(row for row in found["tasks"] if row["task"] == "lift-red-thing")
+    assert (red["success"], red["failure"], red["person"]) == (3, 3, 6), "people's labels outrank the detector's"
+    assert json.loads(call(*words[:3], "format=json")[1])["labels"] == 0, "all is labelled"
+    code, out, _ = call("mtopt", "train", f"store={done}", "trainer.updates=2", "format=json")
+    assert code == 0
+    assert json.loads(out)["updates"] == 6
+    plan = json.loads((done / "run.json").read_text())["config"]
+    assert (plan["trainer"]["round_updates"], plan["tasks"]) == (2, [*TASKS, "lift-red-thing"])
+    call("mtopt", "train", f"store={done}", "trainer.updates=1")
+    assert json.loads((done / "run.json").read_text())["config"] == plan, "one command's numbers are not the run's"
+    assert len(store) == before
+    store.close()
+    code, out, _ = call("mtopt", "eval", f"store={done}", "tasks=[lift-red-thing]", "episodes=1", "format=json")
+    assert [row["task"] for row in json.loads(out)["tasks"]] == ["lift-red-thing"]
+
+
+def test_collect_fills_a_store(call, tmp_path):
+    code, out, _ = call("mtopt", "collect", *TINY, f"store={tmp_path}", "collector.episodes=4", "format=json")
+    assert code == 0
+    assert json.loads(out)["added"] == 4
+    assert json.loads(out)["policies"] == {"scripted-pick": 2, "scripted-place": 2}
+
+
+def test_a_person_is_told_that_it_is_their_turn(call, tmp_path):
+    words = ("mtopt", "run", *TINY, f"store={tmp_path}", "labels.who=person", "collector.episodes=4")
+    code, out, _ = call(*words)
+    assert code == 0
+    assert f"polytask label store={tmp_path}" in out
+
+
+def test_label_serves_and_says_what_was_labelled(call, done, monkeypatch):
+    served = []
+    monkeypatch.setattr("polytask.mtopt.label.server.serve", served.append)
+    code, out, _ = call("label", f"store={done}", "port=0", "tasks=[lift-any]", "detector.updates=7", "format=json")
+    assert code == 0
+    assert isinstance(served[0], LabelConfig)
+    assert (served[0].tasks, served[0].detector.updates, served[0].detector.batch) == (["lift-any"], 7, 64)
+    assert "labels" in json.loads(out)
+
+
+MISTAKES = [
+    (["mtopt", "rnu"], "unknown command 'mtopt rnu'; did you mean 'mtopt run'?"),
+    (["mtopt", "run", "preset=huge"], "unknown preset 'huge'"),
+    (["mtopt", "run", "tasks=[lift-moon]"], "unknown task 'lift-moon'"),
+    (["mtopt", "run", "runtime=cloud"], "unknown runtime 'cloud'"),
+    (["mtopt", "run", "collectr.episodes=1"], "unknown key 'collectr'; did you mean 'collector'?"),
+    (["mtopt", "run", "collector.episode=1"], "unknown key 'collector.episode'; did you mean 'episodes'?"),
+    (["mtopt", "run", "trainer.batch=0"], "trainer.batch=0"),
+    (["mtopt", "eval", "store=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "relabel", "store=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "status", "store=nowhere"], "there is no run in 'nowhere'"),
+    (["label"], "name the folder of the episode store"),
+    (["label", "store=nowhere"], "there is no folder 'nowhere'"),
+]
+
+
+@pytest.mark.parametrize(("words", "line"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES])
+def test_a_mistake_is_one_line_and_writes_nothing(call, tmp_path, monkeypatch, words, line):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert line in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_eval_of_unknown_weights_names_those_that_are_there(call, done):
+    code, _, err = call("mtopt", "eval", f"store={done}", "weights=77")
+    assert code == 2
+    assert "no weights 77" in err
+
+
+@pytest.mark.parametrize("name", presets("preset"))
+def test_every_preset_composes_and_says_what_it_is_for(name):
+    config = compose("mtopt run", [f"preset={name}"])
+    assert isinstance(config, RunConfig)
+    check(config)
+    assert presets("preset")[name].endswith(".")
+
+
+def test_the_family_and_its_table_agree(call):
+    known = {name.removeprefix("mtopt ") for name, schema in SCHEMAS.items() if name.startswith("mtopt ")}
+    assert known | {"label"} == set(commands.COMMANDS)
+    code, out, _ = call("mtopt", "--help")
+    assert code == 0
+    assert all(f"mtopt {name}" in out for name in known)
+
+
+def test_typed_configs_have_the_keys_of_the_help():
+    assert issubclass(RunConfig, RunKeys)
+    assert issubclass(LabelConfig, LabelKeys)
+    assert list(RunConfig.__dataclass_fields__) == list(RunKeys.__dataclass_fields__)
+    assert list(LabelConfig.__dataclass_fields__) == list(LabelKeys.__dataclass_fields__)

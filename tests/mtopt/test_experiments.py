@@ -1,0 +1,118 @@
+"""The GPU experiments of MT-Opt run through at toy sizes, and their statistics are right."""
+
+import importlib
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "mtopt"
+
+TINY = {
+    "speed": "--counts 2 --collect-seconds 0 --repeats 1 --max-steps 1 --batches 2 --train-seconds 0 --networks small",
+    "one_step": "--worlds 8 --samples 8 --held-out 8 --updates 2 --batch 8 --rounds 1 --act-seconds 0 --cem-rounds 1",
+    "full_mdp": "--worlds 4 --episodes 4 --detector-outcomes 4 --labels-per-task 4 --detector-updates 1 --max-steps 2 "
+    "--rounds 1 --round-batches 1 --updates 1 --round-updates 1 --batch 4 --cem-samples 8 --capacity 200 --assisted "
+    "--flat --bound --conservatism 0.1",
+    "detector": "--worlds 4 --outcomes 8 --test-outcomes 8 --frames 8 --labels 4 --detector-updates 1",
+    "sharing": "--worlds 12 --episodes 24 --labels truth --updates 1 --fine-tuning 1 --batch 13 --seeds 0 "
+    "--strategies skill --cem-samples 8 --cem-rounds 1",
+}
+FOUND = {
+    "speed": ("collection", "training"),
+    "one_step": ("scripted", "auc", "acting_located", "acting_added"),
+    "full_mdp": ("detector", "buffers", "curve", "collected"),
+    "detector": ("curve", "wrong_among_uncertain"),
+    "sharing": ("own_data", "table", "relabelling"),
+}
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a script as if it were run from its folder."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TINY)
+def test_runs_through(name, load, tmp_path, capsys):
+    out = tmp_path / "result.json"
+    sizes = "--seconds 60 --device cpu --sim cpu --outcome-size 64"
+    results = load(name).main([*sizes.split(), *TINY[name].split(), "--out", str(out)])
+    assert results["finished"] and all(results[key] for key in FOUND[name])
+    written = json.loads(out.read_text(encoding="utf-8"))
+    assert written["name"] == name and json.loads(capsys.readouterr().out) == written
+
+
+@pytest.mark.slow
+def test_a_seed_decides_everything(load):
+    def rates():
+        results = load("one_step").main(["--seconds", "60", *TINY["one_step"].split(), "--outcome-size", "64"])
+        return [row["loss"] for row in results["auc"]], results["acting_located"], results["scripted"]
+
+    assert rates() == rates()
+
+
+def test_an_error_is_reported_with_what_was_found(load, tmp_path):
+    experiment = load("experiment")
+    arguments = experiment.parser("", 10, 1).parse_args(["--out", str(tmp_path / "r.json")])
+
+    def body(arguments, report):
+        report.put("first", 1.0)
+        raise ValueError("broken")
+
+    with pytest.raises(SystemExit):
+        experiment.run("test", arguments, body)
+    written = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert written["first"] == 1.0 and not written["finished"] and "broken" in written["error"]
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_area_under_the_curve_by_hand(load):
+    auc = load("experiment").auc
+    truth = torch.tensor([True, False, True, False])
+    assert auc(torch.tensor([0.9, 0.1, 0.4, 0.6]), truth) == 0.75  # three of the four pairs are in order
+    assert auc(torch.zeros(4), truth) == 0.5
+    assert math.isnan(auc(torch.zeros(2), torch.ones(2)))
+
+
+def test_intervals_shrink_with_the_number_of_episodes(load):
+    rate = load("experiment").rate
+    few, many = (rate(torch.arange(count) % 4 == 0) for count in (40, 4000))
+    assert few["mean"] == many["mean"] == 0.25
+    assert few["low"] < many["low"] < 0.25 < many["high"] < few["high"]
+    assert many["high"] - many["low"] == pytest.approx(4 * math.sqrt(0.25 * 0.75 / 4000), rel=0.1)  # four deviations
+
+
+def test_pooled_seeds_that_differ_widen_the_interval(load):
+    pooled = load("experiment").pooled
+    alike = pooled([{"mean": 0.5, "count": 1000}] * 3)
+    apart = pooled([{"mean": mean, "count": 1000} for mean in (0.2, 0.5, 0.8)])
+    assert alike["mean"] == pytest.approx(apart["mean"]) == 0.5
+    assert apart["high"] - apart["low"] > 3 * (alike["high"] - alike["low"])
+
+
+def test_a_clear_difference_lies_outside_its_interval(load):
+    contrast = load("experiment").contrast
+    low, high = ([{"mean": mean, "count": 500}] * 3 for mean in (0.1, 0.3))
+    found = contrast(high, low)
+    assert found["difference"] == pytest.approx(0.2) and 0.1 < found["low"] < 0.2 < found["high"] < 0.3
+    assert contrast(low, low)["low"] < 0 < contrast(low, low)["high"]
+
+
+def test_labels_are_half_successes_and_many_near_misses(load):
+    labelled = load("labelled")
+    truth = torch.zeros(400, len(labelled.ALL_TASKS), dtype=torch.bool)
+    any_lift, banana = labelled.ALL_TASKS.index("lift-any"), labelled.ALL_TASKS.index("lift-banana")
+    truth[:100, any_lift] = True
+    truth[:30, banana] = True
+    is_place = torch.arange(400) >= 300
+    pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3, dtype=torch.uint8), truth, is_place)
+    rows = labelled.choose(pool, "lift-banana", 40, torch.Generator().manual_seed(0))
+    assert len(rows.unique()) == 40 and int((rows < 30).sum()) == 20
+    assert int(((rows >= 30) & (rows < 100)).sum()) >= 10 and int((rows >= 300).sum()) == 4
+    many = labelled.choose(pool, "lift-banana", 200, torch.Generator().manual_seed(0))
+    assert int((many < 30).sum()) == 30 and len(many.unique()) == 200  # all there are, then more failures

@@ -1,0 +1,147 @@
+"""From the store to the buffers."""
+
+from functools import partial
+
+import pytest
+import torch
+from mtopt.store.episodes import make
+
+from polytask.errors import UserError
+from polytask.mtopt.log_replay import LogReplay, LogReplayConfig, StepCounts
+from polytask.mtopt.records import Label, TaskInfo
+from polytask.mtopt.replay import Counts, ReplayConfig, TaskBuffers
+from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
+
+SKILLS = {"lift-any": "lift", "lift-can": "lift", "place-any": "place"}
+TASKS = {name: TaskInfo(name, skill, "") for name, skill in SKILLS.items()}
+COMMANDED = ("lift-any", "lift-can", "place-any", "lift-any")
+WON = {("lift-any", 1), ("lift-can", 1), ("place-any", 3), ("lift-any", 4)}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with_store = EpisodeStore(tmp_path, StoreConfig(fsync=False))
+    with with_store.writer("a") as writer:
+        writer.append_many([make(seed, task=task) for seed, task in enumerate(COMMANDED)])
+        writer.append(uploaded(make(9).outcome, "lift-any"))
+    yield with_store
+    with_store.close()
+
+
+def judge(store, episodes=range(1, 5), won=WON, version="v1"):
+    labels = [Label(one, task, float((task, one) in won), f"detector:{version}") for one in episodes for task in TASKS]
+    store.add_labels(labels)
+
+
+def replay(store, version="v1", tasks=tuple(TASKS), **config):
+    buffers = TaskBuffers(tasks, (8, 8), ReplayConfig(capacity=100))
+
+    def rewards(task, after, until):
+        return store.rewards(task, version, after=after, until=until)
+
+    return LogReplay(store, buffers, TASKS, rewards, LogReplayConfig(**config))
+
+
+def outcomes(log):
+    return {task: counts[:2] for task, counts in log.buffers.counts().items()}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted"),
+    [
+        ("orig", {"lift-any": (2, 0), "lift-can": (0, 1), "place-any": (1, 0)}),
+        ("skill", {"lift-any": (2, 1), "lift-can": (1, 2), "place-any": (1, 0)}),
+        ("all", {"lift-any": (2, 2), "lift-can": (1, 3), "place-any": (1, 3)}),
+    ],
+)
+def test_the_buffers_hold_what_the_strategy_says(store, strategy, wanted):
+    judge(store)
+    log = replay(store, strategy=strategy)
+    pairs = sum(sum(pair) for pair in wanted.values())
+    assert log.step() == StepCounts(read=5, added=4, shared=pairs, passed=1, waiting=0)
+    assert outcomes(log) == wanted
+    assert sum(log.counts.episodes.values()) == pairs
+    assert log.counts.metrics()[f"sharing/{strategy}/lift-any/success"] == 2
+
+
+def test_steps_of_any_size_give_the_same(store):
+    judge(store)
+    whole, parts = replay(store), replay(store)
+    whole.step()
+    sizes = []
+    while (done := parts.step(limit=2)).read:
+        sizes.append(done.read)
+    assert sizes == [2, 2, 1]
+    assert parts.buffers.episodes == whole.buffers.episodes == (1, 2, 3, 4)
+    one, other = (log.buffers.sample(50, torch.Generator().manual_seed(0)) for log in (whole, parts))
+    assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def test_it_waits_for_a_verdict_and_keeps_the_order(store):
+    judge(store, episodes=(1, 3, 4))
+    log = replay(store)
+    assert log.step() == StepCounts(read=1, added=1, shared=2, passed=0, waiting=4)
+    assert log.step() == StepCounts(read=0, added=0, shared=0, passed=0, waiting=4)
+    judge(store, episodes=(2,))
+    assert log.step() == StepCounts(read=4, added=3, shared=5, passed=1, waiting=0)
+    assert log.buffers.episodes == (1, 2, 3, 4)
+
+
+def test_it_need_not_wait(store):
+    judge(store, episodes=(1, 3, 4))
+    log = replay(store, wait=False)
+    assert log.step() == StepCounts(read=5, added=3, shared=5, passed=2, waiting=0)
+    assert log.buffers.episodes == (1, 3, 4)
+
+
+def test_tasks_that_are_not_learned_still_lend_their_episodes(store):
+    judge(store)
+    log = replay(store, tasks=("lift-can",))
+    log.step()
+    assert outcomes(log) == {"lift-can": (1, 2)}
+    assert log.buffers.episodes == (1, 2, 4)  # the place has nothing for it
+
+
+def test_a_new_detector_changes_the_verdicts_of_what_is_held(store):
+    judge(store)
+    log = replay(store, version="v1")
+    log.step()
+    judge(store, won=WON | {("lift-any", 2)}, version="v2")
+    log.rewards = partial(_rewards, store, "v2")
+    assert log.relabel() == 1
+    assert outcomes(log) == {"lift-any": (3, 0), "lift-can": (1, 2), "place-any": (1, 0)}
+    assert log.relabel() == 0
+
+
+def test_reading_again_takes_no_episode_twice(store):
+    judge(store)
+    log = replay(store)
+    log.step()
+    before = log.buffers.counts()
+    log.rewind()
+    assert log.step().added == 4
+    assert log.buffers.counts() == before
+    assert sum(log.counts.episodes.values()) == 7
+
+
+def test_a_resumed_replay_goes_on_where_it_was(store):
+    judge(store)
+    log, resumed = replay(store), replay(store)
+    log.step(limit=3)
+    resumed.load_state_dict(log.state_dict())
+    assert resumed.buffers.counts() == log.buffers.counts()
+    assert resumed.buffers.counts()["lift-any"] == Counts(1, 1, 3, 3)
+    assert log.step() == resumed.step()
+    assert resumed.counts == log.counts
+    assert resumed.buffers.counts() == log.buffers.counts()
+
+
+def test_wrong_settings_fail_at_once(store):
+    with pytest.raises(UserError, match="no sharing strategy 'some'"):
+        replay(store, strategy="some")
+    with pytest.raises(UserError, match="'juggle' is learned but is none of the tasks"):
+        replay(store, tasks=("juggle",))
+
+
+def _rewards(store, version, task, after, until):
+    return store.rewards(task, version, after=after, until=until)
