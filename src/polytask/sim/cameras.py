@@ -34,6 +34,10 @@ class Cameras(Protocol):
         """Draw all worlds as they are now, in a buffer that the next call overwrites. (N, V, H, W, 3) uint8"""
         ...
 
+    def close(self) -> None:
+        """Free what drawing needs; call it in the thread that drew."""
+        ...
+
 
 def make_cameras(batch: Batch, names: Sequence[str], size: int) -> Cameras:
     """Point the named cameras of the scene at a batch, for square pictures of `size` pixels."""
@@ -126,3 +130,6 @@ class WarpCameras:
             self._warp.refit_bvh(model, data, self._context)
             self._warp.render(model, data, self._context)
         return self._pixels.view(torch.uint8).view(self._shape)[..., :3].flip(-1)
+
+    def close(self) -> None:
+        """Nothing to free by hand."""

@@ -1,5 +1,8 @@
 """The batch of bins: drops, actions, presenting, pictures, both simulators."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -211,3 +214,16 @@ def test_both_simulators_agree_and_draw_the_same_pictures():
     assert first.shape == second.shape
     assert (first - second).abs().float().mean() < 6
     assert cpu.present().shape == warp.present().shape
+
+
+def test_a_world_that_nobody_holds_is_gone_at_once() -> None:
+    """Else the garbage collector would free its OpenGL contexts in whichever thread it happens to run."""
+    world = BinWorld(WorldConfig(num_worlds=1, image_size=8))
+    world.observe()
+    watched = weakref.ref(world)
+    gc.disable()
+    try:
+        del world
+        assert watched() is None
+    finally:
+        gc.enable()

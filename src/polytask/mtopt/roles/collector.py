@@ -131,7 +131,8 @@ class Collector:
         }
 
     def close(self) -> None:
-        """Complete the shard and close the store."""
+        """Complete the shard, close the store and let go of the worlds."""
+        self.world.close()
         self.writer.close()
         self.store.close()
 

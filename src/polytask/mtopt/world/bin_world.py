@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,11 +17,12 @@ from torch import Tensor
 from polytask.graph import Graphed
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import layout
-from polytask.mtopt.world.arm import FINGER_OPEN, JOINTS, find_arm, fingertips, joint_targets, pose_at
+from polytask.mtopt.world.arm import FINGER_OPEN, JOINTS, Arm, find_arm, fingertips, joint_targets, pose_at
 from polytask.mtopt.world.drop import draw_objects, parked_lid, put_one_on_plate, uniform
 from polytask.mtopt.world.graders import Situation, grade
 from polytask.scenes.mtopt import compile_mtopt
 from polytask.sim import SimConfig, make_batch
+from polytask.sim.base import Batch
 from polytask.sim.cameras import Cameras, make_cameras
 from polytask.tasks.state import constant
 
@@ -88,7 +90,9 @@ class BinWorld:
         self._releases = torch.zeros_like(self.done)  # assisted: present() has to let go
         self._everyone = torch.ones_like(self.done)
         self._safe = self.batch.qpos.clone()
-        self._aim = Graphed(self._send, self.device)
+        # Not a method of this world: a reference to itself would leave the cameras' OpenGL contexts to the garbage
+        # collector, which may free them in a thread that they do not belong to.
+        self._aim = Graphed(partial(_send, self.batch, self.arm, self.place, self.yaw, self.closed), self.device)
         self.reset()
 
     # --- between episodes -------------------------------------------------------------------------------------------
@@ -225,6 +229,12 @@ class BinWorld:
         """Grade the worlds from simulator state; only evaluation and the oracle may ask. (N, K) bool"""
         return grade(self.situation(), tasks) & ~self.broken[:, None]
 
+    def close(self) -> None:
+        """Free the cameras' contexts, in the thread that drew with them."""
+        for cameras in self._cameras.values():
+            cameras.close()
+        self._cameras.clear()
+
     # --- parts ------------------------------------------------------------------------------------------------------
 
     def _begin(self, mask: Tensor) -> None:
@@ -252,11 +262,6 @@ class BinWorld:
             self.batch.step(self.config.substeps)
         self._mend()
 
-    def _send(self) -> None:
-        """Send joints and fingers after the command."""
-        self.batch.ctrl[:, :JOINTS] = joint_targets(self.batch, self.arm, self.place, self.yaw)
-        self.batch.ctrl[:, JOINTS:] = torch.where(self.closed, 1.0, -1.0)[:, None]
-
     def _mend(self) -> None:
         """Put worlds whose physics diverged back to how they started; their episodes count as failed."""
         self.batch.check()
@@ -270,3 +275,9 @@ class BinWorld:
         if purpose not in self._cameras:
             self._cameras[purpose] = make_cameras(self.batch, names, size)
         return self._cameras[purpose].render()
+
+
+def _send(batch: Batch, arm: Arm, place: Tensor, yaw: Tensor, closed: Tensor) -> None:
+    """Send joints and fingers after the command."""
+    batch.ctrl[:, :JOINTS] = joint_targets(batch, arm, place, yaw)
+    batch.ctrl[:, JOINTS:] = torch.where(closed, 1.0, -1.0)[:, None]
