@@ -29,7 +29,7 @@ def main() -> None:
     if start := summary.get("initialization"):
         start["checkpoint"] = Path(start["checkpoint"]).name  # where it lay says nothing to a reader
     records = read_records(options.run)
-    kept = [*records[:: max(1, len(records) // POINTS)], records[-1]]
+    kept = [*records[: -1 : max(1, len(records) // POINTS)], records[-1]]
     curve = [
         {
             name: round(value, 4) if isinstance(value, float) else value

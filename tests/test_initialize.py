@@ -17,7 +17,7 @@ from polytask.algos import ALGOS
 from polytask.checkpoint import load
 from polytask.cli import main
 from polytask.errors import UserError
-from polytask.initialize import Tasks, initialize, merge, places, shorten
+from polytask.initialize import Tasks, initialize, merge, places, shorten, tensors
 from polytask.nets.care import CareConfig
 from polytask.nets.film import FilmConfig
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
@@ -87,13 +87,24 @@ def test_counters_optimisers_and_replay_start_anew(name: str) -> None:
         assert own["experience"]["reward_norm"]["largest"].all()
 
 
-def test_statistics_of_many_rows_follow_new_ones_at_once() -> None:
+@every_algo
+def test_statistics_of_many_rows_follow_new_ones_at_once(name: str) -> None:
     env = worlds("a", "b", "c")
-    _, state = finished("ppo", env)
-    state["algo"]["obs_norm"]["count"].fill_(1e9)
-    new = build("ppo", env)
+    _, state = finished(name, env)
+    for path, holder, key in tensors(state["algo"]):
+        if path.endswith("count"):
+            holder[key].fill_(1e9)
+    new = build(name, env)
     initialize(new, env.spec.tasks, state, "old")
-    assert new.state_dict()["obs_norm"]["count"].tolist() == [10_000.0] * 3
+    counts = [holder[key].tolist() for path, holder, key in tensors(new.state_dict()) if path.endswith("count")]
+    assert counts and all(count == [10_000.0] * 3 for count in counts)
+
+
+def test_other_tasks_bring_no_bound_on_rewards() -> None:
+    _, state = finished("sac", worlds("a", "b", "c"))
+    new = build("sac", worlds("d", "e", "f"))
+    found = initialize(new, ("d", "e", "f"), state, "old")
+    assert any(name.endswith("largest") for name in found.fresh)
 
 
 NETS_BY_TASK = {

@@ -83,7 +83,7 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
             found.fresh.append(name)
             continue
         (found.loaded if merged.whole else found.partly).append(name)
-        holder[key] = merged.tensor.clamp_max(MOST_ROWS) if key == "count" else merged.tensor
+        holder[key] = merged.tensor.clamp_max(MOST_ROWS) if name.endswith("count") else merged.tensor
     taken = {*found.loaded, *found.partly}
     found.unused.extend(name for name in old if name not in taken)
     if not any(name.endswith("weight") for name in taken):
@@ -118,8 +118,9 @@ def merge(name: str, new: Tensor, old: Tensor, tasks: Tasks) -> Merged | None:
     """Put an old tensor into the shape of a new one, or return None where nothing of it fits."""
     old = old.to(new)
     if new.shape == old.shape:
-        # A table says what a task is (an embedding, a description): with other tasks it must stay this run's own.
-        is_foreign = tasks.old != tasks.new and name.endswith("table")
+        # A table says what a task is (an embedding, a description), the largest return what it can pay: with other
+        # tasks they must stay this run's own.
+        is_foreign = tasks.old != tasks.new and name.endswith(("table", "largest"))
         return None if is_foreign else Merged(old, whole=True)
     axes = [axis for axis, (a, b) in enumerate(zip(new.shape, old.shape, strict=False)) if a != b]
     if new.dim() != old.dim() or len(axes) != 1:

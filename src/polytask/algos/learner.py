@@ -73,6 +73,8 @@ class Learner:
         self._iteration += 1
         if self._iteration % every if every else gram is None:
             return {}
+        if gram is None and self._batch is None:  # nothing was learned yet
+            return {}
         if gram is None:
             gram = gram_matrix(self.backward.task_gradients(self._batch)[1])
         found = conflict_metrics(gram)

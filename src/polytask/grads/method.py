@@ -36,9 +36,11 @@ class GradConfig:
     # and critic; each costs per-task gradients of one minibatch. 0: every iteration, where the method has them anyway
 
     def __post_init__(self) -> None:
-        """Refuse an unknown parameter group."""
+        """Refuse values that mean nothing."""
         if self.apply_to not in GROUPS:
             raise UserError(f"grads.apply_to is {self.apply_to!r}; choose one of {', '.join(GROUPS)}")
+        if self.conflicts_every < 0:
+            raise UserError(f"grads.conflicts_every is {self.conflicts_every}; at least 0 is needed")
 
 
 class GradMethod(Protocol):
