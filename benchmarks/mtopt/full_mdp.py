@@ -75,11 +75,14 @@ class Study:
     def _sample(self) -> Any:
         return self.buffers.sample(self.arguments.batch, self.generator)
 
-    def keep(self, episodes: EpisodeBatch) -> dict[str, float]:
-        """Grade episodes on all tasks and put them into the buffers; tell how often the detector was right."""
+    def keep(self, episodes: EpisodeBatch, broken: Tensor) -> dict[str, float]:
+        """Grade episodes on all tasks and put them into the buffers; tell how often the detector was right.
+
+        Where physics broke (N,), no success counts.
+        """
         truth = episodes.truth[:, self.columns]
         said = truth if self.detector is None else verdicts(self.detector, episodes.outcome, self.tasks)
-        said = said & ~self.world.broken[:, None]
+        said = said & ~broken[:, None]
         numbers = list(itertools.islice(self._number, len(truth)))
         self.buffers.add_many(numbers, episodes, said.to(torch.int8))
         right, wrong = (said & truth).sum(), (said & ~truth).sum()
@@ -94,22 +97,23 @@ class Study:
         """Fill the buffers with scripted picks; the first of them also train the detector."""
         arguments, report = self.arguments, self.report
         policy = ScriptedPick(self.world, ScriptConfig(seed=arguments.seed))
-        waiting: list[EpisodeBatch] = []
+        waiting: list[tuple[EpisodeBatch, Tensor]] = []
         row: dict[str, float] = {}
         count, start, is_last = 0, report.left, False
         while not is_last:
             if count:
                 self.world.reset()
-            waiting.append(run_episodes(self.world, policy, ["lift-any"], arguments.max_steps))
+            episodes = run_episodes(self.world, policy, ["lift-any"], arguments.max_steps)
+            waiting.append((episodes, self.world.broken.clone()))
             count += self.world.num_worlds
             wait(arguments.device)
             is_last = count >= arguments.episodes or start - report.left > start * arguments.collect_share
             if self.detector is None and arguments.labels == "detector":
                 if count < arguments.detector_outcomes and not is_last:
                     continue
-                self.train_detector(waiting)
-            for one in waiting:
-                row = self.keep(one)
+                self.train_detector([one for one, _ in waiting])
+            for one, broken in waiting:
+                row = self.keep(one, broken)
             waiting = []
             report.say(f"{count} scripted episodes, {row}")
         report.put("scripted", {"episodes": count, **row, "seconds": start - report.left})
@@ -209,7 +213,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
             rows = []
             for _ in range(arguments.round_batches):
                 episodes, _ = study.play(arguments.epsilon, arguments.noise)
-                rows.append(study.keep(episodes))
+                rows.append(study.keep(episodes, study.world.broken))
             report.append("collected", {"round": name, "episodes": study.world.num_worlds * len(rows), **rows[-1]})
         done = 0
         while done < updates and (report.left > end + 3 or not done):

@@ -118,11 +118,8 @@ def fit_detector(
 
 def verdicts(detector: Detector, outcome: Tensor, tasks: tuple[str, ...]) -> Tensor:
     """Let a detector judge outcomes (M, V, S, S, 3) on every task: (M, K) bool."""
-    columns = []
-    for name in tasks:
-        index = torch.full((len(outcome),), detector.index(name), dtype=torch.long, device=outcome.device)
-        columns.append(detector.accepts(outcome, index))
-    return torch.stack(columns, 1)
+    columns = [detector.index(name) for name in tasks]
+    return detector.predict_all(outcome)[:, columns] > detector.threshold
 
 
 def detector_flags(flags: argparse.ArgumentParser) -> None:

@@ -108,6 +108,8 @@ def training(arguments: argparse.Namespace, network: str, merge: str, batch: int
     arguments.image_size = before
     rows = transitions(batch, size, arguments.device)
     updates = train_updates(learner, lambda: rows, generator_on(arguments.device, 1), is_eager=is_eager)
+    if arguments.device.startswith("cuda"):
+        torch.cuda.reset_peak_memory_stats()
     for _ in range(4):
         next(updates)
     wait(arguments.device)

@@ -121,3 +121,12 @@ def test_actions_lead_where_the_network_looks():
         world.step(action)
         expected = destination(before, action[:, None], CameraConfig(reach=world.config.reach))[:, 0]
         assert_close(world.observe().pose, expected)
+
+
+def test_places_are_found_in_full_precision_under_autocast() -> None:
+    """A projection rounded to bfloat16 would be most of a pixel off: moves of a few millimetres would look alike."""
+    matrix = camera_matrix(CameraConfig())
+    place = torch.tensor([[0.5, -0.1, 0.02]]) + 0.002 * torch.arange(20)[:, None]
+    exact = project(matrix, place)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(project(matrix, place), exact)

@@ -152,7 +152,8 @@ def _known(tasks: Sequence[str]) -> None:
 def _train_detector(config: RunConfig) -> None:
     """Train a detector under a name that no other has."""
     trainer = DetectorTrainer(config)
-    number = 1 + len(list(config.detectors.glob("relabel-*.pt")))
+    numbers = [int(path.stem.removeprefix("relabel-")) for path in config.detectors.glob("relabel-*.pt")]
+    number = max(numbers, default=0) + 1
     shown = -1
 
     def progress(share: float) -> None:

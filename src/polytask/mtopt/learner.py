@@ -139,6 +139,7 @@ class QLearner:
             action = torch.where(is_random, random, action)
         if noise > 0:
             shake = torch.randn(len(task), 3, device=self.device, generator=generator) * noise
+            shake[:, 2] *= cem.axes[2]  # no exploring where the search does not go
             action = torch.cat(((action[:, :3] + shake).clamp(-1, 1), action[:, 3:]), -1)
         return action
 

@@ -16,7 +16,7 @@ def test_the_program_of_the_guide_labels_and_trains(config, store):
     config.detector.updates, config.detector.batch = 5, 8
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     with running(config) as url:
-        code = code.replace("runs/bins/store", str(store.root)).replace("http://127.0.0.1:8008/", url)
+        code = code.replace("runs/bins", str(store.root)).replace("http://127.0.0.1:8008/", url)
         names = {}
         exec(compile(code, "guide", "exec"), names)
         names["store"].close()

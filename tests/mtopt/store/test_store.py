@@ -122,10 +122,10 @@ def test_a_label_can_be_withdrawn(store):
     assert store.rewards("lift-any", "v1") == {one: False}
 
 
-def test_people_outrank_the_detector_even_when_it_speaks_last(store):
+def test_people_outrank_the_detector_even_when_it_speaks_last_and_the_stand_in_never_does(store):
     a, b, c, d = fill(store, 4)
-    store.add_labels([Label(a, "lift-any", 0.0, "person"), Label(a, "lift-any", 1.0, "oracle")])
-    store.add_labels([Label(b, "lift-any", 1.0, "oracle")])
+    store.add_labels([Label(a, "lift-any", 0.0, "person"), Label(b, "lift-any", 1.0, "person")])
+    store.add_labels([Label(one, "lift-any", value, "oracle") for one, value in ((a, 1.0), (c, 0.0), (d, 1.0))])
     store.add_labels([Label(one, "lift-any", value, "detector:v1") for one, value in ((a, 0.9), (b, 0.1), (c, 0.7))])
     assert store.rewards("lift-any", "v1") == {a: False, b: True, c: True}
     assert store.rewards("lift-any", "detector:v1", threshold=0.8) == {a: False, b: True, c: False}

@@ -16,6 +16,7 @@ from polytask.mtopt.store import EpisodeStore
 
 CHUNK = 128  # episodes judged at once
 _VERSION = "page-{}"
+TEACHERS = ("oracle", "person")  # whose labels teach; the last one outranks the others
 Labels = Mapping[str, Mapping[int, bool]]  # by task and episode
 
 
@@ -53,6 +54,15 @@ def fit(
         torch.Generator(device).manual_seed(config.seed),
         progress=progress,
     )
+
+
+def all_labels(store: EpisodeStore) -> dict[str, dict[int, bool]]:
+    """Give the labels of people and stand-ins that count, by task: what every detector of a store is taught from."""
+    found: dict[str, dict[int, bool]] = {}
+    for source in TEACHERS:
+        for label in store.labels(source=source):
+            found.setdefault(label.task, {})[label.episode] = label.value > 0.5
+    return found
 
 
 def judge(

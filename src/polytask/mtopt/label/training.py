@@ -14,7 +14,17 @@ from typing import Any
 from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
 from polytask.mtopt.label import queues
-from polytask.mtopt.label.judge import Labels, TaskFigures, compare, fit, judge, measure, newest, next_version
+from polytask.mtopt.label.judge import (
+    Labels,
+    TaskFigures,
+    all_labels,
+    compare,
+    fit,
+    judge,
+    measure,
+    newest,
+    next_version,
+)
 from polytask.mtopt.label.session import LabelSession, Verdicts
 
 _log = logging.getLogger(__name__)
@@ -101,7 +111,8 @@ class Training:
     def _train(self) -> None:
         session, device = self.session, self.config.device
         with session.lock:
-            labels = {task: session.labels(task) for task in session.names}
+            # Of all tasks, not only those on the page: the detector in use grades every task.
+            labels = {task: each for task, each in all_labels(session.store).items() if task in session.tasks}
         learned, held = split(labels, self.config.held_out)
         if {value for each in learned.values() for value in each.values()} != {True, False}:
             raise UserError("Label some successes and some failures first; a few dozen of each are a start.")

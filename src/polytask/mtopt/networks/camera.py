@@ -41,7 +41,8 @@ def camera_matrix(config: CameraConfig) -> Tensor:
 
 def project(matrix: Tensor, place: Tensor) -> Tensor:
     """Return where in the picture places (..., 3) are: (..., 2) in [-1, 1] where they are seen."""
-    seen = place @ matrix[:3] + matrix[3]
+    # Not a matrix product: autocast and TF32 would round that by most of a pixel.
+    seen = (place.unsqueeze(-1) * matrix[:3]).sum(-2) + matrix[3]
     return seen[..., :2] / seen[..., 2:].clamp(min=1e-3)
 
 

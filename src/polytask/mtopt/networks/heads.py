@@ -63,13 +63,13 @@ class MultiHead(nn.Module):
 
     def forward(self, features: Tensor, task: Tensor) -> Tensor:
         """Return logits (B, S) of features (B, S, F) by the heads of the tasks (B,)."""
-        last = len(self.weights) - 1
-        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        *hidden, last = zip(self.weights, self.biases, strict=True)
+        for weight, bias in hidden:
             # One matrix a state serves all its samples, so looking the matrices up is cheap beside multiplying.
-            features = torch.baddbmm(bias[task].to(features.dtype), features, weight[task].to(features.dtype))
-            if index < last:
-                features = features.relu()
-        return features.squeeze(-1)
+            features = torch.baddbmm(bias[task].to(features.dtype), features, weight[task].to(features.dtype)).relu()
+        weight, bias = last
+        # In full precision, as the single head's: half of it would count logits in steps of 1/64.
+        return (features.float() * weight[task].mT).sum(-1) + bias[task].squeeze(-1)
 
     @torch.no_grad()
     def start_low(self) -> None:

@@ -150,8 +150,10 @@ class Collector:
         for skill in self.skills:
             counts = self._start(skill)
             batch, names = self._attempt(skill, order)
+            counts &= ~self.world.broken  # where physics broke, the pictures do not follow from the actions
+            kept = counts.tolist()
             episodes = [
-                replace(episode, policy=names[row]) for row, episode in enumerate(batch.episodes()) if bool(counts[row])
+                replace(episode, policy=names[row]) for row, episode in enumerate(batch.episodes()) if kept[row]
             ]
             attempts.append(Attempt(episodes, batch.outcome[counts]))
         return attempts

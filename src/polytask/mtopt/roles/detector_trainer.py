@@ -11,13 +11,12 @@ from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
 from polytask.mtopt.detector import TaskScore
 from polytask.mtopt.label.config import LabelConfig
-from polytask.mtopt.label.judge import compare, fit, measure
+from polytask.mtopt.label.judge import all_labels, compare, fit, measure
 from polytask.mtopt.label.training import split
 from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.world import ALL_TASKS
 
-PEOPLE = ("oracle", "person")  # whose labels train; the last one outranks the others
 MEASURED = 0.2  # share of the episodes whose labels measure and never train, the same as on the page
 
 
@@ -36,7 +35,7 @@ class DetectorTrainer:
             version: Name of the file and of the source of its verdicts.
             progress: Told the share that is done; whatever it raises stops the training and nothing is published.
         """
-        labels = self.labels()
+        labels = all_labels(self.store)
         learned, held = split(labels, MEASURED)
         if {value for each in learned.values() for value in each.values()} != {True, False}:
             raise UserError("label some successes and some failures first: polytask label store=" + self.config.store)
@@ -57,14 +56,6 @@ class DetectorTrainer:
             "held": float(sum(map(len, held.values()))),
             **figures(scores),
         }
-
-    def labels(self) -> dict[str, dict[int, bool]]:
-        """Give people's labels that count, by task."""
-        found: dict[str, dict[int, bool]] = {}
-        for source in PEOPLE:
-            for label in self.store.labels(source=source):
-                found.setdefault(label.task, {})[label.episode] = label.value > 0.5
-        return found
 
     def close(self) -> None:
         """Close the store."""

@@ -49,6 +49,7 @@ class LearnedPolicy:
             action = torch.where(is_random, random, action)
         if self.noise > 0:
             shake = self.noise * torch.randn(count, 3, device=generator.device, generator=generator)
+            shake[:, 2] *= self.cem.axes[2]  # no exploring where the search does not go
             action = torch.cat(((action[:, :3] + shake).clamp(-1, 1), action[:, 3:]), -1)
         return action
 

@@ -28,7 +28,9 @@ from polytask.mtopt.store.index import EpisodeRow, Index
 from polytask.mtopt.store.png import DamagedError
 from polytask.mtopt.store.writer import ShardWriter, StoreConfig
 
-PEOPLE = ("oracle", "person")  # whose labels outrank a detector's; the last one outranks all
+PERSON = (
+    "person"  # whose labels outrank a detector's; the stand-in's only teach it, for they know the simulator's truth
+)
 _SOURCE = re.compile(r"person|oracle|detector:.+")
 _LAST = 2**63 - 1
 
@@ -128,7 +130,8 @@ class EpisodeStore:
     ) -> dict[int, bool]:
         """Say of every episode that has a verdict for a task whether it is a success.
 
-        A person's label outranks the oracle's, which outranks the detector's.
+        A person's label outranks the detector's. The stand-in's (`oracle`) does not count: it teaches detectors, but
+        no reward may come from the simulator's truth.
 
         Args:
             task: Whose success.
@@ -139,9 +142,8 @@ class EpisodeStore:
         """
         chosen = self._index.newest(task, f"detector:{detector.removeprefix('detector:')}", after, until)
         verdicts = {episode: value > threshold for episode, value in chosen.items()}
-        for source in PEOPLE:
-            newest = self._index.newest(task, source, after, until)
-            verdicts |= {episode: value > 0.5 for episode, value in newest.items()}
+        newest = self._index.newest(task, PERSON, after, until)
+        verdicts |= {episode: value > 0.5 for episode, value in newest.items()}
         return dict(sorted(verdicts.items()))
 
     def unlabelled(self, task: str, source: str, *, after: int = 0, until: int = _LAST) -> list[int]:
