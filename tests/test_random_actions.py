@@ -66,6 +66,14 @@ def test_steps_in_too_small_buffers_are_counted():
     assert (counts.overflow, counts.diverged, counts.nan) == (6, 6, 0)
 
 
+def test_a_standing_cylinder_is_not_shot_away_in_single_precision():
+    options = {"num_envs": 8, "sim": "warp", "episode_length": 500, "stagger": False, "threads": 1, "seed": 0}
+    env = polytask.make(tasks=["coffee-pull"], **options)
+    mug = env.obs[:, 4:7].clone()
+    random_actions(env, steps=60)  # the hand stays far from the mug
+    assert (env.obs[:, 4:7] - mug).norm(dim=-1).max() < 0.01
+
+
 @pytest.mark.slow
 def test_no_task_breaks_under_random_actions():
     env = polytask.make(suite="mt50", num_envs=8 * 50, episode_length=301, stagger=False)

@@ -18,6 +18,7 @@ class SimConfig:
     constraints_per_world: int = 256  # rows; at most 199 were seen, under random and expert actions
     iterations: int = 10  # most solver iterations a substep may take
     line_search_iterations: int = 10  # most line-search steps in a solver iteration
+    collision_tolerance: float = 1e-4  # m; with MuJoCo's 1e-6, below single precision, resting cylinders are shot away
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class WarpBatch:
         limited = copy.copy(model)
         limited.opt.iterations = config.iterations
         limited.opt.ls_iterations = config.line_search_iterations
+        limited.opt.ccd_tolerance = config.collision_tolerance
         with self._on_stream():
             self._model = mjw.put_model(limited)
             self._model.opt.warn_overflow = 0  # reported by `diverged`, not printed by a kernel
