@@ -186,20 +186,37 @@ def test_after_step_is_free_for_methods_without_it():
     assert len(net.calls) == 1
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_every_architecture_has_task_gradients(name):
+def architecture(name, grads):
+    """Make an architecture at work on three tasks, and a batch for it."""
     tasks, generator = ("reach", "push", "door-open"), torch.Generator().manual_seed(0)
     net = nets.build(NETS[name][0](), INPUTS, 1, 3, tasks)
     task = torch.arange(3)[:, None].expand(3, ROWS)
     batch = Rows(torch.randn(3, ROWS, INPUTS, generator=generator), task, torch.randn(3, ROWS, generator=generator))
-    backward = Backward(
-        method("pcgrad"), net, lambda net, rows: (net(rows.obs, rows.task)[:, 0] - rows.target).square()
-    )
+
+    def row_loss(net, rows):
+        return (net(rows.obs, rows.task)[:, 0] - rows.target).square()
+
+    return Backward(method(grads), net, row_loss), batch
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_every_architecture_has_task_gradients(name):
+    backward, batch = architecture(name, "pcgrad")
     _, gradients = backward.task_gradients(batch)
-    parameters = [net.get_parameter(name) for name in gradients]
+    parameters = [backward.net.get_parameter(name) for name in gradients]
     expected = torch.autograd.grad(backward.task_losses(batch)[1], parameters, materialize_grads=True)
     # Float32 sums in another order, through up to a dozen layers.
     assert_close([gradient[1] for gradient in gradients.values()], list(expected), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("grads", ["mean", "pcgrad"])
+@pytest.mark.parametrize("name", NETS)
+def test_gradients_lie_in_memory_as_their_parameters_do(name, grads):
+    """A fused optimiser refuses anything else."""
+    backward, batch = architecture(name, grads)
+    backward(batch)
+    trained = [p for p in backward.net.parameters() if p.requires_grad]
+    assert [p.grad.stride() for p in trained] == [p.stride() for p in trained]
 
 
 @pytest.mark.gpu

@@ -106,7 +106,7 @@ class Backward:
         # Not backward(): a network inside the loss, such as the critic in an actor's loss, must not get a gradient.
         gradients = torch.autograd.grad((self.weights * losses).sum(), parameters, materialize_grads=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = _laid_out_as(parameter, gradient)
         return losses.detach()
 
     def _from_jacobian(self, batch: Batch) -> Tensor:
@@ -116,8 +116,14 @@ class Backward:
             self.gram = gram_matrix(gradients)
             self.weights = self.method.weights(losses.detach(), self.gram)
             for name, gradient in gradients.items():
-                self.net.get_parameter(name).grad = torch.tensordot(self.weights, gradient, 1)
+                parameter = self.net.get_parameter(name)
+                parameter.grad = _laid_out_as(parameter, torch.tensordot(self.weights, gradient, 1))
         return losses.detach()
+
+
+def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient with its parameter's strides, size-one axes included: fused optimisers refuse others."""
+    return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
 def gram_matrix(gradients: dict[str, Tensor]) -> Tensor:

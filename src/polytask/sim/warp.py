@@ -224,7 +224,8 @@ class WarpBatch:
         for name, value in before.items():
             getattr(self, name).copy_(value)
         torch.cuda.synchronize(self.device)
-        with wp.ScopedCapture() as capture:
+        # On a stream of its own: CUDA does not capture the default one, which the caller may be on.
+        with torch.cuda.stream(torch.cuda.Stream(self.device)), self._on_stream(), wp.ScopedCapture() as capture:
             self._advance(substeps, refresh)
         return capture.graph
 
