@@ -1,99 +1,166 @@
-"""How good is a success detector after so many labels a task?
+"""How good is a success detector after some rounds of labelling on the page?
 
-Collects outcomes of scripted picks and places, lets simulator truth stand in for the person who labels, trains
-detectors from 50, 150, 500 and 1,500 labels a task and judges them on 500 other frames a task, which are harder than
-those of a run: half are successes, a quarter near misses. False positives on outcomes in which the right thing was done
-to the wrong object (or section) are counted apart, on all such frames.
+Scripted picks and places fill a store, the labelling page is opened on it, and a stand-in for the person answers from
+simulator truth, through the page's API alone: first a random sample, then, round by round, what the newest detector
+thinks likely or is least certain of. The page trains a detector after every round. Each is judged on other frames of
+the task's skill: 500 a task, harder than those of a run because half are successes and a quarter near misses, and again
+on all held-out frames as they come. Needs the extra `label`.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
-from experiment import Report, generator_on, parser, run, wait
-from labelled import Pool, choose, collect_pool, detector_flags, fit_detector
+from experiment import Report, generator_on, make_world, parser, run
+from labelled import Pool, choose, collect_pool, detector_flags, pick_and_place
 
-from polytask.mtopt.detector import Detector, evaluate, uncertain_first, wrong_objects
-from polytask.mtopt.tasks import MAIN_TASKS
+from polytask.mtopt.detector import Detector, DetectorConfig, DetectorReport, evaluate, wrong_objects
+from polytask.mtopt.label.app import create_app
+from polytask.mtopt.label.client import InProcessClient
+from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.label.stand_in import StandIn
+from polytask.mtopt.networks import NetworkConfig
+from polytask.mtopt.store import EpisodeStore, StoreConfig
+from polytask.mtopt.tasks import MAIN_TASKS, TASKS
+
+SKILLS = {"lift": "lift-any", "place": "place-any"}  # and the broad task of each
 
 
-def judge(detector: Detector, pool: Pool, arguments: argparse.Namespace) -> dict[str, Any]:
+def fill(arguments: argparse.Namespace, report: Report, store: EpisodeStore) -> None:
+    """Write scripted picks and places, half each, into the store."""
+    world = make_world(arguments, arguments.seed, assisted=True, reach=arguments.reach)
+    count, number = 0, 0
+    with store.writer("scripted") as writer:
+        while count < arguments.outcomes:
+            for batch in pick_and_place(world, 1, 1000 * arguments.seed + number):
+                count += len(writer.append_many(batch.episodes()))
+            number += 1
+    report.put("store", {"episodes": count})
+
+
+def of_skill(pool: Pool, skill: str) -> Pool:
+    """Take the outcomes of a skill alone: what its tasks are asked about."""
+    rows = pool.is_place == (skill == "place")
+    return Pool(pool.frames[rows], pool.truth[rows], pool.is_place[rows])
+
+
+def judge(detector: Detector, test: Pool, arguments: argparse.Namespace) -> dict[str, Any]:
     """Score a detector on held-out frames, the same for all detectors."""
-    generator = generator_on(arguments.device, arguments.seed + 7)
-    chosen = [choose(pool, name, arguments.frames, generator) for name in detector.tasks]
-    task = torch.cat([torch.full_like(part, index) for index, part in enumerate(chosen)])
-    truth = torch.cat([pool.of(name)[part] for name, part in zip(detector.tasks, chosen, strict=True)])
-    rows = torch.cat(chosen)
-    report = evaluate(detector, pool.frames[rows], task, truth)
+    tasks: dict[str, Any] = {}
     wrong: dict[str, Any] = {}
-    for broad, skill in (("lift-any", "lift-"), ("place-any", "place-")):
-        truths = {name: pool.of(name) for name in detector.tasks if name.startswith(skill)}
-        for row in wrong_objects(detector, pool.frames, truths, broad):
-            wrong[row.task] = {"count": row.count, "rate": row.rate}
+    for skill, broad in SKILLS.items():
+        pool, generator = of_skill(test, skill), generator_on(arguments.device, arguments.seed + 7)
+        names = [name for name in MAIN_TASKS if TASKS[name].skill == skill]
+        for name in names:
+            if name not in detector.taught:  # no success or no failure has been labelled: it gives no verdict
+                tasks[name] = {"balanced_accuracy": 0.5}
+                continue
+            index = detector.index(name)
+            row = choose(pool, name, arguments.frames, generator)
+            mixed, natural = (
+                evaluate(detector, frames, torch.full_like(truth, index, dtype=torch.long), truth)
+                for frames, truth in ((pool.frames[row], pool.of(name)[row]), (pool.frames, pool.of(name)))
+            )
+            tasks[name] = {**figures(mixed, name), "natural": figures(natural, name)}
+        truths = {name: pool.of(name) for name in names}
+        for found in wrong_objects(detector, pool.frames, truths, broad):
+            wrong[found.task] = {"count": found.count, "rate": found.rate}
     rates = [row["rate"] for row in wrong.values() if row["rate"] is not None]
+    known = [row["balanced_accuracy"] for row in tasks.values() if row["balanced_accuracy"] is not None]
     return {
-        "mean_balanced_accuracy": report.mean_balanced_accuracy,
+        "mean_balanced_accuracy": sum(known) / len(known) if known else None,
         "mean_wrong_object_rate": sum(rates) / len(rates) if rates else None,
-        "tasks": {
-            row.task: {
-                "frames": row.count,
-                "successes": row.successes,
-                "balanced_accuracy": row.balanced_accuracy,
-                "precision": row.precision,
-                "recall": row.recall,
-                "false_positive_rate": row.false_positive_rate,
-                "calibration_error": row.calibration.error,
-            }
-            for row in report.tasks
-        },
+        "tasks": tasks,
         "wrong_object": wrong,
     }
 
 
-def uncertainty(detector: Detector, pool: Pool) -> dict[str, float]:
-    """Tell how many of the 100 least certain verdicts of each task are wrong: what rounds of labelling would find."""
-    result = {}
-    for index, name in enumerate(detector.tasks):
-        probability = detector.predict(pool.frames, torch.full_like(pool.truth[:, 0], index, dtype=torch.long))
-        first = uncertain_first(probability, detector.threshold)[:100].to(pool.truth.device)
-        result[name] = float(((probability[first] > detector.threshold) != pool.of(name)[first]).float().mean())
-    return result
+def figures(report: DetectorReport, task: str) -> dict[str, Any]:
+    """Write down a task's score."""
+    row = next(row for row in report.tasks if row.task == task)
+    return {
+        "frames": row.count,
+        "successes": row.successes,
+        "balanced_accuracy": row.balanced_accuracy,
+        "precision": row.precision,
+        "recall": row.recall,
+        "false_positive_rate": row.false_positive_rate,
+        "calibration_error": row.calibration.error,
+    }
+
+
+def ask(person: StandIn, task: str, orders: list[str]) -> int:
+    """Have a task's questions answered, such as 100 of "likely"; what a queue lacks is made up from the new ones."""
+    made = 0
+    for order, count in (part.split(":") for part in orders):
+        found = person.label(task, int(count), order)
+        made += found + (person.label(task, int(count) - found) if found < int(count) else 0)
+    return made
 
 
 def body(arguments: argparse.Namespace, report: Report) -> None:
-    """Collect, train at every number of labels, judge."""
+    """Collect, then label, train and judge round by round."""
     test = collect_pool(arguments, report, arguments.seed + 100, arguments.test_outcomes, 0.2)
     report.put("test_successes", {name: int(test.of(name).sum()) for name in MAIN_TASKS})
-    train = collect_pool(arguments, report, arguments.seed, arguments.outcomes, 0.35)
-    report.put("train_successes", {name: int(train.of(name).sum()) for name in MAIN_TASKS})
-    for network in arguments.networks:
-        arguments.detector_network = network
-        for labels in arguments.labels:
-            if report.left < 5 and labels != arguments.labels[0]:
-                report.say(f"no time for {labels} labels")
-                continue
+    with tempfile.TemporaryDirectory() as folder:
+        store = EpisodeStore(Path(folder) / "store", StoreConfig(fsync=False, threads=arguments.threads))
+        fill(arguments, report, store)
+        config = LabelConfig(
+            store=str(store.root),
+            tasks=list(MAIN_TASKS),
+            source="oracle",
+            pool=arguments.pool,
+            held_out=0.0,  # the test pool measures
+            seed=arguments.seed,
+            device=arguments.device,
+            detector=DetectorConfig(
+                network=NetworkConfig(arguments.detector_network, autocast=arguments.device.startswith("cuda")),
+                updates=arguments.detector_updates,
+            ),
+        )
+        app = create_app(config, TASKS, store)
+        person = StandIn(InProcessClient(app), store.truth, arguments.error_rate, arguments.seed)
+        for orders in arguments.rounds:
             start = time.monotonic()
-            generator = generator_on(arguments.device, arguments.seed + labels)
-            detector, successes = fit_detector(train, MAIN_TASKS, labels, arguments, generator)
-            wait(arguments.device)
-            row = {"network": network, "labels": labels, "train_seconds": time.monotonic() - start}
-            report.append("curve", {**row, **judge(detector, test, arguments), "successes_labelled": successes})
-    report.put("wrong_among_uncertain", uncertainty(detector, test))
+            made = {name: ask(person, name, orders.split(",")) for name in MAIN_TASKS}
+            asked = time.monotonic()
+            person.train()
+            row: dict[str, Any] = {
+                "asked": orders,
+                "label_seconds": asked - start,
+                "train_seconds": time.monotonic() - asked,
+                "new_labels": sum(made.values()),
+                "labels": {
+                    name: [each.successes, each.failures] for name, each in app.state.api.session.progress().items()
+                },
+            }
+            detector = app.state.api.training.detector
+            report.append("rounds", {**row, **judge(detector, test, arguments)})
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     """Read the flags and run."""
     flags = parser(__doc__ or "", seconds=280, worlds=4096)
     detector_flags(flags)
-    flags.add_argument("--labels", type=int, nargs="+", default=[500, 50, 150, 1500])
-    flags.add_argument("--networks", nargs="+", default=["small"])
-    flags.add_argument("--frames", type=int, default=500, help="held out for each task")
-    flags.add_argument("--outcomes", type=int, default=65536, help="to label from")
-    flags.add_argument("--test-outcomes", type=int, default=24576)
-    flags.add_argument("--reach", type=float, default=0.14)
+    add = flags.add_argument
+    add(
+        "--rounds",
+        nargs="+",
+        default=["new:150", "likely:100,uncertain:75", "likely:75,uncertain:100"],
+        help="questions of each round, for every task: queue of the page and how many",
+    )
+    add("--error-rate", type=float, default=0.0, help="share of wrong answers")
+    add("--frames", type=int, default=500, help="held out for each task")
+    add("--outcomes", type=int, default=16384, help="in the store")
+    add("--pool", type=int, default=4096, help="unlabelled episodes a task that a new detector ranks")
+    add("--test-outcomes", type=int, default=16384)
+    add("--threads", type=int, default=8, help="that compress episodes")
+    add("--reach", type=float, default=0.14)
     return run("detector", flags.parse_args(argv), body)
 
 

@@ -126,9 +126,10 @@ class Study:
         truth = torch.cat([one.truth for one in episodes])
         pool = Pool(frames, truth, torch.zeros_like(truth[:, 0]))
         arguments = self.arguments
-        self.detector, counts = fit_detector(pool, self.tasks, arguments.labels_per_task, arguments, self.generator)
-        said = verdicts(self.detector, frames, self.tasks)
-        agreement = dict(zip(self.tasks, (said == truth[:, self.columns]).float().mean(0).tolist(), strict=True))
+        labels = arguments.labels_per_task
+        self.detector, counts, is_new = fit_detector(pool, self.tasks, labels, arguments, self.generator)
+        is_right = verdicts(self.detector, frames[is_new], self.tasks) == truth[is_new][:, self.columns]
+        agreement = dict(zip(self.tasks, is_right.float().mean(0).tolist(), strict=True))
         self.report.put("detector", {"successes_labelled": counts, "agreement": agreement})
 
     def train(self, updates: int, deadline: float) -> dict[str, float]:

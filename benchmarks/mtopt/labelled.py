@@ -99,8 +99,11 @@ def choose(pool: Pool, task: str, count: int, generator: torch.Generator) -> Ten
 
 def fit_detector(
     pool: Pool, tasks: tuple[str, ...], labels: int, arguments: argparse.Namespace, generator: torch.Generator
-) -> tuple[Detector, dict[str, int]]:
-    """Train a detector from at most `labels` labels a task; also return how many of them were successes."""
+) -> tuple[Detector, dict[str, int], Tensor]:
+    """Train a detector from at most `labels` labels a task.
+
+    Also return how many of them were successes, and which rows (M,) of the pool it has never seen.
+    """
     chosen = [choose(pool, name, labels, generator) for name in tasks]
     rows = torch.cat(chosen)
     task = torch.cat([torch.full_like(part, index) for index, part in enumerate(chosen)])
@@ -113,13 +116,16 @@ def fit_detector(
     )
     detector = train_detector(pool.frames[rows], task, value.float(), config, generator)
     counts = {name: int(pool.of(name)[part].sum()) for name, part in zip(tasks, chosen, strict=True)}
-    return detector, counts
+    is_new = torch.ones_like(pool.is_place, dtype=torch.bool)
+    is_new[rows] = False
+    return detector, counts, is_new
 
 
 def verdicts(detector: Detector, outcome: Tensor, tasks: tuple[str, ...]) -> Tensor:
-    """Let a detector judge outcomes (M, V, S, S, 3) on every task: (M, K) bool."""
+    """Let a detector judge outcomes (M, V, S, S, 3) on every task; what it was not taught never succeeds. (M, K)"""
     columns = [detector.index(name) for name in tasks]
-    return detector.predict_all(outcome)[:, columns] > detector.threshold
+    taught = torch.tensor([name in detector.taught for name in tasks], device=outcome.device)
+    return (detector.predict_all(outcome)[:, columns] > detector.threshold) & taught
 
 
 def detector_flags(flags: argparse.ArgumentParser) -> None:

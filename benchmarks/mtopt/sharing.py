@@ -86,9 +86,10 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
             torch.cat([batch.truth for batch in episodes[:use]]),
             torch.cat(is_place),
         )
-        detector, counts = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
+        detector, counts, is_new = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
         success = [verdicts(detector, batch.outcome, tasks) for batch in episodes]
-        said, true = torch.cat(success), torch.cat(truth)
+        is_unseen = torch.cat([is_new, is_new.new_ones(sum(map(len, success)) - len(is_new))])
+        said, true = torch.cat(success)[is_unseen], torch.cat(truth)[is_unseen]
         precision = (said & true).sum(0) / said.sum(0).clamp(min=1)
         recall = (said & true).sum(0) / true.sum(0).clamp(min=1)
         report.put(

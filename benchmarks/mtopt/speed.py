@@ -20,10 +20,10 @@ from experiment import (
     make_world,
     parser,
     run,
-    train_updates,
     wait,
 )
 
+from polytask.mtopt.captured import CapturedUpdate
 from polytask.mtopt.learner import QLearner
 from polytask.mtopt.records import ACTION_DIM
 from polytask.mtopt.replay import Transitions
@@ -107,15 +107,15 @@ def training(arguments: argparse.Namespace, network: str, merge: str, batch: int
     learner = QLearner(learner_config(arguments, merge, 0.06, 0), 12, arguments.device)
     arguments.image_size = before
     rows = transitions(batch, size, arguments.device)
-    updates = train_updates(learner, lambda: rows, generator_on(arguments.device, 1), is_eager=is_eager)
+    update = CapturedUpdate(learner, generator_on(arguments.device, 1), is_eager=is_eager)
     if arguments.device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
     for _ in range(4):
-        next(updates)
+        update(rows)
     wait(arguments.device)
     start, count = time.monotonic(), 0
     while count < 3 or (time.monotonic() - start < arguments.train_seconds and count < 2000):
-        next(updates)
+        update(rows)
         count += 1
         if count % 10 == 0:
             wait(arguments.device)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from polytask.mtopt.bellman import BellmanConfig, View, best_action, targets
+from polytask.mtopt.bellman import BellmanConfig, View, best_action, return_to_go, targets
 from polytask.mtopt.cem import CEMConfig
 
 
@@ -73,6 +73,19 @@ def test_options():
     assert_close(compute(*networks, [0.0, 0.0], [False, True], cost=0.05), torch.tensor([0.67, 0.0]), atol=0.01, rtol=0)
     bounded = compute(*networks, [0.0, 0.0], [False, False], lower_bound=torch.tensor([0.81, 0.1]))
     assert_close(bounded, torch.tensor([0.81, 0.72]), atol=0.01, rtol=0)
+
+
+def test_return_to_go_by_hand():
+    success, remaining = torch.tensor([True, True, True, False, True]), torch.tensor([0, 1, 2, 1, 9])
+    free = return_to_go(success, remaining, BellmanConfig(gamma=0.5))
+    assert_close(free, torch.tensor([1.0, 0.5, 0.25, 0.0, 0.5**9]))
+    # Two steps to go: 0.5 ** 2 - 0.1 (1 + 0.5 + 0.25) = 0.075; a failure and a long way cost more than they bring.
+    dear = return_to_go(success, remaining, BellmanConfig(gamma=0.5, cost=0.1))
+    assert_close(dear, torch.tensor([0.9, 0.35, 0.075, 0.0, 0.0]))
+    same = return_to_go(success, remaining, BellmanConfig(gamma=1.0, cost=0.05))
+    assert_close(same, torch.tensor([0.95, 0.9, 0.85, 0.0, 0.5]))
+    # It is what targets give step by step where each step's value is exact: 0.9 -> 0.5 * 0.9 - 0.1 = 0.35 -> 0.075.
+    assert_close(0.5 * dear[:2] - 0.1, dear[1:3])
 
 
 def test_pictures_are_looked_at_once_for_all_samples():

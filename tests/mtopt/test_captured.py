@@ -36,9 +36,9 @@ def transitions(seed, count=6):
     )
 
 
-def make():
+def make(cost=0.0):
     cem = CEMConfig(samples=8, elites=2)
-    config = LearnerConfig(network=NetworkConfig("small", image_size=32), bellman=BellmanConfig(cem=cem))
+    config = LearnerConfig(network=NetworkConfig("small", image_size=32), bellman=BellmanConfig(cost=cost, cem=cem))
     return QLearner(config, 1), torch.Generator().manual_seed(1)
 
 
@@ -46,8 +46,8 @@ def weights(learner):
     return torch.cat([value.flatten() for net in (learner.net, learner.q1, learner.q2) for value in net.parameters()])
 
 
-def by_hand(target_of):
-    learner, generator = make()
+def by_hand(target_of, cost=0.0):
+    learner, generator = make(cost)
     for seed in range(3):
         row = transitions(seed)
         target = target_of(learner, row, generator)
@@ -56,8 +56,8 @@ def by_hand(target_of):
     return weights(learner)
 
 
-def captured(**options):
-    learner, generator = make()
+def captured(cost=0.0, **options):
+    learner, generator = make(cost)
     update = CapturedUpdate(learner, generator, **options)
     for seed in range(3):
         metrics = update(transitions(seed))
@@ -75,3 +75,16 @@ def test_a_bound_and_the_reward_alone():
 
     assert_close(captured(has_bound=True), by_hand(bounded), atol=0, rtol=0)
     assert_close(captured(has_next=False), by_hand(lambda learner, row, generator: row.reward), atol=0, rtol=0)
+
+
+def test_a_steps_cost_counts_in_the_bound_and_in_the_reward_alone():
+    def bounded(learner, row, generator):
+        # All steps are the last or the last but one, which pays for two.
+        got = torch.where(row.done, 1 - 0.2, 0.9 - 0.2 - 0.9 * 0.2)
+        return learner.targets(row, generator, row.success * got)
+
+    def alone(learner, row, generator):
+        return torch.where(row.reward > 0, 0.8, 0.0)
+
+    assert_close(captured(cost=0.2, has_bound=True), by_hand(bounded, cost=0.2))
+    assert_close(captured(cost=0.2, has_next=False), by_hand(alone, cost=0.2))

@@ -1,6 +1,9 @@
 """`polytask mtopt ...` and `polytask label`, from words to tables."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 from mtopt.roles.settings import TASKS
@@ -13,6 +16,7 @@ from polytask.mtopt.keys import LabelKeys, RunKeys
 from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.records import Label
 from polytask.mtopt.runtime.config import RunConfig, check
+from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
 
 pytest.importorskip("fastapi")
@@ -70,11 +74,16 @@ def test_status_counts_what_is_there(call, done):
     assert (found["updates"], found["weights"], found["detector"]) == (4, 3, "run-2")
     assert found["lag"] == 1, "the last episodes were collected by weights 2"
     assert found["last"]["loss"] > 0
+    assert found["newest_detector"] == "run-2"
+    judged = {row["task"]: row["is_taught"] for row in found["tasks"]}
+    assert judged["place-any"] and not judged["lift-can"], "five labels hold no success of a rare task"
     for row in found["tasks"]:
         lifts = 6  # two worlds, three sequences
-        assert row["success"] + row["failure"] == lifts
+        assert row["success"] + row["failure"] == (lifts if row["is_taught"] else 0)
         assert row["person"] == 5
-    assert "people's labels" in call("mtopt", "status", f"store={done}")[1]
+    out = call("mtopt", "status", f"store={done}")[1]
+    assert "people's labels" in out
+    assert "not judged" in out and "lift-can" in out.partition("not judged")[2]
 
 
 def test_eval_measures_learned_and_scripted_policies(call, done):
@@ -97,7 +106,8 @@ def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(ca
     found = json.loads(out)
     assert code == 0
     assert found["detector"] == "relabel-1"
-    assert found["labels"] == 12 * 4
+    taught = [row["task"] for row in found["tasks"] if row["is_taught"]]
+    assert found["labels"] == 12 * len(taught) and "lift-red-thing" in taught
     red = next(row for row in found["tasks"] if row["task"] == "lift-red-thing")
     assert (red["success"], red["failure"], red["person"]) == (3, 3, 6), "people's labels outrank the detector's"
     assert json.loads(call(*words[:3], "format=json")[1])["labels"] == 0, "all is labelled"
@@ -112,6 +122,62 @@ def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(ca
     store.close()
     code, out, _ = call("mtopt", "eval", f"store={done}", "tasks=[lift-red-thing]", "episodes=1", "format=json")
     assert [row["task"] for row in json.loads(out)["tasks"]] == ["lift-red-thing"]
+
+
+@pytest.fixture
+def copied(done, tmp_path):
+    """Give a run that may be changed."""
+    return Path(shutil.copytree(done, tmp_path / "copy"))
+
+
+def test_training_is_bound_to_the_detector_that_relabel_names(call, copied):
+    def trained_by():
+        assert call("mtopt", "train", f"store={copied}", "trainer.updates=1")[0] == 0
+        return json.loads((copied / "metrics.jsonl").read_text().splitlines()[-1])["detector"]
+
+    newest = json.loads(call("mtopt", "status", f"store={copied}", "format=json")[1])["newest_detector"]
+    assert trained_by() == newest
+    code, out, _ = call("mtopt", "relabel", f"store={copied}", "detector=run-1", "format=json")
+    assert (code, json.loads(out)["detector"]) == (0, "run-1")
+    assert trained_by() == "run-1"
+    assert f"detector run-1 in use, the newest is {newest}" in call("mtopt", "status", f"store={copied}")[1]
+    measured = call("mtopt", "eval", f"store={copied}", "tasks=[place-any]", "episodes=1", "format=json")[1]
+    assert json.loads(measured)["detector"] == "run-1"
+    call("mtopt", "relabel", f"store={copied}")
+    assert trained_by() == newest, "relabel goes back to the newest unless it is told otherwise"
+    code, _, err = call("mtopt", "relabel", f"store={copied}", "detector=run-7")
+    assert code == 2 and "no success detector" in err
+    code, _, err = call("mtopt", "relabel", f"store={copied}", "detector=run-1", "train=true")
+    assert code == 2 and "give one of them" in err
+    assert trained_by() == newest
+
+
+@pytest.mark.parametrize("words", [(), ("train=true",)])
+def test_a_task_that_no_detector_was_taught_is_not_relabelled(call, copied, words):
+    files = {path: path.read_bytes() for path in (copied / "run.json", copied / "detectors" / "in_use")}
+    detectors = sorted((copied / "detectors").iterdir())
+    code, out, err = call("mtopt", "relabel", f"store={copied}", "add=[lift-any-two]", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "was taught no success and failure of 'lift-any-two'" in err
+    assert f"polytask label store={copied} tasks=[lift-any-two]" in err
+    assert {path: path.read_bytes() for path in files} == files
+    assert sorted((copied / "detectors").iterdir()) == detectors
+
+
+def test_a_run_under_way_is_left_alone_but_for_episodes(call, copied):
+    folder = RunFolder(copied)
+    folder.lock()
+    before = {name: (copied / name).read_bytes() for name in ("run.json", "metrics.jsonl", "learner.pt")}
+    for command in ("run", "train", "relabel"):
+        code, out, err = call("mtopt", command, f"store={copied}")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"in use by process {os.getpid()}" in err
+    code, out, _ = call("mtopt", "collect", f"store={copied}", "collector.episodes=14", "format=json")
+    assert (code, json.loads(out)["added"]) == (0, 4)
+    assert call("mtopt", "status", f"store={copied}")[0] == 0
+    assert {name: (copied / name).read_bytes() for name in before} == before
+    folder.close()
+    assert call("mtopt", "run", f"store={copied}")[0] == 0
 
 
 def test_collect_fills_a_store(call, tmp_path):
@@ -146,6 +212,7 @@ MISTAKES = [
     (["mtopt", "run", "collectr.episodes=1"], "unknown key 'collectr'; did you mean 'collector'?"),
     (["mtopt", "run", "collector.episode=1"], "unknown key 'collector.episode'; did you mean 'episodes'?"),
     (["mtopt", "run", "trainer.batch=0"], "trainer.batch=0"),
+    (["mtopt", "run", "trainer.keep=1"], "trainer.keep=1: 0 keeps all weights, else at least 2 versions are needed"),
     (["mtopt", "eval", "store=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "relabel", "store=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "status", "store=nowhere"], "there is no run in 'nowhere'"),

@@ -19,7 +19,7 @@ from polytask.mtopt.detector import (
     uncertain_first,
     wrong_objects,
 )
-from polytask.mtopt.detector.train import balanced_weights, fit_temperature
+from polytask.mtopt.detector.train import balanced_weights, fit_temperature, hold_out, label_kinds, same_outcomes
 from polytask.mtopt.networks import LAYOUTS, NetworkConfig
 from polytask.mtopt.networks.layout import Conv, Layout
 
@@ -142,6 +142,62 @@ def test_wrong_files_are_refused_in_one_line(trained, tmp_path):
     file.write_bytes(file.read_bytes()[:-2000])
     with pytest.raises(UserError, match="cannot be read"):
         Detector.load(file)
+
+
+def test_a_detector_knows_what_it_was_taught(trained, tmp_path):
+    assert trained.taught == tuple(NAMES)
+    frames, _, _ = labelled(12, torch.Generator().manual_seed(3))
+    task = torch.tensor([0] * 5 + [1] * 4 + [2] * 3)
+    # Successes and failures of the first task, only failures of the second, only successes of the third.
+    value = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0] + [0.0] * 4 + [1.0] * 3)
+    for seed in range(5):  # the lone success is never what only sets the temperature
+        some = config(updates=0, holdout=0.5)
+        found = train_detector(frames, task, value, some, torch.Generator().manual_seed(seed))
+        assert found.taught == ("lift-any",)
+    found.save(tmp_path / "7.pt")
+    assert Detector.load(tmp_path / "7.pt").taught == ("lift-any",)
+    report = evaluate(found, frames, task, value)
+    assert [row.task for row in report.tasks] == ["lift-any"]
+    assert not wrong_objects(found, frames, dict.fromkeys(NAMES, value > 0.5))
+    assert train_detector(frames, task, value, some, torch.Generator(), start=trained).taught == tuple(NAMES)
+
+    state = torch.load(tmp_path / "7.pt", weights_only=True)
+    torch.save({**state, "taught": ["lift-moon"]}, tmp_path / "7.pt")
+    with pytest.raises(UserError, match="damaged"):
+        Detector.load(tmp_path / "7.pt")
+    del state["taught"]
+    torch.save(state, tmp_path / "7.pt")
+    assert Detector.load(tmp_path / "7.pt").taught == tuple(NAMES), "old files do not say"
+
+
+def test_all_labels_of_an_outcome_are_on_one_side_of_the_temperatures_holdout():
+    frames, _ = outcomes(40, torch.Generator().manual_seed(0))
+    place = torch.arange(120) % 40  # each outcome is labelled for three tasks
+    outcome = same_outcomes(frames[place], batch=7)
+    assert [set(outcome[place == one].tolist()) for one in range(40)] == [{int(outcome[one])} for one in range(40)]
+    assert len(outcome.unique()) == 40
+    task, value = torch.arange(120) // 40, (place % 2).float()
+    held = hold_out(outcome, label_kinds(task, value), 0.25, torch.Generator().manual_seed(1))
+    assert int(held.sum()) == 3 * 10
+    assert set(place[held].tolist()).isdisjoint(place[~held].tolist())
+
+
+def test_what_sets_the_temperature_was_not_trained_on(monkeypatch):
+    frames, truth = outcomes(30, torch.Generator().manual_seed(0))
+    place, task = torch.arange(90) % 30, torch.arange(90) // 30
+    trained_on, calibrated_on = [], []
+    monkeypatch.setattr("polytask.mtopt.detector.train.fit", lambda *given: trained_on.extend(place[given[2]].tolist()))
+    logits = Detector.logits
+
+    def spy(self, outcome, *rest):
+        calibrated_on.extend(row for one in outcome for row in range(30) if torch.equal(one, frames[row]))
+        return logits(self, outcome, *rest)
+
+    monkeypatch.setattr(Detector, "logits", spy)
+    train_detector(frames[place], task, truth[place, task].float(), config(holdout=0.2), torch.Generator())
+    assert len(set(calibrated_on)) == 6
+    assert set(trained_on) | set(calibrated_on) == set(range(30))
+    assert not set(trained_on) & set(calibrated_on)
 
 
 def test_threshold_and_chunks(trained):

@@ -16,7 +16,8 @@ TINY = {
     "full_mdp": "--worlds 4 --episodes 4 --detector-outcomes 4 --labels-per-task 4 --detector-updates 1 --max-steps 2 "
     "--rounds 1 --round-batches 1 --updates 1 --round-updates 1 --batch 4 --cem-samples 8 --capacity 200 --assisted "
     "--flat --bound --conservatism 0.1",
-    "detector": "--worlds 4 --outcomes 8 --test-outcomes 8 --frames 8 --labels 4 --detector-updates 1",
+    "detector": "--worlds 4 --outcomes 16 --test-outcomes 8 --frames 8 --rounds new:8 likely:1,uncertain:1 "
+    "--detector-updates 1",
     "sharing": "--worlds 12 --episodes 24 --labels truth --updates 1 --fine-tuning 1 --batch 13 --seeds 0 "
     "--strategies skill --cem-samples 8 --cem-rounds 1",
 }
@@ -24,7 +25,7 @@ FOUND = {
     "speed": ("collection", "training"),
     "one_step": ("scripted", "auc", "acting_located", "acting_added"),
     "full_mdp": ("detector", "buffers", "curve", "collected"),
-    "detector": ("curve", "wrong_among_uncertain"),
+    "detector": ("store", "rounds"),
     "sharing": ("own_data", "table", "relabelling"),
 }
 

@@ -94,6 +94,15 @@ def test_it_need_not_wait(store):
     assert log.buffers.episodes == (1, 3, 4)
 
 
+def test_it_waits_for_some_tasks_only(store):
+    labels = [Label(one, "lift-any", 1.0, "detector:v1") for one in (1, 2, 4)]
+    store.add_labels([*labels, Label(2, "lift-can", 1.0, "person")])
+    log = replay(store)
+    log.awaited = ("lift-any",)
+    assert log.step() == StepCounts(read=5, added=3, shared=4, passed=2, waiting=0)
+    assert outcomes(log) == {"lift-any": (3, 0), "lift-can": (1, 0), "place-any": (0, 0)}
+
+
 def test_tasks_that_are_not_learned_still_lend_their_episodes(store):
     judge(store)
     log = replay(store, tasks=("lift-can",))

@@ -1,15 +1,21 @@
 """A whole run in one process: it repeats exactly, and a kill at any moment changes nothing."""
 
 import json
+import os
+import shutil
 
 import pytest
 import torch
 from mtopt.roles.settings import tiny
 
 from polytask.errors import UserError
+from polytask.mtopt.detector.folder import choose, in_use
+from polytask.mtopt.roles import Evaluator, Trainer
+from polytask.mtopt.runtime.beside import collect_beside
 from polytask.mtopt.runtime.config import RunConfig, check, derive, from_plain
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
+from polytask.mtopt.runtime.lock import BusyError
 from polytask.mtopt.store import EpisodeStore
 
 pytest.importorskip("fastapi")
@@ -115,6 +121,71 @@ def test_collecting_and_training_alone_add_to_the_run(tmp_path):
     assert updates == 9
 
 
+@pytest.mark.parametrize("keep", [0, 2])
+def test_the_fewest_weights_that_may_be_kept_outlive_a_kill(finished, tmp_path, monkeypatch, keep):
+    """Kill it between publishing a version and saving the state that goes with it."""
+    config = tiny(tmp_path)
+    config.trainer.keep = keep
+    save, killed = Trainer.save, []
+
+    def die_or_save(self):
+        if len(killed) < 3:
+            killed.append(self.version)
+            raise Killed
+        save(self)
+
+    monkeypatch.setattr(Trainer, "save", die_or_save)
+    for _ in range(4):
+        runtime = LocalRuntime(check(config), lambda line: None)
+        try:
+            runtime.run()
+        except Killed:
+            pass
+        finally:
+            runtime.close()
+    assert killed == [2, 2, 2]
+    assert contents(tmp_path) == contents(finished[0])
+
+
+def test_two_processes_cannot_have_one_run(tmp_path):
+    runtime = LocalRuntime(tiny(tmp_path), lambda line: None)
+    with pytest.raises(BusyError, match=f"is in use by process {os.getpid()}; wait for it or end it"):
+        LocalRuntime(tiny(tmp_path), lambda line: None)
+    runtime.close()
+    LocalRuntime(tiny(tmp_path), lambda line: None).close()
+
+
+def test_collecting_beside_a_run_adds_episodes_and_touches_nothing_else(finished, tmp_path):
+    config = tiny(tmp_path)
+    runtime = LocalRuntime(config, lambda line: None)
+    before = {name: (tmp_path / name).read_bytes() for name in ("run.json", "metrics.jsonl")}
+    assert collect_beside(tiny(tmp_path), 3, lambda line: None) == {"episodes": 4.0, "added": 4.0}
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    runtime.run()
+    runtime.close()
+    store = EpisodeStore(tmp_path)
+    beside, own = store.rows()[:4], store.rows()[4:]
+    store.close()
+    whole = contents(finished[0])["rows"]
+    assert {row.seed for row in own} == {row[3] for row in whole}, "the run collected all that it would have collected"
+    assert {row.seed for row in beside}.isdisjoint(row.seed for row in own)
+    config.seed = 5
+    with pytest.raises(UserError, match="seed=0, not 5"):
+        collect_beside(config, 30, lambda line: None)
+
+
+def test_training_goes_by_the_detector_in_use(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "copy")
+    config = tiny(tmp_path / "copy")
+    assert in_use(config.detectors) == "run-2", "what the run trained last"
+    choose(config.detectors, "run-1")
+    runtime = LocalRuntime(config, lambda line: None)
+    runtime.train(2)
+    runtime.close()
+    assert RunFolder(config.root).records()[-1]["detector"] == "run-1"
+    assert Evaluator(config).judge.version == "run-1"
+
+
 def test_what_must_not_change_within_a_run_is_refused(finished):
     root, _ = finished
     config = tiny(root)
@@ -153,6 +224,8 @@ def test_settings_survive_being_written_down(tmp_path):
         (lambda config: setattr(config.trainer, "batch", 1), "trainer.batch=1: at least 2"),
         (lambda config: setattr(config.trainer, "buffer", 4), "trainer.buffer=4: at least 8"),
         (lambda config: setattr(config.trainer, "reuse", 0.0), "trainer.reuse=0.0"),
+        (lambda config: setattr(config.trainer, "keep", 1), "trainer.keep=1: 0 keeps all weights, else at least 2"),
+        (lambda config: setattr(config.trainer, "keep", -1), "trainer.keep=-1"),
         (lambda config: setattr(config.learner.network, "image_size", 32), "looks at 32 pixels, pictures have 16"),
     ],
 )

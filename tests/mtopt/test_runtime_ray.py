@@ -11,8 +11,11 @@ import pytest
 from mtopt.roles.settings import TASKS, tiny
 
 from polytask.errors import UserError
+from polytask.mtopt.detector.folder import choose
 from polytask.mtopt.runtime.config import RayConfig, check
+from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
+from polytask.mtopt.runtime.lock import BusyError
 from polytask.mtopt.runtime.ray import prepare, run_ray
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.weights import WeightFolder
@@ -23,6 +26,7 @@ ray = pytest.importorskip("ray")
 from polytask.mtopt.runtime.ray.cluster import cluster  # noqa: E402
 from polytask.mtopt.runtime.ray.crew import Crew, TimeIsUpError  # noqa: E402
 from polytask.mtopt.runtime.ray.runtime import Counts, RayRuntime  # noqa: E402
+from polytask.mtopt.runtime.ray.transfer import Newest  # noqa: E402
 
 SMALL = RayConfig(collectors=2, updaters=1, cpus=2, object_store=100)
 # After which of the calls to it each is killed; the call is still under way then. The trainer's second call is to make
@@ -156,6 +160,32 @@ def test_local_and_ray_give_the_same_kind_of_result(outcome, tmp_path):
 
 def test_a_run_that_is_over_gives_its_result_again(outcome):
     assert outcome.again == outcome.evaluation
+
+
+def test_the_driver_holds_the_run(session, tmp_path):
+    config = check(tiny(tmp_path, ray=SMALL))
+    config.controller.rounds = 0
+    config.collector.episodes = config.labels.per_task = config.trainer.updates = 0
+    runtime = RayRuntime(config, lambda line: None)
+    with pytest.raises(BusyError, match=f"in use by process {os.getpid()}"):
+        run_ray(config, lambda line: None)
+    runtime.close()
+    folder = RunFolder(tmp_path)
+    folder.lock()
+    folder.close()
+
+
+def test_workers_get_the_detector_in_use(session, tmp_path):
+    config = tiny(tmp_path)
+    config.detectors.mkdir()
+    for version in ("d1", "d2"):
+        (config.detectors / f"{version}.pt").write_bytes(version.encode())
+    choose(config.detectors, "d1")
+    newest = Newest(config)
+    assert [(one.folder, one.name) for one in newest.parcels] == [("detectors", "d1.pt")]
+    choose(config.detectors, "d2")
+    newest.look()
+    assert [ray.get(one.content) for one in newest.parcels] == [b"d2"]
 
 
 def test_no_worker_outlives_the_run(outcome):

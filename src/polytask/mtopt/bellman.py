@@ -3,9 +3,10 @@
     V(s') = min(Q1(s', a*), Q2(s', a*)),   a* = argmax_a Q1(s', a), found by CEM
     target = clip(r - cost + gamma (1 - done) V(s'), 0, 1)
 
-Differences from the paper: an optional lower bound. A stored episode proves that its discounted return can be had, so
-a target need not lie below it; that carries a reward through a whole episode at once instead of one step for each copy
-of the lagged network. It is biased upwards where the same actions sometimes fail, hence off unless it is passed.
+Differences from the paper: an optional lower bound. A stored episode proves that its discounted return, less the cost
+of its steps, can be had, so a target need not lie below it; that carries a reward through a whole episode at once
+instead of one step for each copy of the lagged network. It is biased upwards where the same actions sometimes fail,
+hence off unless it is passed.
 """
 
 from __future__ import annotations
@@ -116,6 +117,20 @@ def best_action(
     return maximise(score, len(task), config, generator)
 
 
+def return_to_go(success: Tensor, remaining: Tensor, config: BellmanConfig) -> Tensor:
+    """Return what episodes got from a step on, (B,) in [0, 1]: the reward at their ends less the cost of all steps.
+
+    Args:
+        success: (B,) whether the episode succeeded.
+        remaining: (B,) actions of the episode after this one.
+        config: Discount and cost.
+    """
+    gamma, left = config.gamma, remaining.float()
+    # Each step from this one to the last costs: 1 + gamma + ... + gamma ** remaining.
+    steps = left + 1 if gamma == 1 else (1 - gamma ** (left + 1)) / (1 - gamma)
+    return (success * gamma**left - config.cost * steps).clamp(0, 1)
+
+
 @torch.no_grad()
 def targets(
     q1: QNetwork,
@@ -133,7 +148,8 @@ def targets(
         batch: Transitions.
         config: Discount, cost and search.
         generator: Source of the CEM samples, on the batch's device.
-        lower_bound: Discounted return (B,) that each transition had in its episode; None for the paper's target.
+        lower_bound: What each transition's episode got from it on (B,), as `return_to_go` says; None for the paper's
+            target.
     """
     after = View(batch.next_image, batch.next_closed, batch.next_height, batch.next_pose)
     action, logit = best_action(q1, after, batch.task, config.cem, generator)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from polytask.graph import Graphed
+from polytask.mtopt.bellman import return_to_go
 from polytask.mtopt.learner import QLearner, TrainBatch
 from polytask.mtopt.replay import Transitions
 
@@ -33,8 +34,8 @@ class CapturedUpdate:
         Args:
             learner: What to train.
             generator: Source of CEM samples and augmentation, on the learner's device.
-            has_bound: Use what each episode got, discounted, as a lower bound on its targets.
-            has_next: False where every action ends its episode: then the target is the reward, and no CEM is run.
+            has_bound: Use what each episode got, discounted and less its cost, as a lower bound on its targets.
+            has_next: False where every action ends its episode: then what it got is the target, and no CEM is run.
             is_eager: Capture nothing.
         """
         self.learner, self._generator = learner, generator
@@ -58,10 +59,11 @@ class CapturedUpdate:
     def _step(self) -> dict[str, Tensor]:
         """Do what happens on the device."""
         assert self._held is not None
-        row, learner = self._held, self.learner
-        bound = None
-        if self._has_bound:
-            bound = row.success * learner.config.bellman.gamma ** row.remaining.float()
-        target = learner.targets(row, self._generator, bound) if self._has_next else row.reward
+        row, learner, bellman = self._held, self.learner, self.learner.config.bellman
+        if self._has_next:
+            bound = return_to_go(row.success, row.remaining, bellman) if self._has_bound else None
+            target = learner.targets(row, self._generator, bound)
+        else:
+            target = (row.reward - bellman.cost).clamp(0, 1)
         example = TrainBatch(row.image, row.closed, row.height, row.task, row.action, target, row.pose)
         return {**learner.learn(example, self._generator), "done": row.done.float().mean()}

@@ -8,12 +8,15 @@ from typing import Any
 
 from polytask.console import Result, note, table
 from polytask.errors import UserError
+from polytask.mtopt.detector.folder import choose, newest
 from polytask.mtopt.keys import EvalKeys, RelabelKeys, StatusKeys
 from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.roles import DetectorTrainer, Evaluation, Evaluator, Labeller
+from polytask.mtopt.runtime.beside import collect_beside
 from polytask.mtopt.runtime.config import RunConfig, check
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
+from polytask.mtopt.runtime.lock import BusyError
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
@@ -38,13 +41,17 @@ def run(config: RunConfig) -> Result:
 
 
 def collect(config: RunConfig) -> Result:
-    """Run `polytask mtopt collect`."""
-    runtime = LocalRuntime(_typed(config), note, is_plan=False)
+    """Run `polytask mtopt collect`; beside a run that is under way, episodes are added and nothing else is touched."""
     try:
-        done = runtime.collect(config.collector.episodes)
-    finally:
-        runtime.close()
-    found = status_of(runtime.folder)
+        runtime = LocalRuntime(_typed(config), note, is_plan=False)
+    except BusyError:
+        done = collect_beside(config, config.collector.episodes, note)
+    else:
+        try:
+            done = runtime.collect(config.collector.episodes)
+        finally:
+            runtime.close()
+    found = status_of(RunFolder(config.store))
     lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.store}"]
     return Result({**done, **found.plain()}, [found.episodes_table()], lines)
 
@@ -83,26 +90,17 @@ def evaluate(config: EvalKeys) -> Result:
 def relabel(config: RelabelKeys) -> Result:
     """Run `polytask mtopt relabel`."""
     folder = RunFolder(config.store)
-    settings = folder.config()
+    folder.require()
     _known(config.add)
-    settings.device = config.device or settings.device
-    settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
-    if config.train:
-        _train_detector(settings)
-    labeller = Labeller(settings, config.detector)
-    if labeller.judge.detector is None:
+    if config.train and config.detector is not None:
         raise UserError(
-            f"there is no detector in '{settings.detectors}'; label first: polytask label store={config.store}"
+            f"train=true uses the detector that it trains, not detector={config.detector}: give one of them"
         )
-    done = labeller.run()
-    labeller.close()
-    if config.add:
-        state = folder.require()
-        folder.update({**state["config"], "tasks": settings.tasks})
-    found = status_of(folder, labeller.judge)
-    lines = [f"detector {labeller.judge.version}: {done['labels']:.0f} labels added to {done['episodes']:.0f} episodes"]
-    lines += [f"learned from now on: {', '.join(config.add)}"] if config.add else []
-    return Result({**done, "detector": labeller.judge.version, **found.plain()}, [found.verdicts_table()], lines)
+    folder.lock()
+    try:
+        return _relabel(folder, config)
+    finally:
+        folder.close()
 
 
 def status(config: StatusKeys) -> Result:
@@ -127,6 +125,34 @@ def label(config: LabelConfig) -> Result:
     return Result(payload, [table("labels", ("task", "successes", "failures"), rows)])
 
 
+def _relabel(folder: RunFolder, config: RelabelKeys) -> Result:
+    """Relabel a run that nobody else writes to; the detector is in use from then on."""
+    settings = folder.config()
+    settings.device = config.device or settings.device
+    settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
+    version = _train_detector(settings, config.add) if config.train else config.detector or newest(settings.detectors)
+    if version is None:
+        raise UserError(
+            f"there is no detector in '{settings.detectors}'; label first: polytask label store={config.store}"
+        )
+    labeller = Labeller(settings, version)
+    _taught(config.add, labeller.judge.taught(config.add), f"detector {version}", config.store)
+    choose(settings.detectors, version)
+    done = labeller.run()
+    labeller.close()
+    if config.add:
+        state = folder.require()
+        folder.update({**state["config"], "tasks": settings.tasks})
+    found = status_of(folder)
+    lines = [
+        f"detector {found.detector}, in use from now on: {done['labels']:.0f} labels added to {done['episodes']:.0f} "
+        "episodes",
+        *found.untaught_lines(),
+        *([f"learned from now on: {', '.join(config.add)}"] if config.add else []),
+    ]
+    return Result({**done, **found.plain()}, [found.verdicts_table()], lines)
+
+
 COMMANDS: dict[str, Callable[[Any], Result]] = {
     "collect": collect,
     "train": train,
@@ -149,9 +175,20 @@ def _known(tasks: Sequence[str]) -> None:
         raise UserError(f"unknown task '{unknown[0]}'; known: {', '.join(TASKS)}")
 
 
-def _train_detector(config: RunConfig) -> None:
-    """Train a detector under a name that no other has."""
+def _taught(wanted: Sequence[str], taught: Sequence[str], who: str, store: str) -> None:
+    """Refuse tasks that a detector was not taught."""
+    missing = [task for task in wanted if task not in taught]
+    if missing:
+        raise UserError(
+            f"{who} was taught no success and failure of '{missing[0]}'; label both, then train a detector: "
+            f"polytask label store={store} tasks=[{missing[0]}]"
+        )
+
+
+def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
+    """Train a detector under a name that no other has, and return the name."""
     trainer = DetectorTrainer(config)
+    _taught(wanted, trainer.teachable(), "a detector trained now", config.store)
     numbers = [int(path.stem.removeprefix("relabel-")) for path in config.detectors.glob("relabel-*.pt")]
     number = max(numbers, default=0) + 1
     shown = -1
@@ -164,6 +201,7 @@ def _train_detector(config: RunConfig) -> None:
 
     trainer.step(f"relabel-{number}", progress)
     trainer.close()
+    return f"relabel-{number}"
 
 
 def _your_turn(config: RunConfig) -> Result:

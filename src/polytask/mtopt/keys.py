@@ -65,9 +65,9 @@ class RelabelKeys:
     """`polytask mtopt relabel`."""
 
     store: str = key("runs/mtopt", "folder of the run")
-    detector: str | None = key(None, "version of the detector (default: the newest)")
+    detector: str | None = key(None, "version of the detector that the run uses from now on (default: the newest)")
     add: list[str] = names("held-out tasks that the run learns from now on, such as [lift-red-thing]")
-    train: bool = key(False, "first train a new detector from all labels of people")
+    train: bool = key(False, "first train a new detector from all labels, and use it")
     device: str | None = key(None, "torch device (default: that of the run)")
     format: str = key("table", "table or json (one object on stdout)")
 

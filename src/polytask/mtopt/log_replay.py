@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,6 +60,8 @@ class LogReplay:
             raise UserError(f"'{unknown[0]}' is learned but is none of the tasks: {', '.join(tasks)}")
         for name in tasks:
             impersonate(self.config.strategy, name, tasks)  # an unknown strategy fails here, not at the first episode
+        # Tasks whose verdicts are sure to come, and are waited for; the others' count where they are there.
+        self.awaited: Collection[str] = buffers.tasks
         self.last = 0  # id of the last episode that was dealt with
         self.counts = SharingCounts()
 
@@ -73,7 +75,7 @@ class LogReplay:
         for row in rows:
             wanted = self._tasks_of(row)
             found = [Shared(row.id, task, verdicts[task][row.id]) for task in wanted if row.id in verdicts[task]]
-            if self.config.wait and len(found) < len(wanted):
+            if self.config.wait and any(task in self.awaited and row.id not in verdicts[task] for task in wanted):
                 break
             read += 1
             self.last = row.id

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from polytask.console import table
+from polytask.mtopt.detector.folder import newest as newest_version
 from polytask.mtopt.names import version_of
 from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.runtime.folder import RunFolder
@@ -23,10 +24,11 @@ class TaskCounts:
 
     task: str
     episodes: int  # commanded
-    success: int  # by the verdict that counts: a person's, else the newest detector's; over all episodes of the skill
+    success: int  # by the verdict that counts: a person's, else that of the detector in use; over the skill's episodes
     failure: int
     person: int  # labels of people or of their stand-in
     source: str  # what acts for it
+    is_taught: bool  # the detector in use judges it; otherwise only people's labels count
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Status:
     phase: str | None
     updates: int
     weights: int | None  # newest version
-    detector: str
+    detector: str  # in use
+    newest_detector: str
     lag: int  # versions of the weights between the newest episode's policy and the newest
     last: dict[str, float | None]  # losses and lags of the last training job
 
@@ -68,17 +71,29 @@ class Status:
         """Say the rest in words."""
         where = "no run was begun" if self.round is None else f"round {self.round}, phase {self.phase}"
         weights = "none" if self.weights is None else str(self.weights)
-        text = f"{where}; {self.updates} updates; weights {weights}; detector {self.detector or 'none'}"
-        return [text, f"the newest episodes were collected {self.lag} versions of the weights ago"]
+        detector = f"detector {self.detector or 'none'}"
+        if self.newest_detector != self.detector:
+            detector += f" in use, the newest is {self.newest_detector}"
+        text = f"{where}; {self.updates} updates; weights {weights}; {detector}"
+        lag = f"the newest episodes were collected {self.lag} versions of the weights ago"
+        return [text, *self.untaught_lines(), lag]
+
+    def untaught_lines(self) -> list[str]:
+        """Name the tasks of which the detector in use knows nothing, if there are any."""
+        tasks = [one.task for one in self.tasks if not one.is_taught]
+        if not tasks or not self.detector:
+            return []
+        return [f"not judged, for the detector was taught no success and failure of it: {', '.join(tasks)}"]
 
 
-def status_of(folder: RunFolder, judge: Judge | None = None) -> Status:
-    """Look at a folder; verdicts are those of the newest detector unless another judge is given."""
+def status_of(folder: RunFolder) -> Status:
+    """Look at a folder; verdicts are those of people and of the detector in use."""
     config = folder.config()
     state = folder.require()
     controller = state["controller"] or {}
     store = EpisodeStore(config.root, config.storage)
-    judge = judge or Judge(config.detectors, "cpu")
+    judge = Judge(config.detectors, "cpu")
+    taught = judge.taught(config.learned)
     rows = store.rows()
     commanded = Counter(row.task for row in rows)
     people = Counter(label.task for source in ("person", "oracle") for label in store.labels(source=source))
@@ -88,9 +103,10 @@ def status_of(folder: RunFolder, judge: Judge | None = None) -> Status:
         verdicts = store.rewards(task, judge.version, judge.threshold)
         mine = [value for number, value in verdicts.items() if skills.get(number) == TASKS[task].skill]
         source = controller.get("sources", {}).get(task, "script")
-        tasks.append(TaskCounts(task, commanded[task], sum(mine), len(mine) - sum(mine), people[task], source))
+        counts = (commanded[task], sum(mine), len(mine) - sum(mine), people[task])
+        tasks.append(TaskCounts(task, *counts, source, task in taught))
     store.close()
-    newest = WeightFolder(config.weights).newest()
+    weights = WeightFolder(config.weights).newest()
     acted = max((version_of(row.policy) for row in rows[-config.world.num_worlds :]), default=0)
     trained: dict[str, Any] = next((one for one in reversed(_records(folder)) if one.get("kind") == "train"), {})
     return Status(
@@ -100,9 +116,10 @@ def status_of(folder: RunFolder, judge: Judge | None = None) -> Status:
         round=controller.get("round"),
         phase=controller.get("phase"),
         updates=int(controller.get("updates", 0)),
-        weights=newest,
+        weights=weights,
         detector=judge.version,
-        lag=max(0, (newest or 0) - acted),
+        newest_detector=newest_version(config.detectors) or "",
+        lag=max(0, (weights or 0) - acted),
         last={name: trained.get(name) for name in LOSSES},
     )
 

@@ -3,6 +3,7 @@
 import pytest
 from mtopt.label.pages import TASKS, Page
 
+from polytask.errors import UserError
 from polytask.mtopt.label.app import STATIC, create_app
 from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.security import Access, is_loopback, refusal
@@ -73,6 +74,13 @@ def test_bodies_need_a_length_and_a_type_that_no_form_sends():
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
         assert status(LOCAL, "POST", content_type=kind, content_length="2") == 415
     assert status(LOCAL, "POST", content_type="Image/PNG; q=1", content_length="2") == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "robot.example"])
+def test_a_page_that_others_can_reach_is_not_made_without_a_token(tmp_path, host):
+    with pytest.raises(UserError, match=f"open to all who reach host={host}: give it a token"):
+        create_app(LabelConfig(store=str(tmp_path / "store"), host=host), TASKS)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

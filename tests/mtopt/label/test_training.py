@@ -76,6 +76,21 @@ def test_a_detector_learns_from_labels_and_fills_the_queues(page, store, config)
     assert sorted(reopened.ask(order="likely", count=100)) == sorted(likely)
 
 
+def test_a_task_with_one_kind_of_label_is_not_judged(page, store):
+    stand_in = StandIn(page, store.truth)
+    for episode in range(1, 30):
+        page.answer(episode, False, "lift-can")
+    page.answer(30, True, "place-any")
+    assert page.post("/api/train", {}).status == 202
+    assert "of a task first" in wait(page)["message"]
+    stand_in.label("lift-any", 25)
+    stand_in.train(poll=0.02)
+    assert page.get("/api/state").json()["judged"] == ["lift-any"]
+    assert len(page.ask(order="likely", count=100)) == 15
+    assert page.ask("lift-can", order="likely") == page.ask("lift-can", order="uncertain") == []
+    assert page.ask("lift-can", order="disagrees") == []
+
+
 def test_one_training_at_a_time(page, store, config):
     StandIn(page, store.truth).label("lift-any", 20)
     assert page.post("/api/train", {}).status == 202

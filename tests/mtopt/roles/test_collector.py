@@ -109,6 +109,18 @@ def test_a_detector_grades_every_task_of_every_episode(collector):
     assert stored == pytest.approx(float(said), abs=1e-5)
 
 
+def test_a_detector_grades_only_what_it_was_taught(collector):
+    network = build_detector("small", len(ALL_TASKS), 3, image_size=16)
+    detector = Detector("d7", ALL_TASKS, network, config=NetworkConfig(image_size=16), taught=["lift-can"])
+    detector.save(collector.config.detectors / "d7.pt")
+    assert collector.step(order(0))["graded"] == 4
+    assert {one.task for one in collector.store.labels(source="detector:d7")} == {"lift-can"}
+    Detector("d8", ALL_TASKS, network, config=NetworkConfig(image_size=16), taught=["lift-milk"]).save(
+        collector.config.detectors / "d8.pt"
+    )
+    assert collector.step(order(1))["graded"] == 0, "nothing that is learned here"
+
+
 def test_the_store_outlives_a_collector_that_never_closed(tmp_path):
     collector = Collector(tiny(tmp_path))
     collector.step(order(0))

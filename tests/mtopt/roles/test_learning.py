@@ -73,6 +73,15 @@ def test_the_lower_bound_is_the_discounted_return(updater):
     assert (target[2:] < 0.25).all()  # an untrained network says about 0.05
 
 
+def test_the_lower_bound_pays_for_the_steps(updater):
+    updater.config.updater.lower_bound = True
+    updater.config.learner.bellman.gamma, updater.config.learner.bellman.cost = 0.9, 0.1
+    going_on = transitions(reward=torch.zeros(4), done=torch.zeros(4, dtype=torch.bool), remaining=torch.full((4,), 1))
+    target = updater.step(going_on, "")[0].target
+    assert target[:2].tolist() == pytest.approx([0.9 - 0.1 - 0.09] * 2)  # an untrained network says about 0.05
+    assert target[2:].tolist() == [0.0, 0.0]
+
+
 def test_an_updater_follows_new_weights(updater, trainer):
     trainer.publish()
     assert updater.weights.version == 1
@@ -181,5 +190,23 @@ def test_the_replay_follows_people_then_the_detector_and_counts_in_all_tasks(con
     counts = {task: count[:2] for task, count in replay.counts().items()}
     # A person said that 1 is a success of lift-any; the detector says that 2 is one of everything.
     assert counts == {"lift-any": (2, 0), "lift-can": (1, 1), "place-any": (0, 1)}
+    replay.close()
+    store.close()
+
+
+def test_the_replay_does_not_wait_for_verdicts_on_tasks_that_no_detector_was_taught(config):
+    store = EpisodeStore(config.root, StoreConfig(fsync=False))
+    with store.writer("a") as writer:
+        writer.append_many([make(seed, task="lift-any", size=16) for seed in range(3)])
+    network = build_detector("small", len(ALL_TASKS), 2, image_size=16)
+    detector = Detector("d1", ALL_TASKS, network, config=NetworkConfig(image_size=16), taught=["lift-any"])
+    detector.save(config.detectors / "d1.pt")
+    store.add_labels([Label(episode, "lift-any", 1.0, "detector:d1") for episode in (1, 2)])
+    store.add_labels([Label(1, "lift-can", 0.0, "person")])
+    replay = Replay(config)
+    replay.fill()
+    assert replay.buffers.episodes == (1, 2), "the third waits: its verdict on lift-any is to come"
+    counts = {task: count[:2] for task, count in replay.counts().items()}
+    assert counts == {"lift-any": (2, 0), "lift-can": (0, 1), "place-any": (0, 0)}
     replay.close()
     store.close()

@@ -9,6 +9,7 @@ from mtopt.store.episodes import make
 
 from polytask.errors import UserError
 from polytask.mtopt.detector import Detector
+from polytask.mtopt.detector.folder import choose, in_use, newest
 from polytask.mtopt.label.judge import all_labels
 from polytask.mtopt.networks import NetworkConfig, build_detector
 from polytask.mtopt.records import Label
@@ -40,9 +41,9 @@ def store(config):
     made.close()
 
 
-def save_detector(config, version):
+def save_detector(config, version, taught=None):
     network = build_detector("small", len(ALL_TASKS), 2, image_size=16)
-    detector = Detector(version, ALL_TASKS, network, config=NetworkConfig(image_size=16))
+    detector = Detector(version, ALL_TASKS, network, config=NetworkConfig(image_size=16), taught=taught)
     detector.save(config.detectors / f"{version}.pt")
     return detector
 
@@ -62,15 +63,28 @@ def test_the_stand_in_labels_through_the_page_up_to_the_goal(config, store):
     teacher.close()
 
 
+def test_the_stand_in_goes_on_with_tasks_that_the_detector_was_not_taught(config, store):
+    pytest.importorskip("fastapi")
+    config.labels.per_task, config.labels.round_per_task = 2, 3
+    config.tasks = ["lift-any", "lift-can"]
+    teacher = Teacher(config)
+    teacher.step(0)
+    save_detector(config, "d1", taught=["lift-any"])
+    assert teacher.step(1)["labels"] == 6, "nothing is ranked for lift-can, so any episodes are labelled"
+    teacher.close()
+
+
 def test_a_person_is_waited_for_until_both_kinds_are_labelled(config, store):
     config.labels.who = "person"
     teacher = Teacher(config)
     assert not teacher.is_ready
     store.add_labels([Label(1, "lift-any", 1.0, "person")])
     assert not teacher.is_ready
+    store.add_labels([Label(2, "lift-can", 0.0, "person")])
+    assert not teacher.is_ready, "a success of one task and a failure of another teach nothing"
     store.add_labels([Label(2, "lift-any", 0.0, "person")])
     assert teacher.is_ready
-    assert teacher.step(0)["labels"] == 2
+    assert teacher.step(0)["labels"] == 3
     teacher.close()
 
 
@@ -78,15 +92,25 @@ def test_a_detector_is_trained_from_people_and_measured_on_labels_kept_aside(con
     trainer = DetectorTrainer(config)
     with pytest.raises(UserError, match="label some successes and some failures"):
         trainer.step("run-1")
+    store.add_labels([Label(e, "place-any", 0.0, "oracle") for e in range(1, 13)])
+    store.add_labels([Label(e, "lift-can", 1.0, "oracle") for e in range(1, 13)])
+    with pytest.raises(UserError, match="some successes and some failures of a task first"):
+        trainer.step("run-1")
     store.add_labels([Label(e, "lift-any", float(e % 2), "oracle") for e in range(1, 13)])
+    assert trainer.teachable() == ("lift-any",)
     store.add_labels([Label(1, "lift-any", 0.0, "person"), Label(2, "lift-any", 0.7, "detector:x")])
     assert all_labels(trainer.store)["lift-any"] == {e: e % 2 == 1 and e != 1 for e in range(1, 13)}
     seen = []
     found = trainer.step("run-1", seen.append)
     assert seen == [0.0, 0.5], "two updates"
-    assert found["labels"] + found["held"] == 12
-    assert {path.name for path in config.detectors.iterdir()} == {"run-1.pt", "run-1.json", "run-1.scores.json"}
-    assert Judge(config.detectors, "cpu").version == "run-1"
+    assert found["labels"] + found["held"] == 3 * 12
+    assert found["taught"] == 1
+    assert {name for name in found if name.startswith("balanced_accuracy/")} == {"balanced_accuracy/lift-any"}
+    files = {"run-1.pt", "run-1.json", "run-1.scores.json", "in_use"}
+    assert {path.name for path in config.detectors.iterdir()} == files
+    judge = Judge(config.detectors, "cpu")
+    assert judge.version == "run-1"
+    assert judge.taught(config.learned) == ("lift-any",)
 
     def stop(share):
         raise KeyboardInterrupt
@@ -118,7 +142,38 @@ def test_the_labeller_adds_only_what_is_missing_and_starts_over_for_a_new_detect
     labeller.close()
 
 
-def test_a_chosen_detector_is_used_though_there_is_a_newer_one(config, store):
+def test_nothing_is_said_of_tasks_that_a_detector_was_not_taught(config, store):
+    save_detector(config, "d1", taught=["lift-can", "lift-milk"])
+    labeller = Labeller(config)
+    assert labeller.run()["labels"] == 12
+    assert {one.task for one in store.labels(source="detector:d1")} == {"lift-can"}
+    assert store.rewards("lift-any", "d1") == store.rewards("place-any", "d1") == {}
+    assert set(tally(store, config.learned, labeller.judge)["lift-any"]) == set()
+    with pytest.raises(AssertionError, match="nothing trained"):
+        labeller.judge.grade(torch.from_numpy(store.outcome(1))[None], ["lift-any"])
+    labeller.close()
+
+
+def test_a_detector_that_was_chosen_stays_in_use_though_a_newer_one_appears(config, store):
+    judge = Judge(config.detectors, "cpu")
+    assert not judge.sync() and judge.version == "" and judge.taught(config.learned) == ()
+    save_detector(config, "d1")
+    assert judge.sync() and judge.version == "d1", "nothing was chosen: the newest"
+    save_detector(config, "d2")
+    choose(config.detectors, "d1")
+    assert not judge.sync() and judge.version == "d1"
+    assert in_use(config.detectors) == "d1" and newest(config.detectors) == "d2"
+    choose(config.detectors, "d2")
+    assert judge.sync() and judge.version == "d2"
+    assert Judge(config.detectors, "cpu", "d1").version == "d1"
+    with pytest.raises(UserError, match="no success detector"):
+        choose(config.detectors, "d3")
+    (config.detectors / "d2.pt").unlink()
+    with pytest.raises(UserError, match="detector d2, which is in use, is gone"):
+        judge.sync()
+
+
+def test_a_named_detector_is_used_though_there_is_a_newer_one(config, store):
     save_detector(config, "d1")
     save_detector(config, "d2")
     Labeller(config, "d1").run()
@@ -176,6 +231,12 @@ def test_an_evaluation_is_repeatable_and_shows_truth_beside_verdict(config):
     assert (second.tasks[0].verdict, second.detector) == (1.0, "d1"), "above a threshold of zero all is granted"
     assert second.tasks[0].wrong in (1.0, None)
     assert Evaluation.load(second.plain()) == second
+    Detector("d2", ALL_TASKS, network, config=NetworkConfig(image_size=16), taught=["lift-any"]).save(
+        config.detectors / "d2.pt"
+    )
+    evaluator.judge.sync()
+    third = evaluator.step(["place-any"], is_scripted=True)
+    assert (third.tasks[0].verdict, third.tasks[0].wrong, third.detector) == (None, None, "d2"), "not taught"
 
 
 def test_the_mean_of_an_evaluation_is_over_tasks():

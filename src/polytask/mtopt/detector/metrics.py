@@ -42,7 +42,7 @@ class TaskScore:
 
 @dataclass(frozen=True)
 class DetectorReport:
-    """Scores of all tasks that have examples."""
+    """Scores of all tasks that have examples and were taught."""
 
     version: str
     threshold: float
@@ -113,12 +113,12 @@ def score(task: str, probability: Tensor, truth: Tensor, threshold: float = 0.5)
 
 
 def evaluate(detector: Detector, frames: Tensor, task: Tensor, truth: Tensor) -> DetectorReport:
-    """Score a detector on frames (M, V, S, S, 3) of tasks (M,) with truths (M,)."""
+    """Score a detector on frames (M, V, S, S, 3) of tasks (M,) with truths (M,), but for tasks it was not taught."""
     probability = detector.predict(frames, task)
     rows = []
     for index, name in enumerate(detector.tasks):
         mine = task == index
-        if bool(mine.any()):
+        if name in detector.taught and bool(mine.any()):
             rows.append(score(name, probability[mine], truth[mine], detector.threshold))
     return DetectorReport(detector.version, detector.threshold, rows)
 
@@ -128,7 +128,8 @@ def wrong_objects(
 ) -> list[WrongObject]:
     """Count, for each task of `truth` but the broad one, verdicts of success where only another object had it.
 
-    Such errors poison data sharing: each makes an episode that did the wrong thing an example of the right one.
+    Such errors poison data sharing: each makes an episode that did the wrong thing an example of the right one. Tasks
+    that the detector was not taught have no verdicts and are left out.
 
     Args:
         detector: To be judged.
@@ -137,7 +138,7 @@ def wrong_objects(
         broad: Task that succeeds with any object.
     """
     rows = []
-    for name in (name for name in truth if name != broad):
+    for name in (name for name in truth if name != broad and name in detector.taught):
         rows_of = torch.nonzero(truth[broad].bool() & ~truth[name].bool()).squeeze(1).to(frames.device)
         task = torch.full_like(rows_of, detector.index(name))
         accepted = int(detector.accepts(frames[rows_of], task).sum()) if len(rows_of) else 0

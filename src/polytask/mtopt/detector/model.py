@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class Detector:
     Training deals successes and failures out equally, so a probability is that of a success where both are as frequent.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a file of a detector holds
         self,
         version: str,
         tasks: Sequence[str],
@@ -34,6 +34,7 @@ class Detector:
         threshold: float = 0.5,
         temperature: float = 1.0,
         config: NetworkConfig | None = None,
+        taught: Collection[str] | None = None,
     ) -> None:
         """Take a network into use.
 
@@ -44,7 +45,12 @@ class Detector:
             threshold: Probability above which an outcome counts as a success.
             temperature: Logits are divided by it.
             config: What the network was built from; None for the defaults.
+            taught: Tasks of which it has seen successes and failures; None for all. What the network says of the
+                others comes from columns that nothing trained.
         """
+        if not set(tasks if taught is None else taught) <= set(tasks):
+            raise ValueError("a detector cannot have been taught a task that it has no column for")
+        self.taught = tuple(task for task in tasks if taught is None or task in taught)
         self.version, self.tasks = version, tuple(tasks)
         self.network = network.eval()
         self.threshold, self.temperature = threshold, temperature
@@ -64,7 +70,7 @@ class Detector:
         """Return a task's index.
 
         Raises:
-            UserError: If the detector was not trained for it.
+            UserError: If the detector has no column for it.
         """
         if task not in self.tasks:
             raise UserError(f"detector {self.version} does not know '{task}'; it knows {', '.join(self.tasks)}")
@@ -117,6 +123,7 @@ class Detector:
             "format": FORMAT,
             "version": self.version,
             "tasks": list(self.tasks),
+            "taught": list(self.taught),
             "views": self.views,
             "threshold": self.threshold,
             "temperature": self.temperature,
@@ -139,7 +146,8 @@ class Detector:
             network = DetectorNetwork(config, len(state["tasks"]), state["views"], seed_zero())
             network.load_state_dict(state["weights"])
             known = (str(state["version"]), state["tasks"], network, float(state["threshold"]))
-            return cls(*known, temperature=float(state["temperature"]), config=config)
+            taught = state.get("taught")  # files that do not say are older than the question
+            return cls(*known, temperature=float(state["temperature"]), config=config, taught=taught)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(f"'{path}' is damaged: its parts do not fit together") from error
 

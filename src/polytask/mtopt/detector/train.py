@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -31,7 +31,7 @@ class DetectorConfig:
     batch: int = 128  # examples a step
     lr: float = 1e-3  # of Adam at the start; it falls to zero along a cosine
     weight_decay: float = 1e-3  # share of a weight, times the learning rate, that is lost in a step
-    holdout: float = 0.1  # share of the examples that only set the temperature
+    holdout: float = 0.1  # share of the outcomes whose labels only set the temperature
     threshold: float = 0.5  # probability above which an outcome counts as a success
 
 
@@ -44,10 +44,10 @@ def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch
     start: Detector | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Detector:
-    """Train a detector where the frames lie.
+    """Train a detector where the frames lie; it counts as taught the tasks that have successes and failures.
 
     Args:
-        frames: (M, V, S, S, 3) bytes, one row for each label.
+        frames: (M, V, S, S, 3) bytes, one row for each label, so that an outcome may stand in several.
         task: (M,) index into the configuration's tasks.
         value: (M,) 1 for success, 0 for failure; values between are believed as they stand.
         config: What to train and how.
@@ -66,12 +66,12 @@ def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch
         if start.tasks != tuple(config.tasks) or start.config != network_config or start.views != frames.shape[1]:
             raise UserError(f"detector {start.version} is of other tasks, views or network than the one to train")
         network.load_state_dict(start.network.state_dict())
-    shuffled = torch.randperm(len(task), device=frames.device, generator=generator)
-    held = int(len(task) * config.holdout)
-    out, kept = shuffled[:held], shuffled[held:]
+    is_held = hold_out(same_outcomes(frames), label_kinds(task, value), config.holdout, generator)
+    out, kept = torch.nonzero(is_held).squeeze(1), torch.nonzero(~is_held).squeeze(1)
     fit(network, (frames, task, value.float()), kept, config, generator, progress)
-    detector = Detector(config.version, config.tasks, network, config.threshold, config=network_config)
-    if held > 0:
+    taught = set(taught_tasks(task, value, config.tasks)) | set(start.taught if start else ())
+    detector = Detector(config.version, config.tasks, network, config.threshold, config=network_config, taught=taught)
+    if len(out) > 0:
         logit = detector.logits(frames[out], task[out]).double()
         weight = balanced_weights(task[out], value[out], len(config.tasks))
         detector.temperature = fit_temperature(logit, value[out].double(), weight.double())
@@ -84,6 +84,45 @@ def check(task: Tensor, config: DetectorConfig) -> None:
         raise UserError("there are no labelled frames to train a detector from")
     if int(task.max()) >= len(config.tasks):
         raise UserError(f"a label is of task {int(task.max())}, but only {len(config.tasks)} tasks are named")
+
+
+def label_kinds(task: Tensor, value: Tensor) -> Tensor:
+    """Number the kinds of labels (M,): failures of a task are twice its index, successes one more."""
+    return task * 2 + (value > 0.5).long()
+
+
+def taught_tasks(task: Tensor, value: Tensor, names: Sequence[str]) -> tuple[str, ...]:
+    """Name the tasks that labels (M,) teach: those with at least one success and one failure."""
+    there = set(label_kinds(task, value).tolist())
+    return tuple(name for index, name in enumerate(names) if {2 * index, 2 * index + 1} <= there)
+
+
+def same_outcomes(frames: Tensor, batch: int = 64) -> Tensor:
+    """Number the different outcomes among (M, V, S, S, 3); return the number (M,) of each row's."""
+    # A sum of the bytes, each times a random number, tells outcomes apart. Should two ever share one, they are only
+    # kept together.
+    factor = torch.randint(2**62, frames.shape[1:], generator=torch.Generator().manual_seed(0)).to(frames.device)
+    sums = [(part.long() * factor).flatten(1).sum(1) for part in frames.split(batch)]
+    return torch.cat(sums).unique(return_inverse=True)[1]
+
+
+def hold_out(outcome: Tensor, kind: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Draw a share of the outcomes and tell which rows (M,) are theirs.
+
+    All labels of an outcome are on one side, lest what sets the temperature has been trained on. An outcome stays in
+    training where without it a task would lose its last success or failure.
+
+    Args:
+        outcome: (M,) number of each row's outcome.
+        kind: (M,) number of each row's kind of label.
+        share: Of the outcomes to hold out.
+        generator: Of the draw, on the device of the rows.
+    """
+    count = int(outcome.max()) + 1
+    is_held = torch.randperm(count, device=outcome.device, generator=generator) < int(count * share)
+    trained = torch.zeros(int(kind.max()) + 1, device=kind.device).index_add(0, kind, (~is_held[outcome]).float())
+    is_held[outcome[trained[kind] == 0]] = False
+    return is_held[outcome]
 
 
 def fit(
@@ -123,7 +162,7 @@ def balanced_weights(task: Tensor, value: Tensor, tasks: int) -> Tensor:
 
     A task that has only one of the two gives it its whole share.
     """
-    cell = task * 2 + (value > 0.5).long()
+    cell = label_kinds(task, value)
     count = torch.zeros(tasks * 2, device=task.device).index_add(0, cell, torch.ones_like(cell, dtype=torch.float))
     verdicts = (count > 0).view(tasks, 2).sum(1)  # (K,) how many of the two verdicts each task has
     weight = 1 / (count[cell] * verdicts[task])

@@ -84,6 +84,7 @@ class Api:
             "agreed": agreed,
             "asked_twice": asked,
             "detector": verdicts.version if verdicts else None,
+            "judged": [task for task in self.session.names if verdicts and verdicts.of(task)],
             "max_upload_bytes": self.session.config.max_upload_bytes,
         }
 
@@ -167,7 +168,13 @@ def _static(access: Access, path: str) -> Any:
 
 
 def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeStore | None = None) -> FastAPI:
-    """Build the server for a store; `app.state.api` holds its parts."""
+    """Build the server for a store; `app.state.api` holds its parts.
+
+    Raises:
+        UserError: If others could reach it and there is no token to keep them out.
+    """
+    if not config.token and not is_loopback(config.host):
+        raise UserError(f"the labelling page would be open to all who reach host={config.host}: give it a token")
     store = store or EpisodeStore(Path(config.store))
     session = LabelSession(store, tasks, config)
     api = Api(session, Uploads(store, config), Training(session))

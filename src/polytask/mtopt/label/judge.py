@@ -56,6 +56,11 @@ def fit(
     )
 
 
+def taught(labels: Labels) -> tuple[str, ...]:
+    """Name the tasks that labels can teach a detector: those with at least one success and one failure."""
+    return tuple(task for task, each in labels.items() if set(each.values()) == {True, False})
+
+
 def all_labels(store: EpisodeStore) -> dict[str, dict[int, bool]]:
     """Give the labels of people and stand-ins that count, by task: what every detector of a store is taught from."""
     found: dict[str, dict[int, bool]] = {}
@@ -68,8 +73,8 @@ def all_labels(store: EpisodeStore) -> dict[str, dict[int, bool]]:
 def judge(
     detector: Detector, store: EpisodeStore, wanted: Mapping[str, Sequence[int]], device: str
 ) -> dict[str, dict[int, float]]:
-    """Give the probability of success by task and episode; tasks that the detector does not know are left out."""
-    found: dict[str, dict[int, float]] = {task: {} for task in wanted if task in detector.tasks}
+    """Give the probability of success by task and episode; tasks that the detector was not taught are left out."""
+    found: dict[str, dict[int, float]] = {task: {} for task in wanted if task in detector.taught}
     # In the order of the episodes, so that a picture that several tasks want is read once.
     pairs = sorted((episode, task) for task in found for episode in wanted[task])
     for start in range(0, len(pairs), CHUNK):
@@ -83,7 +88,7 @@ def judge(
 
 
 def measure(detector: Detector | None, store: EpisodeStore, held: Labels, device: str) -> dict[str, TaskScore]:
-    """Score a detector on labels that it did not learn from, by task."""
+    """Score a detector on labels that it did not learn from, by task; not on tasks that it was not taught."""
     if detector is None:
         return {}
     said = judge(detector, store, {task: list(values) for task, values in held.items()}, device)

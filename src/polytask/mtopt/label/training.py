@@ -24,6 +24,7 @@ from polytask.mtopt.label.judge import (
     measure,
     newest,
     next_version,
+    taught,
 )
 from polytask.mtopt.label.session import LabelSession, Verdicts
 
@@ -50,7 +51,7 @@ class Training:
     """Trains one detector at a time and hands its verdicts to the session."""
 
     def __init__(self, session: LabelSession) -> None:
-        """Take the newest detector into use, if there is one."""
+        """Rank by the newest detector, if there is one, whichever the run uses."""
         self.session = session
         self.config = session.config
         self.folder = Path(self.config.detectors or Path(self.config.store) / "detectors")
@@ -114,8 +115,8 @@ class Training:
             # Of all tasks, not only those on the page: the detector in use grades every task.
             labels = {task: each for task, each in all_labels(session.store).items() if task in session.tasks}
         learned, held = split(labels, self.config.held_out)
-        if {value for each in learned.values() for value in each.values()} != {True, False}:
-            raise UserError("Label some successes and some failures first; a few dozen of each are a start.")
+        if not taught(learned):
+            raise UserError("Label some successes and some failures of a task first; a few dozen of each are a start.")
         count = sum(map(len, learned.values()))
 
         def progress(share: float) -> None:

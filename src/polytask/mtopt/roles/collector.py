@@ -1,4 +1,4 @@
-"""Run bins and write what happens to the store; where there is a detector, grade every task at once.
+"""Run bins and write what happens to the store; where there is a detector, grade every task it knows.
 
 One step is one *sequence*: the bins are tipped out, every world picks, then the hand that holds something places it
 (in a world with a lid it covers an object), each for a task drawn by lot. All of its episodes are entered together, so
@@ -94,7 +94,7 @@ class Collector:
         self.skills = [skill for skill in SKILLS if any(TASKS[task].skill == skill for task in config.learned)]
 
     def sync(self) -> None:
-        """Reload weights and detector where there are newer ones."""
+        """Reload weights where there are newer ones, and the detector where another one is in use."""
         newest = self.folder.newest()
         if newest is not None and (self.weights is None or newest > self.weights.version):
             self.use(self.folder.load(self.config.learner, self.config.world.device, newest))
@@ -113,10 +113,10 @@ class Collector:
         attempts = self._sequence(order)
         episodes = [episode for attempt in attempts for episode in attempt.episodes]
         numbers = self.writer.append_many(episodes)
-        graded = 0
-        if self.judge.detector is not None and numbers:
-            probability = self.judge.grade(torch.cat([one.outcome for one in attempts]), self.config.learned)
-            self.store.add_labels(self.judge.labels(numbers, probability, self.config.learned))
+        graded, tasks = 0, self.judge.taught(self.config.learned)
+        if tasks and numbers:
+            probability = self.judge.grade(torch.cat([one.outcome for one in attempts]), tasks)
+            self.store.add_labels(self.judge.labels(numbers, probability, tasks))
             graded = len(numbers)
         self.world.batch.warn_of_overflow()
         version = self.weights.version if self.weights else 0

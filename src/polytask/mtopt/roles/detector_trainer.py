@@ -1,4 +1,4 @@
-"""Train a success detector from people's labels in the store and publish it as a new version."""
+"""Train a success detector from people's labels in the store, publish it as a new version and take it into use."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
 from polytask.mtopt.detector import TaskScore
+from polytask.mtopt.detector.folder import choose, path_of
 from polytask.mtopt.label.config import LabelConfig
-from polytask.mtopt.label.judge import all_labels, compare, fit, measure
+from polytask.mtopt.label.judge import all_labels, compare, fit, measure, taught
 from polytask.mtopt.label.training import split
 from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.store import EpisodeStore
@@ -28,17 +29,25 @@ class DetectorTrainer:
         self.config = config
         self.store = EpisodeStore(config.root, config.storage)
 
+    def teachable(self) -> tuple[str, ...]:
+        """Name the tasks that a detector would be taught by the labels there are."""
+        return taught(split(all_labels(self.store), MEASURED)[0])
+
     def step(self, version: str, progress: Callable[[float], None] | None = None) -> dict[str, float]:
-        """Train a version and publish it; return its figures on labels kept aside.
+        """Train a version, publish it and take it into use; return its figures on labels kept aside.
 
         Args:
             version: Name of the file and of the source of its verdicts.
             progress: Told the share that is done; whatever it raises stops the training and nothing is published.
+
+        Raises:
+            UserError: If no task has labels of both kinds.
         """
         labels = all_labels(self.store)
         learned, held = split(labels, MEASURED)
-        if {value for each in learned.values() for value in each.values()} != {True, False}:
-            raise UserError("label some successes and some failures first: polytask label store=" + self.config.store)
+        if not taught(learned):
+            hint = f"polytask label store={self.config.store}"
+            raise UserError(f"label some successes and some failures of a task first: {hint}")
         seed = derive(self.config.seed, "detector", version)
         settings = LabelConfig(
             store=self.config.store, device=self.config.device, seed=seed, detector=self.config.detector
@@ -50,8 +59,10 @@ class DetectorTrainer:
         self.config.detectors.mkdir(parents=True, exist_ok=True)
         for name, content in ((f"{version}.json", rows), (f"{version}.scores.json", full)):
             _write(self.config.detectors / name, json.dumps(content, indent=1))
-        detector.save(self.config.detectors / f"{version}.pt")
+        detector.save(path_of(self.config.detectors, version))
+        choose(self.config.detectors, version)
         return {
+            "taught": float(len(detector.taught)),
             "labels": float(sum(map(len, learned.values()))),
             "held": float(sum(map(len, held.values()))),
             **figures(scores),

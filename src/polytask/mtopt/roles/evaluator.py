@@ -17,7 +17,7 @@ from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 from polytask.mtopt.weights import WeightFolder, Weights
-from polytask.mtopt.world import ALL_TASKS, BinWorld, Policy, run_episodes
+from polytask.mtopt.world import BinWorld, Policy, run_episodes
 from polytask.statistics import bootstrap
 
 
@@ -30,7 +30,7 @@ class TaskResult:
     success: float  # by the simulator's truth
     low: float  # bounds of a 95 % bootstrap interval
     high: float
-    verdict: float | None  # success by the detector; none where there is none
+    verdict: float | None  # success by the detector; none where there is none, or it was not taught the task
     wrong: float | None  # share of the true failures that the detector grants
     script: float | None  # true success of the scripts' episodes in the store
     length: float  # actions
@@ -88,7 +88,7 @@ class Evaluator:
         self.weights: Weights | None = None
 
     def sync(self, version: int | None = None) -> None:
-        """Load a version of the weights, or the newest, and the newest detector."""
+        """Load a version of the weights, or the newest, and the detector in use."""
         wanted = self.folder.newest() if version is None else version
         if wanted is None:
             raise UserError(f"nothing was learned in '{self.config.store}' yet: there are no weights to evaluate")
@@ -138,8 +138,9 @@ class Evaluator:
             for row, task in enumerate(wanted):
                 found[task].truth.append(float(truth[row]))
                 found[task].length.append(float(length[row]))
-                if granted:
-                    found[task].verdict.append(granted[row])
+                verdict = granted[row]
+                if verdict is not None:
+                    found[task].verdict.append(verdict)
         return found
 
     def _begin(self, skill: str, seed: int) -> None:
@@ -157,12 +158,13 @@ class Evaluator:
             raise UserError("no weights are loaded: sync first")
         return LearnedPolicy(self.weights, self.config.learner, seed)
 
-    def _granted(self, outcome: torch.Tensor, tasks: Sequence[str]) -> list[float]:
-        """Return 1 where the detector grants the world's task; nothing without a detector."""
-        if self.judge.detector is None:
-            return []
-        probability = self.judge.grade(outcome, ALL_TASKS)
-        return [float(probability[row, ALL_TASKS.index(task)] > self.judge.threshold) for row, task in enumerate(tasks)]
+    def _granted(self, outcome: torch.Tensor, tasks: Sequence[str]) -> list[float | None]:
+        """Return 1 where the detector grants the world's task, 0 where it does not, None where it cannot tell."""
+        taught = self.judge.taught(dict.fromkeys(tasks))
+        if not taught:
+            return [None] * len(tasks)
+        granted = self.judge.grade(outcome, taught) > self.judge.threshold
+        return [float(granted[row, taught.index(task)]) if task in taught else None for row, task in enumerate(tasks)]
 
     @staticmethod
     def _result(task: str, scores: _Scores, script: float | None) -> TaskResult:

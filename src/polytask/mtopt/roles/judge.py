@@ -1,53 +1,69 @@
-"""The newest success detector, as the roles that need verdicts hold it."""
+"""The success detector in use, as the roles that need verdicts hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from torch import Tensor
 
 from polytask.mtopt.detector import Detector
+from polytask.mtopt.detector.folder import in_use, path_of
 from polytask.mtopt.records import Label
 
 
 class Judge:
-    """Follows a folder of detectors and speaks for the one that was written last."""
+    """Follows a folder of detectors and speaks for the one in use, on the tasks that it was taught."""
 
-    def __init__(self, folder: Path, device: str) -> None:
-        """Start with what is there; call `sync` to look again."""
+    def __init__(self, folder: Path, device: str, version: str | None = None) -> None:
+        """Start with what is there; call `sync` to look again.
+
+        Args:
+            folder: Of the detectors.
+            device: Where to judge.
+            version: A detector to keep to, whichever is in use.
+
+        Raises:
+            UserError: If that detector, or the one in use, cannot be read.
+        """
         self.folder, self.device = folder, device
         self.detector: Detector | None = None
-        self._seen: tuple[int, str] | None = None  # when the file in use was written, and its name
+        self._fixed = version
+        self._seen: tuple[int, str] | None = None  # when the file at hand was written, and its version
         self.sync()
 
     @property
     def version(self) -> str:
-        """Name the detector in use; empty while there is none."""
+        """Name the detector at hand; empty while there is none."""
         return self.detector.version if self.detector else ""
 
     @property
     def threshold(self) -> float:
-        """Return the probability above which the detector in use grants success."""
+        """Return the probability above which the detector at hand grants success."""
         return self.detector.threshold if self.detector else 0.5
 
+    def taught(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        """Name those of the tasks that the detector at hand was taught; of the others it says nothing."""
+        known = self.detector.taught if self.detector else ()
+        return tuple(task for task in tasks if task in known)
+
     def sync(self) -> bool:
-        """Take a newer detector into use; tell whether there was one."""
-        files = [(path.stat().st_mtime_ns, path.name) for path in self.folder.glob("*.pt")]
-        newest = max(files, default=None)
-        if newest is None or newest == self._seen:
+        """Load the detector in use where it is another one than before; tell whether it was."""
+        version = self._fixed or in_use(self.folder)
+        if version is None:
             return False
-        self.detector = Detector.load(self.folder / newest[1]).to(self.device)
-        self._seen = newest
+        path = path_of(self.folder, version)
+        seen = (path.stat().st_mtime_ns if path.exists() else 0, version)
+        if seen == self._seen:
+            return False
+        self.detector = Detector.load(path).to(self.device)
+        self._seen = seen
         return True
 
-    def use(self, version: str) -> None:
-        """Take a certain detector into use, by its version; UserError if there is none."""
-        self.detector = Detector.load(self.folder / f"{version}.pt").to(self.device)
-
     def grade(self, outcome: Tensor, tasks: Sequence[str]) -> Tensor:
-        """Return probabilities (B, K) on the CPU that views (B, V, S, S, 3) show successes of the tasks."""
+        """Return probabilities (B, K) on the CPU that views (B, V, S, S, 3) show successes of tasks it was taught."""
         assert self.detector is not None
+        assert self.taught(tasks) == tuple(tasks), "columns that nothing trained must never become rewards"
         columns = [self.detector.index(task) for task in tasks]
         return self.detector.predict_all(outcome.to(self.device))[:, columns].cpu()
 

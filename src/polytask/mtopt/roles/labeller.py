@@ -1,4 +1,4 @@
-"""Let the newest detector label every episode that it has not labelled yet; nothing but label rows is written."""
+"""Let the detector in use label every episode that it has not labelled yet; nothing but label rows is written."""
 
 from __future__ import annotations
 
@@ -16,32 +16,30 @@ from polytask.mtopt.tasks import TASKS
 
 
 class Labeller:
-    """Walks through the store, from the front again whenever there is a new detector or a new task."""
+    """Walks through the store, from the front again whenever there is another detector in use or a new task."""
 
     def __init__(self, config: RunConfig, version: str | None = None) -> None:
-        """Open the store; with a version, use that detector and no newer one."""
+        """Open the store; with a version, use that detector whichever is in use."""
         self.config = config
         self.store = EpisodeStore(config.root, config.storage)
-        self.judge = Judge(config.detectors, config.device)
-        self._is_fixed = version is not None
-        if version is not None:
-            self.judge.use(version)
+        self.judge = Judge(config.detectors, config.device, version)
         self.last = 0  # episode up to which everything is labelled
 
     def step(self, limit: int = 512) -> dict[str, float]:
         """Look at the next episodes, at most `limit`; `episodes` is zero when all have been looked at."""
-        if not self._is_fixed and self.judge.sync():
+        if self.judge.sync():
             self.last = 0
         rows = self.store.rows(after=self.last, limit=limit) if self.judge.detector else []
         if not rows:
             return {"episodes": 0.0, "labels": 0.0, "last": float(self.last)}
         source, span = f"detector:{self.judge.version}", {"after": self.last, "until": rows[-1].id}
-        missing = {task: set(self.store.unlabelled(task, source, **span)) for task in self.config.learned}
+        tasks = self.judge.taught(self.config.learned)
+        missing = {task: set(self.store.unlabelled(task, source, **span)) for task in tasks}
         wanted = [row.id for row in rows if row.length and any(row.id in each for each in missing.values())]
         labels = 0
         if wanted:
             frames = torch.from_numpy(np.stack([self.store.outcome(number) for number in wanted]))
-            rows_of = self.judge.labels(wanted, self.judge.grade(frames, self.config.learned), self.config.learned)
+            rows_of = self.judge.labels(wanted, self.judge.grade(frames, tasks), tasks)
             new = [label for label in rows_of if label.episode in missing[label.task]]
             self.store.add_labels(new)
             labels = len(new)

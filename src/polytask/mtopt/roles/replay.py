@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from polytask.mtopt.log_replay import LogReplay
@@ -16,7 +14,7 @@ from polytask.mtopt.world import ALL_TASKS
 
 
 class Replay:
-    """Fills the buffers of all learned tasks from the store, by the newest detector's verdicts."""
+    """Fills the buffers of all learned tasks from the store, by the verdicts of the detector in use."""
 
     def __init__(self, config: RunConfig) -> None:
         """Open the store and reserve the buffers."""
@@ -25,7 +23,7 @@ class Replay:
         self.judge = Judge(config.detectors, "cpu")  # only its version and threshold are needed
         side = config.world.image_size
         self.buffers = TaskBuffers(config.learned, (side, side), config.replay, config.device)
-        self.log = LogReplay(self.store, self.buffers, TASKS, self._rewards, replace(config.sharing))
+        self.log = LogReplay(self.store, self.buffers, TASKS, self._rewards, config.sharing)
         # The network's one-hot has a place for every task there is, so that a new one is only new data.
         places = [ALL_TASKS.index(task) for task in config.learned]
         self._places = torch.tensor(places, device=self.buffers.device)
@@ -41,8 +39,8 @@ class Replay:
         if self.judge.sync():
             changed = self.log.relabel()
             self.log.rewind()  # episodes that were passed by for want of a verdict may have one now
-        # Without a detector only people's labels count, and most episodes will never have one.
-        self.log.config.wait = self.config.sharing.wait and self.judge.detector is not None
+        # Of tasks that no detector was taught only people's labels count, and most episodes will never have one.
+        self.log.awaited = self.judge.taught(self.config.learned)
         done = self.log.step(limit)
         return {**{name: float(value) for name, value in done._asdict().items()}, "changed": float(changed)}
 

@@ -30,15 +30,19 @@ class Teacher:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether labels can be had: a person, where one is asked, must have begun to give them."""
+        """Tell whether labels can be had: a person, where one is asked, must have labelled both kinds of some task."""
         if self.config.labels.who == "stand-in":
             return True
-        return {label.value > 0.5 for label in self.store.labels(source="person")} == {True, False}
+        kinds: dict[str, set[bool]] = {}
+        for label in self.store.labels(source="person"):
+            kinds.setdefault(label.task, set()).add(label.value > 0.5)
+        return {True, False} in kinds.values()
 
     def step(self, round_number: int) -> dict[str, float]:
         """Bring the labels of a round: at first any episodes, later those that the detector is least certain of.
 
-        A person labels on the page, whenever it suits; what there is counts.
+        Where a detector was not taught a task it ranks nothing, and any episodes are labelled again: else the task
+        would never get what it lacks. A person labels on the page, whenever it suits; what there is counts.
         """
         labels = self.config.labels
         if labels.who == "person":
@@ -52,7 +56,9 @@ class Teacher:
         made = 0
         for task in self.config.learned:
             missing = goal - before[task]  # of a round that was begun before a kill, the rest
-            made += stand_in.label(task, missing, order) if missing > 0 else 0
+            for kind in dict.fromkeys((order, "new")):
+                found = stand_in.label(task, missing, kind) if missing > 0 else 0
+                made, missing = made + found, missing - found
         return {"labels": float(made), "goal": float(goal)}
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from polytask.mtopt.bellman import targets
+from polytask.mtopt.bellman import return_to_go, targets
 from polytask.mtopt.replay import Transitions
 from polytask.mtopt.roles.train_buffer import Examples
 from polytask.mtopt.runtime.config import RunConfig
@@ -48,7 +48,7 @@ class BellmanUpdater:
         learner = self.config.learner
         bound = None
         if self.config.updater.lower_bound:
-            bound = batch.success * learner.bellman.gamma ** batch.remaining.float()
+            bound = return_to_go(batch.success, batch.remaining, learner.bellman)
         target = targets(self.weights.q1, self.weights.q2, batch, learner.bellman, self.generator, bound)
         made = Examples(
             batch.image,

@@ -45,7 +45,7 @@ class LabelsConfig:
 class UpdaterConfig:
     """How targets are made."""
 
-    lower_bound: bool = False  # no target below the discounted return that its episode had
+    lower_bound: bool = False  # no target below the return, discounted and less cost, that its episode had
     rows: int = 1024  # transitions whose targets are computed at once
 
 
@@ -59,7 +59,7 @@ class TrainerConfig:
     publish_every: int = 500  # updates between versions of the weights; state is saved as often
     buffer: int = 20_000  # examples that the train buffer holds
     reuse: float = 1.0  # times that an example is drawn on average before the updaters have replaced it
-    keep: int = 5  # versions of the weights that stay on disk; 0 for all
+    keep: int = 5  # versions of the weights that stay on disk, at least 2; 0 for all
 
 
 @dataclass
@@ -152,6 +152,9 @@ def check(config: RunConfig) -> RunConfig:
     for name, (value, bound) in least.items():
         if value < bound:
             raise UserError(f"{name}={value}: at least {bound} is needed")
+    if config.trainer.keep < 0 or config.trainer.keep == 1:
+        # A run that is killed between publishing a version and saving its state goes on from the version before.
+        raise UserError(f"trainer.keep={config.trainer.keep}: 0 keeps all weights, else at least 2 versions are needed")
     if config.trainer.reuse <= 0:
         raise UserError(f"trainer.reuse={config.trainer.reuse}: must be above zero")
     network = config.learner.network

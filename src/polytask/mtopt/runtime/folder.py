@@ -4,7 +4,8 @@ STORE/run.json         settings, what the controller knows, the last evaluation
 STORE/metrics.jsonl    one line for every finished job
 STORE/learner.pt       the learner, to go on exactly
 STORE/weights/         published versions
-STORE/detectors/       success detectors, with their scores
+STORE/detectors/       success detectors, with their scores, and which of them is in use
+STORE/lock             held by the process that writes all this
 STORE/shards/, index.sqlite    the episode store
 """
 
@@ -19,6 +20,7 @@ from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
 from polytask.logger import JsonlWriter, Record, clean, read_records
 from polytask.mtopt.runtime.config import RunConfig, from_plain
+from polytask.mtopt.runtime.lock import RunLock
 
 FILE_NAME = "run.json"
 FORMAT = 1  # raised when the layout changes
@@ -43,6 +45,7 @@ class RunFolder:
         self.root = Path(root).expanduser()
         self.state: dict[str, Any] = {}
         self._writer: JsonlWriter | None = None
+        self._lock = RunLock(self.root)
 
     @property
     def path(self) -> Path:
@@ -75,28 +78,47 @@ class RunFolder:
         config.store = str(self.root)
         return config
 
+    def lock(self) -> None:
+        """Be the only process that writes the state, until `close` or the end of the process.
+
+        Raises:
+            BusyError: If another one is.
+        """
+        self._lock.take()
+
+    def check(self, config: RunConfig) -> None:
+        """Compare settings with those of the run, if there is one.
+
+        Raises:
+            UserError: If a setting that must not change within a run differs.
+        """
+        state, plain = self.read(), asdict(config)
+        for path in FIXED if state is not None else ():
+            old, new = _at(self.state["config"], path), _at(plain, path)
+            if old != new:
+                raise UserError(f"the run in '{self.root}' has {'.'.join(path)}={old}, not {new}; name another store")
+
     def begin(self, config: RunConfig, *, is_plan: bool = True) -> dict[str, Any] | None:
-        """Begin a run or go on with one; return the state that it is in, None for a new one.
+        """Begin a run or go on with one; return the state that it is in, None for a new one. The folder is locked.
 
         Args:
             config: Settings.
             is_plan: Take them for those of the run from now on; otherwise only if it has none yet.
 
         Raises:
+            BusyError: If another process has the run.
             UserError: If a setting that must not change within a run differs.
         """
-        state, plain = self.read(), asdict(config)
-        if state is not None:
-            for path in FIXED:
-                old, new = _at(state["config"], path), _at(plain, path)
-                if old != new:
-                    raise UserError(
-                        f"the run in '{self.root}' has {'.'.join(path)}={old}, not {new}; name another store"
-                    )
-        self.root.mkdir(parents=True, exist_ok=True)
+        self.lock()
+        try:
+            self.check(config)
+        except UserError:
+            self._lock.release()
+            raise
+        state = self.read()
         self.state = {"format": FORMAT, "jobs": 0, "controller": None, "evaluation": None, **(state or {})}
         if is_plan or state is None:
-            self.state["config"] = plain
+            self.state["config"] = asdict(config)
         self._write()
         kept = [] if state is None else read_records(self.root, until=int(state["jobs"]))
         self._writer = JsonlWriter(self.root / "metrics.jsonl", kept)
@@ -120,10 +142,11 @@ class RunFolder:
         return read_records(self.root)
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Let go of the log and of the lock."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+        self._lock.release()
 
     def _write(self) -> None:
         text = json.dumps(clean(self.state), indent=1)

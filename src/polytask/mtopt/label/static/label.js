@@ -4,7 +4,7 @@
 const BATCH = 24; // episodes on the page at once
 const WORDS = { success: "✓ Success", failure: "✗ Failure", skipped: "– Skipped" };
 const byId = (id) => document.getElementById(id);
-const state = { tasks: [], task: null, order: "new", goal: 1, detector: null, tiles: [], current: 0, loading: 0 };
+const state = { tasks: [], task: null, order: "new", goal: 1, detector: null, judged: [], tiles: [], current: 0, loading: 0 };
 let sending = Promise.resolve(); // answers reach the server in the order they were given
 
 // ---- talking to the server ----
@@ -51,7 +51,7 @@ const percent = (part, whole) => `${Math.round((100 * part) / whole)} %`;
 
 async function loadState() {
   const body = await call("/api/state");
-  Object.assign(state, { tasks: body.tasks, goal: body.goal, detector: body.detector, maxUpload: body.max_upload_bytes });
+  Object.assign(state, { tasks: body.tasks, goal: body.goal, detector: body.detector, judged: body.judged, maxUpload: body.max_upload_bytes });
   if (!byId("order").options.length) {
     byId("order").append(...Object.entries(body.orders).map(([key, text]) => element("option", { value: key }, text)));
   }
@@ -146,8 +146,8 @@ async function loadQuestions() {
 }
 
 function emptyText() {
-  const needsDetector = state.order !== "new" && !state.detector;
-  if (needsDetector) return "This queue needs a detector: label some new episodes, then train one.";
+  const needsDetector = state.order !== "new" && !state.judged.includes(state.task);
+  if (needsDetector) return "This queue needs a detector that was taught this task: label new successes and failures, then train one.";
   if (state.order === "disagrees") return "The detector agrees with all your labels of this task.";
   if (!taskInfo()?.candidates) return "There are no episodes for this task yet. Collect some, or add pictures above.";
   return "Nothing is left to judge in this queue.";

@@ -19,6 +19,7 @@ import ray
 import torch
 from torch import Tensor
 
+from polytask.mtopt.detector.folder import in_use, path_of
 from polytask.mtopt.records import Episode, Label
 from polytask.mtopt.runtime.config import RunConfig
 from polytask.mtopt.store import EpisodeRow
@@ -36,11 +37,11 @@ class Parcel:
 
 
 class Newest:
-    """The driver's view of the folders of weights and detectors."""
+    """The driver's view of the folders of weights and detectors: the newest weights, the detector in use."""
 
     def __init__(self, config: RunConfig) -> None:
         """Look for the first time."""
-        self._folders = (config.weights, config.detectors)
+        self._detectors = config.detectors
         self._weights = WeightFolder(config.weights)
         self.parcels: list[Parcel] = []
         self.look()
@@ -53,13 +54,19 @@ class Newest:
         """Take in what has been written since; each file is put up for the workers once."""
         known = {(one.folder, one.name, one.written): one for one in self.parcels}
         self.parcels = []
-        for folder in self._folders:
-            files = [(path.stat().st_mtime_ns, path.name) for path in folder.glob("*.pt")]
-            if files:
-                written, name = max(files)
-                held = known.get((folder.name, name, written))
-                content = held.content if held else ray.put((folder / name).read_bytes())
-                self.parcels.append(Parcel(folder.name, name, written, content))
+        for path in self._files():
+            folder, written = path.parent.name, path.stat().st_mtime_ns
+            held = known.get((folder, path.name, written))
+            content = held.content if held else ray.put(path.read_bytes())
+            self.parcels.append(Parcel(folder, path.name, written, content))
+
+    def _files(self) -> list[Path]:
+        weights = max(
+            self._weights.folder.glob("*.pt"), key=lambda path: (path.stat().st_mtime_ns, path.name), default=None
+        )
+        version = in_use(self._detectors)
+        detector = None if version is None else path_of(self._detectors, version)
+        return [path for path in (weights, detector) if path is not None]
 
 
 class Mirror:
@@ -81,7 +88,7 @@ class Mirror:
                 path = self.root / one.folder / one.name
                 path.parent.mkdir()
                 path.write_bytes(ray.get(one.content))
-                os.utime(path, ns=(one.written, one.written))  # the newest detector is known by its time
+                os.utime(path, ns=(one.written, one.written))  # a file is known by its time
             read()
         finally:
             shutil.rmtree(self.root)

@@ -50,7 +50,7 @@ class CollectorWorker:
         return os.getpid()
 
     def step(self, order: Order, parcels: Sequence[Parcel]) -> tuple[Metrics, Harvest]:
-        """Carry out one sequence by the newest weights and detector."""
+        """Carry out one sequence by the newest weights and the detector in use."""
         self.mirror.bring(parcels, self.role.sync)
         return self.role.step(order), self.outbox.take()
 
@@ -217,7 +217,7 @@ class LabelWorker:
         return metrics
 
     def grade(self, seen: int) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
-        """Let the newest detector label everything; also count attempts and successes."""
+        """Let the detector in use label everything; also count attempts and successes."""
         labeller = Labeller(self.config)
         metrics = labeller.run()
         tries = tally(labeller.store, self.config.learned, labeller.judge, seen)

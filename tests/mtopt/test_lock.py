@@ -1,0 +1,54 @@
+"""The lock of a run: one holder, named to whoever comes second, and gone with the holder's death."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from polytask.errors import UserError
+from polytask.mtopt.runtime.lock import BusyError, RunLock
+
+HOLDER = """
+import subprocess, sys
+from pathlib import Path
+from polytask.mtopt.runtime.lock import RunLock
+RunLock(Path(sys.argv[1])).take()
+child = subprocess.Popen(["sleep", "60"])
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+def test_one_at_a_time(tmp_path):
+    root = tmp_path / "run"
+    first, second = RunLock(root), RunLock(root)
+    first.take()
+    with pytest.raises(BusyError, match=f"^the run in '{root}' is in use by process {os.getpid()}; "):
+        second.take()
+    assert issubclass(BusyError, UserError)
+    first.release()
+    first.release()
+    second.take()
+    (root / "lock").write_text("")
+    with pytest.raises(BusyError, match="in use by another process"):
+        first.take()
+    second.release()
+
+
+def test_a_killed_process_locks_nobody_out_though_what_it_started_lives(tmp_path):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE, text=True)
+    started = int(holder.stdout.readline())
+    try:
+        with pytest.raises(BusyError, match=f"process {holder.pid};"):
+            RunLock(tmp_path).take()
+        holder.kill()
+        holder.wait()
+        lock = RunLock(tmp_path)
+        lock.take()
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+        lock.release()
+    finally:
+        holder.stdout.close()
+        os.kill(started, signal.SIGKILL)
