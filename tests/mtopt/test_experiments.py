@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks" / "mtopt"
 TINY = {
     "speed": "--counts 2 --collect-seconds 0 --repeats 1 --max-steps 1 --batches 2 --train-seconds 0 --networks small",
     "one_step": "--worlds 8 --samples 8 --held-out 8 --updates 2 --batch 8 --rounds 1 --act-seconds 0 --cem-rounds 1",
-    "full_mdp": "--worlds 4 --episodes 4 --detector-outcomes 4 --labels-per-task 4 --detector-updates 1 --max-steps 2 "
+    "full_mdp": "--worlds 4 --episodes 4 --detector-outcomes 4 --labels-per-task 2 --detector-updates 1 --max-steps 2 "
     "--rounds 1 --round-batches 1 --updates 1 --round-updates 1 --batch 4 --cem-samples 8 --capacity 200 --assisted "
     "--flat --bound --conservatism 0.1",
     "detector": "--worlds 4 --outcomes 16 --test-outcomes 8 --frames 8 --rounds new:8 likely:1,uncertain:1 "
