@@ -31,6 +31,7 @@ def _soften_gripper(spec: mujoco.MjSpec) -> None:
         for geom in spec.body(name).geoms:
             is_box = geom.type == mujoco.mjtGeom.mjGEOM_BOX  # the palm's cylinder only shows
             geom.contype, geom.conaffinity = (_TOUCHES_OBJECTS if is_box else 0), 0
+            geom.condim = 3  # as all else in this scene
     for name in ("left_finger", "right_finger"):
         joint = spec.joint(name)
         joint.armature *= _SOFTER

@@ -106,12 +106,13 @@ def test_a_done_world_ignores_actions():
 
 
 def test_commands_stay_above_the_floor():
-    world = BinWorld(WorldConfig(num_worlds=1))
-    down = still(1)
+    world = BinWorld(WorldConfig(num_worlds=8))
+    down = still(8)
     down[:, 2] = -1.0
     for _ in range(5):
         world.step(down)
-    assert world.observe().height.item() == pytest.approx(0.012, abs=0.006)
+    # Some come down on an object and stay above it.
+    assert world.observe().height.min().item() == pytest.approx(0.012, abs=0.006)
 
 
 def test_what_is_handed_over_is_held_presented_and_carried_on():
