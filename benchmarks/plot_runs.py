@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 
 def main() -> None:
@@ -27,8 +28,10 @@ def main() -> None:
         axes[0].plot([point["frames"] / 1e6 for point in curve], success, label=name)
         axes[1].plot([point["seconds"] / 60.0 for point in curve], success, label=name)
     axes[0].set(xscale="log", xlabel="million frames", ylabel=options.label, ylim=(0.0, 1.0))
+    axes[0].xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
+    axes[0].xaxis.set_minor_formatter(NullFormatter())
     axes[1].set(xlabel="minutes")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     for axis in axes:
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
