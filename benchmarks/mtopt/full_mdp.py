@@ -96,7 +96,8 @@ class Study:
     def scripted(self) -> None:
         """Fill the buffers with scripted picks; the first of them also train the detector."""
         arguments, report = self.arguments, self.report
-        policy = ScriptedPick(self.world, ScriptConfig(seed=arguments.seed))
+        script = ScriptConfig(detour=arguments.detour, early_end=arguments.early_end, seed=arguments.seed)
+        policy = ScriptedPick(self.world, script)
         waiting: list[tuple[EpisodeBatch, Tensor]] = []
         row: dict[str, float] = {}
         count, start, is_last = 0, report.left, False
@@ -238,6 +239,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add("--assisted", action="store_true", help="closing ends the episode; descent is automatic")
     add("--flat", action="store_true", help="search no motion along z; for --assisted, whose data has none")
     add("--max-steps", type=int, default=12)
+    add("--detour", type=float, default=0.0, help="chance that a scripted action before the grip goes anywhere")
+    add("--early-end", type=float, default=0.02, help="chance that a scripted action ends the episode out of turn")
     add("--reach", type=float, default=0.06)
     add("--spread", type=float, default=0.03)
     add("--episodes", type=int, default=40960, help="scripted")

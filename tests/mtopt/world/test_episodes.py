@@ -58,6 +58,21 @@ def test_the_data_hold_actions_out_of_turn():
     assert not any((quiet.act(None)[:, 5:] > 0.5).any() for _ in range(20))
 
 
+def test_detours_make_assisted_picks_longer_and_always_end_in_a_grip():
+    world = BinWorld(WorldConfig(num_worlds=32, assisted=True, reach=0.14, image_size=16, outcome_size=16))
+    quiet = {"noise": 0.0, "early_end": 0.0, "early_grip": 0.0}
+    direct = run_episodes(world, ScriptedPick(world, ScriptConfig(**quiet)), ["lift-any"], max_steps=6)
+    assert (direct.length == 1).all()
+    world.reset()
+    wandering = run_episodes(world, ScriptedPick(world, ScriptConfig(**quiet, detour=0.5)), ["lift-any"], max_steps=6)
+    first = wandering.actions[:, 0]
+    wanders = wandering.length > 1
+    assert 8 <= wanders.sum() <= 24  # half of 32
+    assert (first[wanders, 5:] == 0).all() and (first[~wanders, 5] == 1).all()
+    last = wandering.actions[torch.arange(32), wandering.length - 1]
+    assert (last[wandering.length < 6, 5] == 1).all()
+
+
 def test_a_seed_gives_the_same_episodes_again(picks):
     again = scripted_picks(6)
     assert torch.equal(again.actions, picks.actions)

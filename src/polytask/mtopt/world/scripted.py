@@ -1,7 +1,7 @@
 """Scripted picking and placing: aimless but well-formed attempts, which give the first data.
 
-Besides motion noise they now and then terminate, open or close out of turn: a learner that never saw such actions fail
-overrates them.
+Besides motion noise they now and then terminate, open or close out of turn, or wander before they grip: a learner that
+never saw where such actions lead overrates them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class ScriptConfig:
     noise: float = 0.1  # standard deviation of each motion entry, as a part of its range
     early_end: float = 0.02  # chance that an action terminates the episode out of turn
     early_grip: float = 0.03  # chance that an action closes or opens out of turn
+    detour: float = 0.0  # chance that an action before the grip goes anywhere; assisted grips come at once without it
     margin: float = 0.025  # targets keep this far from a bin's walls, m
     seed: int = 0
 
@@ -68,13 +69,16 @@ class _Scripted:
         is_there = (depth > -_LOW) & (distance < 2 * _NEAR)
         if world.config.assisted:  # the world goes down by itself, once it has moved and been told to grip
             is_there, depth = is_above, torch.zeros_like(depth)
-        phase = torch.where((self.phase == 0) & is_there, 1, self.phase)
+        wanders = self._wanders()
+        phase = torch.where((self.phase == 0) & is_there & ~wanders, 1, self.phase)
         # Go sideways and sink as soon as the target is within reach; phases 1 to 3 grip, rise and end.
         moves = (phase == 0) | (phase == 1) & world.config.assisted
         action[:, :2] = torch.where(moves[:, None], away / world.config.reach, 0.0)
         action[:, 2] = torch.where(moves & is_above, depth / world.config.reach, 0.0) + (phase == 2).float()
         double = 2 * torch.where(moves, self.yaw - world.yaw, 0.0)
         action[:, 3], action[:, 4] = double.sin(), double.cos()
+        if self.config.detour > 0:
+            action = torch.where(wanders[:, None], self._anywhere(), action)
         action[:, self._grip()] = (phase == 1).float()
         action[:, _END] = (phase == 3).float()
         is_up = world.place[:, 2] > layout.START_HEIGHT - 2 * _LOW
@@ -83,6 +87,21 @@ class _Scripted:
 
     def _grip(self) -> int:
         return _CLOSE
+
+    def _wanders(self) -> Tensor:
+        """Draw which hands (N,) go anywhere instead of on."""
+        if self.config.detour <= 0:
+            return torch.zeros_like(self.phase, dtype=torch.bool)
+        lots = torch.rand(len(self.phase), generator=self.generator, device=self.phase.device)
+        return (self.phase == 0) & (lots < self.config.detour)
+
+    def _anywhere(self) -> Tensor:
+        """Draw level motions with a turn. (N, 8)"""
+        action = torch.zeros(len(self.phase), ACTION_DIM, device=self.phase.device)
+        action[:, :2] = uniform((len(action), 2), -1.0, 1.0, self.generator)
+        double = uniform((len(action),), -math.pi, math.pi, self.generator)
+        action[:, 3], action[:, 4] = double.sin(), double.cos()
+        return action
 
     def _disturb(self, action: Tensor) -> Tensor:
         """Add motion noise and rare commands out of turn; clip."""
