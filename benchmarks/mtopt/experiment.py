@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from polytask.mtopt.networks import AugmentConfig, CameraConfig, NetworkConfig
 from polytask.mtopt.replay import Transitions
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import ALL_TASKS, BinWorld, Observation, WorldConfig
+from polytask.provenance import provenance
 
 LIFTS = ("lift-any", *(f"lift-{kind}" for kind in KINDS))
 PLACES = ("place-any", "place-bottom", "place-top-left", "place-top-right")
@@ -57,7 +59,14 @@ class Report:
         """Start the clock."""
         self._start, self._seconds, self._out = time.monotonic(), float(arguments.seconds), arguments.out
         settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
-        self.results: dict[str, Any] = {"name": name, "settings": settings, "hardware": hardware(arguments.device)}
+        settings.pop("out", None)  # says nothing to a reader
+        origin = {"command": command(name), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+        self.results: dict[str, Any] = {
+            "name": name,
+            **origin,
+            **provenance(torch.device(arguments.device)),
+            "settings": settings,
+        }
 
     @property
     def left(self) -> float:
@@ -104,9 +113,13 @@ def run(name: str, arguments: argparse.Namespace, body: Callable[[argparse.Names
     return report.results
 
 
-def hardware(device: str) -> str:
-    """Name what computes."""
-    return torch.cuda.get_device_name() if device.startswith("cuda") else f"cpu, {os.cpu_count()} cores"
+def command(name: str) -> str:
+    """Write the command as a reader would type it, without where the report goes."""
+    words = list(sys.argv[1:]) if Path(sys.argv[0]).stem == name else []
+    if "--out" in words:
+        place = words.index("--out")
+        del words[place : place + 2]
+    return " ".join(["python", f"benchmarks/mtopt/{name}.py", *words])
 
 
 def clean(value: Any) -> Any:
