@@ -33,8 +33,8 @@ def judge(store, episodes=range(1, 5), won=WON, version="v1"):
     store.add_labels(labels)
 
 
-def replay(store, version="v1", tasks=tuple(TASKS), **config):
-    buffers = TaskBuffers(tasks, (8, 8), ReplayConfig(capacity=100))
+def replay(store, version="v1", tasks=tuple(TASKS), capacity=100, **config):
+    buffers = TaskBuffers(tasks, (8, 8), ReplayConfig(capacity=capacity))
 
     def rewards(task, after, until):
         return store.rewards(task, version, after=after, until=until)
@@ -74,6 +74,31 @@ def test_steps_of_any_size_give_the_same(store):
     assert sizes == [2, 2, 1]
     assert parts.buffers.episodes == whole.buffers.episodes == (1, 2, 3, 4)
     one, other = (log.buffers.sample(50, torch.Generator().manual_seed(0)) for log in (whole, parts))
+    assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def test_a_step_reads_and_copies_its_episodes_together(store, monkeypatch):
+    judge(store)
+    log, calls = replay(store), []
+    read_many, write = store.read_many, TaskBuffers._write
+    monkeypatch.setattr(store, "read_many", lambda numbers: calls.append(list(numbers)) or read_many(numbers))
+    monkeypatch.setattr(TaskBuffers, "_write", lambda self, *given: calls.append("write") or write(self, *given))
+    log.step()
+    assert calls == [[1, 2, 3, 4], "write"]
+
+
+def test_reading_again_where_not_all_fit_is_as_one_by_one(store):
+    """Episodes of four frames: two of them are held, and those that are read again push them out."""
+    judge(store)
+    whole, single = (replay(store, capacity=9) for _ in range(2))
+    for log, limit in ((whole, 1000), (single, 1)):
+        for _ in range(2):
+            log.rewind()
+            while log.step(limit).read:
+                pass
+    assert whole.buffers.episodes == single.buffers.episodes == (3, 4)
+    assert whole.counts == single.counts
+    one, other = (log.buffers.sample(50, torch.Generator().manual_seed(0)) for log in (whole, single))
     assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
 
 

@@ -183,6 +183,27 @@ def test_what_does_not_fit_is_refused():
         TaskBuffers(TASKS, (8, 8), ReplayConfig()).add(1, make(1, 2), {})
 
 
+@pytest.mark.parametrize("capacity", [200, 17, 6])  # with 6 frames an episode takes the place of one before
+def test_episodes_of_the_log_at_once_are_held_as_if_added_one_by_one(capacity, monkeypatch):
+    config, rows = ReplayConfig(capacity=capacity), [*MIXED, (2, 5, {"lift-any": True})]
+    single, many = fill(config, rows), fill(config)
+    written, write = [], TaskBuffers._write
+    monkeypatch.setattr(TaskBuffers, "_write", lambda self, *given: written.append(given) or write(self, *given))
+    many.add_all((number, make(number, steps), verdicts) for number, steps, verdicts in rows)
+    assert len(written) == {200: 1, 17: 2, 6: 5}[capacity], "not one copy for each episode"
+    assert many.episodes == single.episodes and many.counts() == single.counts()
+    for one, other in zip(draw(many, 200), draw(single, 200), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_episodes_before_one_that_is_refused_are_held():
+    buffers = fill()
+    with pytest.raises(UserError, match="no actions"):
+        buffers.add_all([(1, make(1, 3), {"lift-any": True}), (2, make(2, 0), {"lift-any": True})])
+    assert buffers.episodes == (1,)
+    assert set(draw(buffers, 50).action[:, 0].tolist()) == {16, 17, 18}
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_gpu_draws_without_waiting(without_waiting):

@@ -14,6 +14,7 @@ from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.roles import DetectorTrainer, Evaluation, Evaluator, Labeller
 from polytask.mtopt.runtime.beside import collect_beside
 from polytask.mtopt.runtime.config import RunConfig, check
+from polytask.mtopt.runtime.device import prepare
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
@@ -30,6 +31,7 @@ def run(config: RunConfig) -> Result:
 
         evaluation = run_ray(config, note)
     else:
+        prepare(config.device, config.world.device)
         runtime = LocalRuntime(config, note)
         try:
             evaluation = runtime.run()
@@ -42,6 +44,7 @@ def run(config: RunConfig) -> Result:
 
 def collect(config: RunConfig) -> Result:
     """Run `polytask mtopt collect`; beside a run that is under way, episodes are added and nothing else is touched."""
+    prepare(config.world.device)
     try:
         runtime = LocalRuntime(_typed(config), note, is_plan=False)
     except BusyError:
@@ -58,6 +61,7 @@ def collect(config: RunConfig) -> Result:
 
 def train(config: RunConfig) -> Result:
     """Run `polytask mtopt train`."""
+    prepare(config.device)
     runtime = LocalRuntime(_typed(config), note, is_plan=False)
     try:
         metrics = runtime.train(config.trainer.updates)
@@ -79,6 +83,7 @@ def evaluate(config: EvalKeys) -> Result:
     settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
     if config.device is not None:
         settings.device = settings.world.device = config.device
+    prepare(settings.world.device)
     evaluator = Evaluator(settings)
     if config.scripted:
         evaluator.judge.sync()
@@ -129,6 +134,7 @@ def _relabel(folder: RunFolder, config: RelabelKeys) -> Result:
     """Relabel a run that nobody else writes to; the detector is in use from then on."""
     settings = folder.config()
     settings.device = config.device or settings.device
+    prepare(settings.device)
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
     version = _train_detector(settings, config.add) if config.train else config.detector or newest(settings.detectors)
     if version is None:

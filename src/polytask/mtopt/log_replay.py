@@ -71,19 +71,20 @@ class LogReplay:
         if not rows:
             return StepCounts(0, 0, 0, 0, 0)
         verdicts = {task: self.rewards(task, self.last, rows[-1].id) for task in self._asked(rows)}
-        read = added = shared = 0
+        read, last = 0, self.last
+        taken: list[tuple[int, list[Shared]]] = []
         for row in rows:
             wanted = self._tasks_of(row)
             found = [Shared(row.id, task, verdicts[task][row.id]) for task in wanted if row.id in verdicts[task]]
             if self.config.wait and any(task in self.awaited and row.id not in verdicts[task] for task in wanted):
                 break
-            read += 1
-            self.last = row.id
+            read, last = read + 1, row.id
             if found:
-                self._add(row.id, found)
-                added += 1
-                shared += len(found)
-        return StepCounts(read, added, shared, read - added, len(rows) - read)
+                taken.append((row.id, found))
+        self._add(taken)
+        self.last = last
+        shared = sum(len(found) for _, found in taken)
+        return StepCounts(read, len(taken), shared, read - len(taken), len(rows) - read)
 
     def relabel(self) -> int:
         """Ask again for the verdicts on all episodes that the buffers hold, and return how many episodes changed."""
@@ -127,10 +128,28 @@ class LogReplay:
         needed = {task for row in rows for task in self._tasks_of(row)}
         return [task for task in self.buffers.tasks if task in needed]
 
-    def _add(self, number: int, found: list[Shared]) -> None:
-        verdicts = {one.task: one.success for one in found}
-        if number in self.buffers:
-            self.buffers.assign(number, verdicts)
-        else:
-            self.buffers.add(number, self.store.read(number), verdicts)
+    def _add(self, taken: list[tuple[int, list[Shared]]]) -> None:
+        """Put episodes into the buffers in this order; those that are held keep their frames."""
+        new: list[tuple[int, list[Shared]]] = []
+        for number, found in taken:
+            if number in self.buffers:
+                self._read(new)  # which may push this one out
+                new = []
+            if number in self.buffers:
+                self.buffers.assign(number, _verdicts(found))
+            else:
+                new.append((number, found))
+        self._read(new)
+
+    def _read(self, new: list[tuple[int, list[Shared]]]) -> None:
+        """Read episodes that are not held, all at once: one by one, a GPU would wait for each of their arrays."""
+        episodes = self.store.read_many([number for number, _ in new])
+        self.buffers.add_all(
+            (number, episode, _verdicts(found)) for (number, found), episode in zip(new, episodes, strict=True)
+        )
+        for _, found in new:
             self.counts.add(self.config.strategy, found)
+
+
+def _verdicts(found: list[Shared]) -> dict[str, bool]:
+    return {one.task: one.success for one in found}

@@ -11,7 +11,7 @@ Letters: B batch, C capacity in frames, E episodes, K tasks, H and W of a frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -177,15 +177,32 @@ class TaskBuffers:
             episode: What the robot saw and did.
             verdicts: Task -> success. Tasks that are not named have no part in it.
         """
-        if number not in self._row_of:
-            self._check(number, episode, verdicts)
-            frames = len(episode.images)
-            while self._frames + frames > self.config.capacity:
-                self._evict()
-            place = (self._next_frame + torch.arange(frames, device=self.device)) % self.config.capacity
-            self._write(place, episode)
-            self._enter(number, frames)
-        self.assign(number, verdicts)
+        self.add_all([(number, episode, verdicts)])
+
+    def add_all(self, entries: Iterable[tuple[int, Episode, Mapping[str, bool]]]) -> None:
+        """Take episodes in one after the other, as `add` does, but send their frames to the device together.
+
+        Args:
+            entries: Id, episode and verdicts of each.
+        """
+        capacity = self.config.capacity
+        start, waiting, total = self._next_frame, list[Episode](), 0
+        try:
+            for number, episode, verdicts in entries:
+                if number not in self._row_of:
+                    self._check(number, episode, verdicts)
+                    frames = len(episode.images)
+                    if total + frames > capacity:  # once around: it would take the place of one that waits
+                        self._write(start, waiting)
+                        start, waiting, total = self._next_frame, [], 0
+                    while self._frames + frames > capacity:
+                        self._evict()
+                    self._enter(number, frames)
+                    waiting.append(episode)
+                    total += frames
+                self.assign(number, verdicts)
+        finally:  # those before one that is refused are entered already
+            self._write(start, waiting)
 
     def add_many(self, numbers: Sequence[int], rows: Rows, verdicts: Tensor, policy: int = 0) -> None:
         """Take in many episodes that lie on the device already, such as one of each of many worlds.
@@ -295,8 +312,7 @@ class TaskBuffers:
         for row in rows.tolist():
             number, start = int(self._number[row]), int(self._start[row])
             frames = int(self._length[row]) + 1
-            place = (start + torch.arange(frames, device=self.device)) % self.config.capacity
-            self._write(place, read(number))
+            self._write(start, [read(number)])
             self._row_of[number] = row
             self._next_row, self._next_frame = (row + 1) % len(self._number), (start + frames) % self.config.capacity
             self._frames += frames
@@ -326,15 +342,27 @@ class TaskBuffers:
         if frames > self.config.capacity:
             raise UserError(f"episode {number} has {frames} frames, the buffers hold {self.config.capacity}")
 
-    def _write(self, place: Tensor, episode: Episode) -> None:
-        """Copy frames to the device."""
-        self._image[place] = torch.from_numpy(episode.images).to(self.device)
-        self._closed[place] = torch.from_numpy(episode.closed).to(self.device)
-        self._height[place] = torch.from_numpy(episode.height).to(self.device)
-        self._action[place[:-1]] = torch.from_numpy(episode.actions).to(self.device)
-        self._action[place[-1]] = 0.0
-        self._pose[place] = torch.nan if episode.pose is None else torch.from_numpy(episode.pose).to(self.device)
-        self._policy[place] = version_of(episode.policy)
+    def _write(self, start: int, episodes: Sequence[Episode]) -> None:
+        """Copy the frames of episodes, one behind the other from `start` on, to the device: one copy for each field."""
+        if not episodes:
+            return
+        frames = [len(one.images) for one in episodes]
+        place = (start + torch.arange(sum(frames), device=self.device)) % self.config.capacity
+        last = np.zeros((1, ACTION_DIM), np.float32)
+        poses = [
+            np.full((count, POSE_DIM), np.nan, np.float32) if one.pose is None else one.pose
+            for one, count in zip(episodes, frames, strict=True)
+        ]
+        policy = np.repeat([version_of(one.policy) for one in episodes], frames)
+        self._image[place] = self._joined([one.images for one in episodes])
+        self._closed[place] = self._joined([one.closed for one in episodes])
+        self._height[place] = self._joined([one.height for one in episodes])
+        self._action[place] = self._joined([part for one in episodes for part in (one.actions, last)])
+        self._pose[place] = self._joined(poses)
+        self._policy[place] = self._joined([policy])
+
+    def _joined(self, arrays: Sequence[NDArray[Any]]) -> Tensor:
+        return torch.from_numpy(np.concatenate(arrays)).to(self.device)
 
     def _evict(self) -> None:
         """Forget the oldest episode, in all tasks."""

@@ -12,6 +12,19 @@ def test_scatter_spreads_evenly_and_stays_put():
     assert shares == pytest.approx([0.1] * 10, abs=0.01)
 
 
+def test_scatter_has_not_changed():
+    """Else episodes that measured detectors would train them."""
+    assert [queues.scatter(episode, "lift-any") for episode in (0, 1, 99_999)] == [
+        0.6321575613430616,
+        0.5585101173034057,
+        0.146407176236209,
+    ]
+    episodes = [0, 7, 2**62 + 5, 2**63 - 1]
+    assert queues.scatter_all(episodes, "a").tolist() == [queues.scatter(episode, "a") for episode in episodes]
+    assert queues.new(episodes, "a") == sorted(episodes, key=lambda episode: queues.scatter(episode, "a"))
+    assert queues.new([], "a") == queues.due_again([], "a", 0.1, done=()) == []
+
+
 def test_new_keeps_its_order_as_the_store_grows_and_differs_between_tasks():
     few, many = queues.new(range(50), "a"), queues.new(range(80), "a")
     assert [episode for episode in many if episode < 50] == few

@@ -102,6 +102,10 @@ def test_several_episodes_at_once_with_threads(tmp_path):
     assert ids == [2, 3, 4, 5, 6]
     assert all(same(store.read(episode), make(seed)) for seed, episode in enumerate(ids))
     assert np.array_equal(store.outcome(5), make(3).outcome)
+    assert all(same(one, make(seed)) for one, seed in zip(store.read_many([4, 3, 6]), (2, 1, 4), strict=True))
+    assert np.array_equal(store.outcomes([6, 2, 6]), np.stack([make(seed).outcome for seed in (4, 0, 4)]))
+    with pytest.raises(UserError, match="there is no episode 7"):
+        store.read_many([6, 7])
     store.close()
 
 

@@ -44,7 +44,7 @@ def fit(
 ) -> Detector:
     """Train a detector from labelled episodes; `tasks` are all it should know, in the order of its one-hot."""
     rows = [(episode, tasks.index(task), value) for task, each in labels.items() for episode, value in each.items()]
-    frames = np.stack([store.outcome(episode) for episode, _, _ in rows])  # (M, V, S, S, 3)
+    frames = store.outcomes([episode for episode, _, _ in rows])  # (M, V, S, S, 3)
     device = torch.device(config.device)
     return train_detector(
         torch.from_numpy(frames).to(device),
@@ -79,7 +79,8 @@ def judge(
     pairs = sorted((episode, task) for task in found for episode in wanted[task])
     for start in range(0, len(pairs), CHUNK):
         chunk = pairs[start : start + CHUNK]
-        pictures = {episode: store.outcome(episode) for episode in {episode for episode, _ in chunk}}
+        numbers = list(dict.fromkeys(episode for episode, _ in chunk))
+        pictures = dict(zip(numbers, store.outcomes(numbers), strict=True))
         frames = torch.from_numpy(np.stack([pictures[episode] for episode, _ in chunk])).to(device)  # (B, V, S, S, 3)
         task = torch.tensor([detector.index(name) for _, name in chunk], device=device)
         for (episode, name), value in zip(chunk, detector.predict(frames, task).tolist(), strict=True):

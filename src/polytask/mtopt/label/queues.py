@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from polytask.mtopt.detector import disagreements, uncertain_first
 
 ORDERS = {
@@ -19,16 +22,23 @@ def scatter(episode: int, salt: str = "") -> float:
 
     New episodes fall between the old ones and move none of them, so that a queue keeps its order as the store grows.
     """
-    state = (episode * 0x9E3779B97F4A7C15 + sum(ord(c) * 131**i for i, c in enumerate(salt))) % 2**64
+    return float(scatter_all([episode], salt)[0])
+
+
+def scatter_all(episodes: Sequence[int], salt: str = "") -> NDArray[np.float64]:
+    """Map many episodes as `scatter` does: a queue is ordered anew for every question, also of a hundred thousand."""
+    start = sum(ord(c) * 131**i for i, c in enumerate(salt)) % 2**64
+    state = np.array(episodes, np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)  # modulo 2**64
     # The finaliser of SplitMix64.
-    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
-    return (state ^ state >> 31) / 2**64
+    state = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ state >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return (state ^ state >> np.uint64(31)) / 2.0**64
 
 
 def new(unlabelled: Iterable[int], task: str) -> list[int]:
     """Order what has no label by chance, the same way every time."""
-    return sorted(unlabelled, key=lambda episode: scatter(episode, task))
+    episodes = list(unlabelled)
+    return [episodes[place] for place in np.argsort(scatter_all(episodes, task), kind="stable").tolist()]
 
 
 def uncertain(unlabelled: Iterable[int], probability: Mapping[int, float], threshold: float) -> list[int]:
@@ -55,9 +65,9 @@ def disagrees(labels: Mapping[int, bool], probability: Mapping[int, float], thre
 def due_again(labels: Iterable[int], task: str, share: float, done: Iterable[int]) -> list[int]:
     """Name the labels to ask about a second time: a fixed share, drawn by chance, less those already asked about."""
     finished = set(done)
-    salt = f"again {task}"
-    chosen = (e for e in labels if scatter(e, salt) < share and e not in finished)
-    return sorted(chosen, key=lambda episode: scatter(episode, salt))
+    episodes = [episode for episode in labels if episode not in finished]
+    chance = scatter_all(episodes, f"again {task}")
+    return [episodes[place] for place in np.argsort(chance, kind="stable").tolist() if chance[place] < share]
 
 
 def interleave(items: Sequence[int], again: Sequence[int], count: int) -> list[int]:

@@ -165,7 +165,8 @@ def split(labels: Labels, share: float) -> tuple[dict[str, dict[int, bool]], dic
     learned: dict[str, dict[int, bool]] = {}
     held: dict[str, dict[int, bool]] = {}
     for task, values in labels.items():
-        aside = {episode for episode in values if queues.scatter(episode, "held out") < share}
+        chance = queues.scatter_all(list(values), "held out").tolist()
+        aside = {episode for episode, lot in zip(values, chance, strict=True) if lot < share}
         learned[task] = {episode: value for episode, value in values.items() if episode not in aside}
         held[task] = {episode: value for episode, value in values.items() if episode in aside}
     return learned, held

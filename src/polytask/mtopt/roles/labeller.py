@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from polytask.mtopt.names import SCRIPTED, acts_as
@@ -38,7 +37,7 @@ class Labeller:
         wanted = [row.id for row in rows if row.length and any(row.id in each for each in missing.values())]
         labels = 0
         if wanted:
-            frames = torch.from_numpy(np.stack([self.store.outcome(number) for number in wanted]))
+            frames = torch.from_numpy(self.store.outcomes(wanted))
             rows_of = self.judge.labels(wanted, self.judge.grade(frames, tasks), tasks)
             new = [label for label in rows_of if label.episode in missing[label.task]]
             self.store.add_labels(new)

@@ -55,11 +55,15 @@ class TrainBuffer:
         rows = min(len(examples.target), self.capacity)
         place = (self._next + torch.arange(rows, device=self.device)) % self.capacity
         numbers = (examples.closed[:, None], examples.height[:, None], examples.target[:, None])
-        versions = torch.tensor([examples.weights, self.detectors.index(examples.detector)])
-        whole = torch.stack((examples.task, examples.policy), -1).to(self.device)[-rows:]
+        # Filled, not made from a list: that would be copied to the device, which waits for it.
+        weights, detector = (
+            torch.full_like(examples.task, value)
+            for value in (examples.weights, self.detectors.index(examples.detector))
+        )
+        whole = torch.stack((examples.task, examples.policy, weights, detector), -1)
         self._image[place] = examples.image[-rows:].to(self.device)
         self._numbers[place] = torch.cat((*numbers, examples.action, examples.pose), -1)[-rows:].to(self.device)
-        self._whole[place] = torch.cat((whole, versions.to(self.device).expand(rows, 2)), -1)
+        self._whole[place] = whole[-rows:].to(self.device)
         self._next = (self._next + rows) % self.capacity
         self._size = min(self._size + rows, self.capacity)
 

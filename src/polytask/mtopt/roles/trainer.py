@@ -51,7 +51,8 @@ class Trainer:
             }
             for name, value in {**metrics, **aged}.items():
                 sums[name] = sums[name] + value if name in sums else value.clone()
-        means = {name: float(value) / updates for name, value in sums.items()}
+        totals = torch.stack(list(sums.values())).tolist()  # one wait for the device, not one for each
+        means = {name: value / updates for name, value in zip(sums, totals, strict=True)}
         return {**means, "updates": float(self.learner.step), "weights": float(self.version)}
 
     def publish(self) -> int:

@@ -39,7 +39,7 @@ class StoreConfig:
     shard_bytes: int = 256_000_000
     """A shard of at least this size is closed and another one begun."""
     threads: int = 1
-    """Threads that compress when several episodes are appended at once."""
+    """Threads that compress and decompress when several episodes are appended or read at once."""
     busy_seconds: float = 60.0
     """How long to wait for another process that writes to the index."""
 
