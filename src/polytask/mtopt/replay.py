@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from torch import Tensor
 from polytask.errors import UserError
 from polytask.mtopt.names import version_of
 from polytask.mtopt.records import ACTION_DIM, POSE_DIM, Episode
+from polytask.mtopt.rows import Rows
 
 _NONE = -1  # verdict on an episode that is not data of a task
 
@@ -57,40 +58,6 @@ class Transitions(NamedTuple):
     pose: Tensor  # (B, 3) of the hand: x, y (m) and yaw (rad); not a number where the log does not say
     next_pose: Tensor  # (B, 3)
     policy: Tensor  # (B,) int64, version of the weights that acted; 0 for a script
-
-
-class Rows(Protocol):
-    """Episodes side by side, padded behind their ends: `world.EpisodeBatch`, or any record with these fields."""
-
-    @property
-    def images(self) -> Tensor:
-        """Frames (N, T + 1, H, W, 3) of bytes."""
-        ...
-
-    @property
-    def closed(self) -> Tensor:
-        """Whether the gripper is closed, (N, T + 1)."""
-        ...
-
-    @property
-    def height(self) -> Tensor:
-        """Height (N, T + 1) of the fingertips, m."""
-        ...
-
-    @property
-    def actions(self) -> Tensor:
-        """Actions (N, T, 8)."""
-        ...
-
-    @property
-    def length(self) -> Tensor:
-        """Actions (N,) that were taken."""
-        ...
-
-    @property
-    def pose(self) -> Tensor | None:
-        """Pose (N, T + 1, 3) of the hand, where it is known."""
-        ...
 
 
 class Counts(NamedTuple):

@@ -199,20 +199,11 @@ def _member(name: str, data: bytes, when: float) -> bytes:
 
 def _read_header(block: bytes) -> tuple[str, int]:
     """Return the name of a member behind its key, and its size."""
-    # Not by `tarfile`: it reads all fields, and took a third of the time of reading an episode.
     try:
-        name, size, checksum = block[:100].rstrip(b"\0").decode(), _octal(block[124:136]), _octal(block[148:156])
-    except ValueError as error:
+        info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+    except (tarfile.TarError, UnicodeDecodeError) as error:
         raise DamagedError(f"an archive header is damaged ({error})") from error
-    # The checksum's own field counts as spaces.
-    if len(block) < BLOCK or checksum != sum(block[:148]) + sum(block[156:]) + 8 * ord(" "):
-        raise DamagedError("an archive header is damaged (its checksum differs)")
-    return os.path.basename(name).partition(".")[2], size
-
-
-def _octal(field: bytes) -> int:
-    """Read a number of an archive header."""
-    return int(field.rstrip(b"\0 "), 8)
+    return os.path.basename(info.name).partition(".")[2], info.size
 
 
 def _parse(data: bytes, before: bytes) -> dict[str, Any]:
