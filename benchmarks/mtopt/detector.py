@@ -121,6 +121,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
             detector=DetectorConfig(
                 network=NetworkConfig(arguments.detector_network, autocast=arguments.device.startswith("cuda")),
                 updates=arguments.detector_updates,
+                batch=arguments.detector_batch,
             ),
         )
         app = create_app(config, TASKS, store)

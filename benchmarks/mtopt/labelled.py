@@ -113,6 +113,7 @@ def fit_detector(
         tasks=list(tasks),
         network=NetworkConfig(arguments.detector_network, autocast=arguments.device.startswith("cuda")),
         updates=arguments.detector_updates,
+        batch=arguments.detector_batch,
     )
     detector = train_detector(pool.frames[rows], task, value.float(), config, generator)
     counts = {name: int(pool.of(name)[part].sum()) for name, part in zip(tasks, chosen, strict=True)}
@@ -132,4 +133,5 @@ def detector_flags(flags: argparse.ArgumentParser) -> None:
     """Add the flags of detectors."""
     flags.add_argument("--detector-network", default="small")
     flags.add_argument("--detector-updates", type=int, default=1500)
+    flags.add_argument("--detector-batch", type=int, default=128)
     flags.add_argument("--labels-per-task", type=int, default=500)
