@@ -122,6 +122,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
                 network=NetworkConfig(arguments.detector_network, autocast=arguments.device.startswith("cuda")),
                 updates=arguments.detector_updates,
                 batch=arguments.detector_batch,
+                turned=arguments.turned,
             ),
         )
         app = create_app(config, TASKS, store)

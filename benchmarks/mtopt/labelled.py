@@ -114,6 +114,7 @@ def fit_detector(
         network=NetworkConfig(arguments.detector_network, autocast=arguments.device.startswith("cuda")),
         updates=arguments.detector_updates,
         batch=arguments.detector_batch,
+        turned=arguments.turned,
     )
     detector = train_detector(pool.frames[rows], task, value.float(), config, generator)
     counts = {name: int(pool.of(name)[part].sum()) for name, part in zip(tasks, chosen, strict=True)}
@@ -134,4 +135,5 @@ def detector_flags(flags: argparse.ArgumentParser) -> None:
     flags.add_argument("--detector-network", default="small")
     flags.add_argument("--detector-updates", type=int, default=1500)
     flags.add_argument("--detector-batch", type=int, default=128)
+    flags.add_argument("--turned", type=int, nargs="*", default=[2], help="views that training turns and mirrors")
     flags.add_argument("--labels-per-task", type=int, default=500)

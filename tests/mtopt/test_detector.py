@@ -19,8 +19,15 @@ from polytask.mtopt.detector import (
     uncertain_first,
     wrong_objects,
 )
-from polytask.mtopt.detector.train import balanced_weights, fit_temperature, hold_out, label_kinds, same_outcomes
-from polytask.mtopt.networks import LAYOUTS, NetworkConfig
+from polytask.mtopt.detector.train import (
+    balanced_weights,
+    changed,
+    fit_temperature,
+    hold_out,
+    label_kinds,
+    same_outcomes,
+)
+from polytask.mtopt.networks import LAYOUTS, AugmentConfig, NetworkConfig
 from polytask.mtopt.networks.layout import Conv, Layout
 
 SIDE = 16
@@ -206,6 +213,18 @@ def test_threshold_and_chunks(trained):
     assert_close(trained.predict(frames, task, batch=7), probability)
     strict = Detector("9", NAMES, trained.network, threshold=0.9, temperature=trained.temperature)
     assert torch.equal(strict.accepts(frames, task), probability > 0.9)
+
+
+def test_views_from_above_are_turned_and_mirrored_and_the_others_left_alone():
+    frames = torch.arange(2 * 3 * 3, dtype=torch.uint8).view(1, 2, 3, 3, 1).expand(400, 2, 3, 3, 3)
+    seen = changed(frames, config(augment=AugmentConfig(), turned=[1]), torch.Generator().manual_seed(0))
+    assert torch.equal(seen[:, 0], frames[:, 0])
+    square = frames[0, 1]
+    ways = [torch.rot90(one, quarter) for one in (square, square.flip(0)) for quarter in range(4)]
+    counts = [int((seen[:, 1] == way).flatten(1).all(1).sum()) for way in ways]
+    assert sum(counts) == 400 and min(counts) > 25  # eight ways, 50 of each to be expected
+    with pytest.raises(UserError, match=r"turned=\[2\]: outcomes have views 0 to 1"):
+        train_detector(frames[..., :3], torch.zeros(400, dtype=torch.long), torch.ones(400), config(turned=[2]), None)
 
 
 def test_mistakes_of_the_caller_are_named(trained):

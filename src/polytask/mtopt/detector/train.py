@@ -27,6 +27,9 @@ class DetectorConfig:
     augment: AugmentConfig = field(
         default_factory=lambda: AugmentConfig(enabled=True, contrast=0.2, saturation=0.2, hue=0.02)
     )
+    # Views from above, by number, that are turned by quarters and mirrored in training. Not for tasks in which the
+    # picture's left or top counts.
+    turned: list[int] = field(default_factory=list)
     updates: int = 1500  # optimiser steps
     batch: int = 128  # examples a step
     lr: float = 1e-3  # of Adam at the start; it falls to zero along a cosine
@@ -58,7 +61,7 @@ def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch
     Raises:
         UserError: If there are no examples, a task has no name, or `start` is of another kind.
     """
-    check(task, config)
+    check(task, config, frames.shape[1])
     network_config = replace(config.network, image_size=config.network.image_size or frames.shape[-2])
     seed = torch.Generator().manual_seed(int(torch.randint(2**31, (), device=frames.device, generator=generator)))
     network = DetectorNetwork(network_config, len(config.tasks), frames.shape[1], seed).to(frames.device)
@@ -78,12 +81,14 @@ def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch
     return detector
 
 
-def check(task: Tensor, config: DetectorConfig) -> None:
+def check(task: Tensor, config: DetectorConfig, views: int) -> None:
     """Refuse examples that cannot be trained on."""
     if len(task) == 0:
         raise UserError("there are no labelled frames to train a detector from")
     if int(task.max()) >= len(config.tasks):
         raise UserError(f"a label is of task {int(task.max())}, but only {len(config.tasks)} tasks are named")
+    if any(not 0 <= view < views for view in config.turned):
+        raise UserError(f"turned={list(config.turned)}: outcomes have views 0 to {views - 1}")
 
 
 def label_kinds(task: Tensor, value: Tensor) -> Tensor:
@@ -142,7 +147,7 @@ def fit(
         if progress is not None:
             progress(update / config.updates)
         row = kept[torch.multinomial(weight, config.batch, replacement=True, generator=generator)]
-        logit = network(changed(frames[row], config.augment, generator), task[row])
+        logit = network(changed(frames[row], config, generator), task[row])
         loss = functional.binary_cross_entropy_with_logits(logit, value[row])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -152,9 +157,23 @@ def fit(
         optimizer.step()
 
 
-def changed(frames: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
+def changed(frames: Tensor, config: DetectorConfig, generator: torch.Generator) -> Tensor:
     """Augment outcomes (B, V, S, S, 3), each view by itself: cameras do not share their errors."""
-    return augment(frames.flatten(0, 1), frames.shape[2], config, generator).view(frames.shape)
+    views = augment(frames.flatten(0, 1), frames.shape[2], config.augment, generator).view(frames.shape)
+    if not config.turned:
+        return views
+    parts = list(views.unbind(1))
+    for view in config.turned:
+        parts[view] = turned(parts[view], generator)
+    return torch.stack(parts, 1)
+
+
+def turned(picture: Tensor, generator: torch.Generator) -> Tensor:
+    """Turn pictures (B, S, S, C) by quarters and mirror them, each at random: one of eight ways."""
+    lots = torch.rand(3, len(picture), 1, 1, 1, device=picture.device, generator=generator) < 0.5
+    picture = torch.where(lots[0], picture.transpose(1, 2), picture)
+    picture = torch.where(lots[1], picture.flip(1), picture)
+    return torch.where(lots[2], picture.flip(2), picture)
 
 
 def balanced_weights(task: Tensor, value: Tensor, tasks: int) -> Tensor:
