@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from polytask.mtopt.detector import Detector, TaskScore, score, train_detector
+from polytask.mtopt.detector.folder import newest as newest_version
+from polytask.mtopt.detector.folder import path_of
 from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.store import EpisodeStore
 
@@ -135,5 +137,5 @@ def next_version(folder: Path) -> str:
 
 def newest(folder: Path, device: str) -> Detector | None:
     """Load the detector that was written last."""
-    files = sorted(folder.glob("*.pt"), key=lambda path: (path.stat().st_mtime, path.name))
-    return Detector.load(files[-1]).to(device) if files else None
+    version = newest_version(folder)
+    return None if version is None else Detector.load(path_of(folder, version)).to(device)
