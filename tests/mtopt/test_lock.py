@@ -25,6 +25,7 @@ def test_one_at_a_time(tmp_path):
     root = tmp_path / "run"
     first, second = RunLock(root), RunLock(root)
     first.take()
+    first.take()  # it has it
     with pytest.raises(BusyError, match=f"^the run in '{root}' is in use by process {os.getpid()}; "):
         second.take()
     assert issubclass(BusyError, UserError)

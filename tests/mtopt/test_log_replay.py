@@ -81,7 +81,7 @@ def test_a_step_reads_and_copies_its_episodes_together(store, monkeypatch):
     judge(store)
     log, calls = replay(store), []
     read_many, write = store.read_many, TaskBuffers._write
-    monkeypatch.setattr(store, "read_many", lambda numbers: calls.append(list(numbers)) or read_many(numbers))
+    monkeypatch.setattr(store, "read_many", lambda numbers, **how: calls.append(numbers) or read_many(numbers, **how))
     monkeypatch.setattr(TaskBuffers, "_write", lambda self, *given: calls.append("write") or write(self, *given))
     log.step()
     assert calls == [[1, 2, 3, 4], "write"]
@@ -100,6 +100,51 @@ def test_reading_again_where_not_all_fit_is_as_one_by_one(store):
     assert whole.counts == single.counts
     one, other = (log.buffers.sample(50, torch.Generator().manual_seed(0)) for log in (whole, single))
     assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def test_what_newer_episodes_replaced_is_not_read_again(store, monkeypatch):
+    judge(store, episodes=(1, 2, 4))
+    log, calls = replay(store, capacity=9, wait=False), []
+    read_many = store.read_many
+    monkeypatch.setattr(store, "read_many", lambda numbers, **how: calls.append(numbers) or read_many(numbers, **how))
+    log.step()
+    assert log.buffers.episodes == (2, 4)
+    log.rewind()
+    assert log.step() == StepCounts(read=4, added=2, shared=4, passed=2, waiting=0)
+    assert calls == [[1, 2, 4]], "those that are held have their frames, and the first would not stay"
+    judge(store, episodes=(3,))
+    log.rewind()
+    log.step()
+    assert set(log.buffers.episodes) == {3, 4}, "one that was passed by is newer than one that is held"
+    resumed = replay(store, capacity=9)
+    resumed.load_state_dict(log.state_dict())
+    resumed.rewind()
+    assert resumed.last == 2
+    early = replay(store)
+    early.buffers.add(4, make(3), {"lift-any": True})
+    early.rewind()
+    assert early.last == 0, "nothing was replaced: older ones may only have lacked a verdict"
+
+
+def test_where_not_all_fit_a_resumed_run_draws_what_one_that_never_stopped_draws(store):
+    """Seven rows, of which reading all four episodes again would leave the newest in the first one."""
+    judge(store)
+    log, fresh = (replay(store, capacity=15) for _ in range(2))
+    log.step()
+    log.rewind()
+    log.step()
+    fresh.step()
+    assert log.buffers.episodes == fresh.buffers.episodes == (2, 3, 4)
+    one, other = (each.buffers.sample(50, torch.Generator().manual_seed(0)) for each in (log, fresh))
+    assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def test_an_episode_of_an_unknown_task_is_named(store):
+    with store.writer("b") as writer:
+        number = writer.append(make(0, task="juggle"))
+    judge(store)
+    with pytest.raises(UserError, match=f"episode {number} was collected for 'juggle', which is none of lift-any, "):
+        replay(store).step()
 
 
 def test_it_waits_for_a_verdict_and_keeps_the_order(store):

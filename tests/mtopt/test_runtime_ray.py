@@ -175,6 +175,27 @@ def test_the_driver_holds_the_run(session, tmp_path):
     folder.close()
 
 
+def test_a_run_is_refused_before_ray_starts(tmp_path, monkeypatch):
+    def start(config):
+        raise RuntimeError("Ray starts")
+
+    monkeypatch.setattr("polytask.mtopt.runtime.ray.cluster.cluster", start)
+    folder, config = RunFolder(tmp_path), tiny(tmp_path, ray=SMALL)
+    folder.begin(config)
+    with pytest.raises(BusyError, match=f"in use by process {os.getpid()}"):
+        run_ray(config, lambda line: None)
+    folder.close()
+    with pytest.raises(UserError, match="seed=0, not 5"):
+        run_ray(tiny(tmp_path, ray=SMALL, seed=5), lambda line: None)
+    with pytest.raises(RuntimeError, match="Ray starts"):
+        run_ray(config, lambda line: None)
+    folder.lock()  # whatever happens, it is let go of
+    folder.close()
+    with pytest.raises(RuntimeError, match="Ray starts"):
+        run_ray(tiny(tmp_path / "new"), lambda line: None)
+    assert not (tmp_path / "new").exists()
+
+
 def test_workers_get_the_detector_in_use(session, tmp_path):
     config = tiny(tmp_path)
     config.detectors.mkdir()

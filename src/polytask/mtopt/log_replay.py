@@ -58,8 +58,11 @@ class LogReplay:
         unknown = [name for name in buffers.tasks if name not in tasks]
         if unknown:
             raise UserError(f"'{unknown[0]}' is learned but is none of the tasks: {', '.join(tasks)}")
-        for name in tasks:
-            impersonate(self.config.strategy, name, tasks)  # an unknown strategy fails here, not at the first episode
+        # Commanded task -> learned tasks that its episodes count for. An unknown strategy fails here, not later.
+        self._learners = {
+            name: tuple(task for task in impersonate(self.config.strategy, name, tasks) if task in buffers.tasks)
+            for name in tasks
+        }
         # Tasks whose verdicts are sure to come, and are waited for; the others' count where they are there.
         self.awaited: Collection[str] = buffers.tasks
         self.last = 0  # id of the last episode that was dealt with
@@ -103,8 +106,8 @@ class LogReplay:
         return changed
 
     def rewind(self) -> None:
-        """Start in front of the first episode again; those still held keep their frames and get new verdicts."""
-        self.last = 0
+        """Look at all episodes again, but not at those that newer ones have replaced; what is held keeps its frames."""
+        self.last = min(self.buffers.episodes) - 1 if self.buffers.has_forgotten else 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the store."""
@@ -120,8 +123,11 @@ class LogReplay:
         """Name the learned tasks that an episode counts for."""
         if not row.length:
             return ()
-        counts_for = impersonate(self.config.strategy, row.task, self.tasks)
-        return tuple(task for task in counts_for if task in self.buffers.tasks)
+        if row.task not in self._learners:
+            raise UserError(
+                f"episode {row.id} was collected for '{row.task}', which is none of {', '.join(self.tasks)}"
+            )
+        return self._learners[row.task]
 
     def _asked(self, rows: list[EpisodeRow]) -> list[str]:
         """Name the tasks whose verdicts are needed, in the order of the buffers."""
@@ -143,7 +149,9 @@ class LogReplay:
 
     def _read(self, new: list[tuple[int, list[Shared]]]) -> None:
         """Read episodes that are not held, all at once: one by one, a GPU would wait for each of their arrays."""
-        episodes = self.store.read_many([number for number, _ in new])
+        if not new:
+            return
+        episodes = self.store.read_many([number for number, _ in new], with_outcome=False)
         self.buffers.add_all(
             (number, episode, _verdicts(found)) for (number, found), episode in zip(new, episodes, strict=True)
         )

@@ -121,6 +121,7 @@ class TaskBuffers:
         self._next_row = 0
         self._next_frame = 0
         self._frames = 0
+        self.has_forgotten = False  # some episode had to make room
         self._draw: _Draw | None = None
 
     def __len__(self) -> int:
@@ -256,6 +257,7 @@ class TaskBuffers:
             "row": torch.tensor(rows, dtype=torch.int64),
             "tasks": self.tasks,
             "capacity": self.config.capacity,
+            "has_forgotten": self.has_forgotten,
         }
 
     def load_state_dict(self, state: Mapping[str, Any], read: Callable[[int], Episode]) -> None:
@@ -273,6 +275,7 @@ class TaskBuffers:
         self._verdict[:] = _NONE
         self._row_of, self._frames, self._draw = {}, 0, None
         self._next_row = self._next_frame = 0
+        self.has_forgotten = bool(state["has_forgotten"])
         rows = state["row"].numpy()
         self._number[rows], self._start[rows] = state["number"].numpy(), state["start"].numpy()
         self._length[rows], self._verdict[rows] = state["length"].numpy(), state["verdict"].numpy()
@@ -337,6 +340,7 @@ class TaskBuffers:
         row = self._row_of.pop(number)
         self._verdict[row] = _NONE
         self._frames -= int(self._length[row]) + 1
+        self.has_forgotten = True
 
     def _tables(self) -> _Draw:
         """Make the tables of the draw."""

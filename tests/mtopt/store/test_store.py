@@ -1,12 +1,14 @@
 """Episodes, labels and rewards."""
 
 import hashlib
+import io
 import math
 import os
 import pickle
 import tarfile
 import threading
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from mtopt.store.episodes import make, same
 
 from polytask.errors import UserError
 from polytask.mtopt.records import Label
-from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
+from polytask.mtopt.store import EpisodeStore, StoreConfig, shards, uploaded
+from polytask.mtopt.store.png import DamagedError
 
 QUICK = StoreConfig(fsync=False)
 
@@ -107,6 +110,70 @@ def test_several_episodes_at_once_with_threads(tmp_path):
     with pytest.raises(UserError, match="there is no episode 7"):
         store.read_many([6, 7])
     store.close()
+
+
+@pytest.mark.parametrize("threads", [0, 1, 4])
+def test_many_episodes_come_back_in_the_order_in_which_they_are_named(tmp_path, threads):
+    store = EpisodeStore(tmp_path, StoreConfig(fsync=False, threads=threads, shard_bytes=50_000))
+    ids = []
+    with store.writer("a") as writer:
+        for first in range(0, 100, 10):
+            ids += writer.append_many([make(seed, steps=1) for seed in range(first, first + 10)])
+    assert ids == list(range(1, 101)) and len({row.shard for row in store.rows()}) > 1
+    named = ids[::-7] + ids[:70]
+    assert [store.read(one).seed for one in named] == [one.seed for one in store.read_many(named)]
+    assert all(same(one, make(number - 1, steps=1)) for one, number in zip(store.read_many(named), named, strict=True))
+    wanted = np.stack([make(number - 1, steps=1).outcome for number in named])
+    assert np.array_equal(store.outcomes(named), wanted)
+    os.truncate(store.root / "shards" / store.row(100).shard, 600)
+    last = next(row.id for row in store.rows() if row.shard == store.row(100).shard)
+    for read in (store.read_many, store.outcomes):
+        with pytest.raises(UserError, match=f"episode {last} cannot be read from 'a-.*': the file ends"):
+            read(ids)
+    store.close()
+
+
+def test_what_is_read_may_be_written_to(store):
+    (episode,) = fill(store, 1)
+    read = store.read(episode)
+    arrays = (read.images, read.closed, read.height, read.actions, read.pose, read.outcome, store.outcome(episode))
+    assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
+
+
+def test_an_episode_can_be_read_without_its_outcome(store):
+    ids = fill(store, 2)
+    for seed, read in enumerate(store.read_many(ids, with_outcome=False)):
+        assert read.outcome.shape == (0, 0, 0, 3)
+        assert same(replace(read, outcome=make(seed).outcome), make(seed))
+
+
+def test_outcomes_of_another_size_are_named(store):
+    ids = [*fill(store, 2), *fill(store, 1, "other", size=16)]
+    with pytest.raises(
+        UserError, match=rf"episode {ids[2]} .* its views are \(2, 20, 20, 3\), those of episode {ids[0]} "
+    ):
+        store.outcomes(ids)
+
+
+def test_members_are_what_the_libraries_write():
+    info = tarfile.TarInfo("collector-000000-000012.outcome.png")
+    info.size, info.mtime = 700, 1_700_000_000
+    content = shards._member(info.name, bytes(range(100)) * 7, info.mtime + 0.7)
+    assert content == info.tobuf(tarfile.USTAR_FORMAT) + bytes(range(100)) * 7 + bytes(324)
+    assert shards._read_header(content[:512]) == ("outcome.png", 700)
+    for shape in ((2, 10), (13, 13)):
+        table = np.random.default_rng(0).random(shape, np.float32)
+        buffer = io.BytesIO()
+        np.save(buffer, table)
+        assert buffer.getvalue() == shards._npy_header(shape) + table.tobytes()
+
+
+@pytest.mark.parametrize("at", [0, 90, 130, 140, 150, 260, 500])
+def test_a_changed_byte_of_a_header_is_noticed(at):
+    block = bytearray(shards._member("a-000000.json", b"", 0.0))
+    block[at] ^= 0x11
+    with pytest.raises(DamagedError, match="header is damaged"):
+        shards._read_header(bytes(block))
 
 
 def test_the_newest_label_of_a_source_counts(store):

@@ -28,11 +28,13 @@ class RunLock:
         self._file: int | None = None
 
     def take(self) -> None:
-        """Lock the run; the file then says which process has it.
+        """Lock the run, unless this object has it already; the file then says which process has it.
 
         Raises:
             BusyError: If another process has it.
         """
+        if self._file is not None:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)  # programs that this one starts do not inherit it
         try:

@@ -8,6 +8,7 @@ memory, so all of them must run on one machine.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import sqlite3
 import threading
@@ -15,9 +16,8 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from polytask.errors import UserError
 from polytask.mtopt.records import Label
@@ -42,8 +42,7 @@ _INHERITED: list[sqlite3.Connection] = []
 _COLUMNS = "id, shard, offset, size, outcome_offset, outcome_size, views, task, policy, seed, length, started"
 
 
-@dataclass(frozen=True)
-class EpisodeRow:
+class EpisodeRow(NamedTuple):
     """Where an episode lies and what it was."""
 
     id: int
@@ -139,7 +138,7 @@ class Index:
 
     def add_episodes(self, episodes: Iterable[tuple[str, Packed]]) -> list[int]:
         """Enter episodes whose bytes are in a shard, all or none, and return their ids, which rise in this order."""
-        ids = []
+        ids, truth = list[int](), list[tuple[int, str, int]]()
         with self._transaction() as connection:
             for shard, one in episodes:
                 values = [shard, one.offset, one.size, one.outcome_offset, one.outcome_size]
@@ -148,8 +147,8 @@ class Index:
                     f"INSERT INTO episode({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
                 )
                 ids.append(int(cursor.lastrowid or 0))
-                rows = [(ids[-1], task, int(value)) for task, value in one.truth.items()]
-                connection.executemany("INSERT INTO truth VALUES (?, ?, ?)", rows)
+                truth += [(ids[-1], task, int(value)) for task, value in one.truth.items()]
+            connection.executemany("INSERT INTO truth VALUES (?, ?, ?)", truth)
         return ids
 
     def rows(self, after: int, task: str | None, limit: int | None) -> list[EpisodeRow]:
@@ -159,14 +158,17 @@ class Index:
         found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id > ? {chosen} ORDER BY id LIMIT ?", values)
         return [EpisodeRow(*row) for row in found]
 
-    def row(self, episode: int) -> EpisodeRow:
-        """Look one episode up."""
-        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id = ?", (episode,))
-        if not found:
-            low, high, count = self._all("SELECT min(id), max(id), count(*) FROM episode")[0]
-            known = f"ids run from {low} to {high}" if count else "the store is empty"
-            raise UserError(f"there is no episode {episode}; {known}")
-        return EpisodeRow(*found[0])
+    def some(self, episodes: Sequence[int]) -> list[EpisodeRow]:
+        """Look episodes up, in the order of their naming."""
+        chosen = "id IN (SELECT value FROM json_each(?))"
+        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE {chosen}", (json.dumps(list(episodes)),))
+        rows = {row[0]: EpisodeRow(*row) for row in found}
+        for episode in episodes:
+            if episode not in rows:
+                low, high, count = self._all("SELECT min(id), max(id), count(*) FROM episode")[0]
+                known = f"ids run from {low} to {high}" if count else "the store is empty"
+                raise UserError(f"there is no episode {episode}; {known}")
+        return [rows[episode] for episode in episodes]
 
     def counts(self) -> tuple[int, int]:
         """Count the episodes and the labels."""
@@ -198,7 +200,7 @@ class Index:
         """Append labels, all or none."""
         now = time.time()
         # SQLite stores a value that is not a number as NULL.
-        rows = [(one.episode, one.task, one.source, one.value, now) for one in labels]
+        rows = ((one.episode, one.task, one.source, one.value, now) for one in labels)
         statement = "INSERT INTO label(episode, task, source, value, made) VALUES (?, ?, ?, ?, ?)"
         try:
             with self._transaction() as connection:

@@ -28,12 +28,12 @@ def encode(image: NDArray[np.uint8], level: int = 1) -> bytes:
     rows = np.zeros((height, 1 + 3 * width), np.uint8)  # each row starts with the number of its filter, 0 for none
     rows[:, 1:] = image.reshape(height, 3 * width)
     header = struct.pack(">II", width, height) + _TRUE_COLOUR
-    parts = (_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows.tobytes(), level)), _chunk(b"IEND", b""))
+    parts = (_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows.data, level)), _chunk(b"IEND", b""))
     return _SIGNATURE + b"".join(parts)
 
 
 def decode(data: bytes) -> NDArray[np.uint8]:
-    """Turn the bytes that `encode` made back into the image (H, W, 3).
+    """Turn the bytes that `encode` made back into the image (H, W, 3): a view that cannot be written to.
 
     Raises:
         DamagedError: If the bytes are not such a file.
@@ -54,7 +54,7 @@ def decode(data: bytes) -> NDArray[np.uint8]:
     rows = rows.reshape(height, 1 + 3 * width)
     if rows[:, 0].any():
         raise DamagedError("its rows are filtered")
-    return np.ascontiguousarray(rows[:, 1:]).reshape(height, width, 3)
+    return rows[:, 1:].reshape(height, width, 3)
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -15,7 +15,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +26,7 @@ from polytask.mtopt.records import ACTION_DIM, Episode, Label
 from polytask.mtopt.store import check, shards
 from polytask.mtopt.store.index import EpisodeRow, Index
 from polytask.mtopt.store.png import DamagedError
+from polytask.mtopt.store.threads import spread
 from polytask.mtopt.store.writer import ShardWriter, StoreConfig
 
 PERSON = (
@@ -79,35 +79,56 @@ class EpisodeStore:
 
     def row(self, episode: int) -> EpisodeRow:
         """Look one episode up."""
-        return self._index.row(episode)
+        return self._index.some([episode])[0]
 
     def read(self, episode: int) -> Episode:
         """Read an episode, without what the simulator knew of it."""
-        row = self._index.row(episode)
-        try:
-            return shards.unpack(self._bytes(row.shard, row.offset, row.size))
-        except (DamagedError, OSError) as error:
-            raise UserError(f"episode {episode} cannot be read from '{row.shard}': {error}") from error
+        return self.read_many([episode])[0]
 
     def outcome(self, episode: int) -> NDArray[np.uint8]:
         """Read only the views of an episode's end, (V, S, S, 3)."""
-        row = self._index.row(episode)
-        try:
-            return shards.unpack_outcome(self._bytes(row.shard, row.outcome_offset, row.outcome_size), row.views)
-        except (DamagedError, OSError) as error:
-            raise UserError(f"episode {episode} cannot be read from '{row.shard}': {error}") from error
+        return self.outcomes([episode])[0]
 
-    def read_many(self, episodes: Sequence[int]) -> list[Episode]:
-        """Read episodes as `read` does, in as many threads as the configuration says."""
-        return self._map(self.read, episodes)
+    def read_many(self, episodes: Sequence[int], *, with_outcome: bool = True) -> list[Episode]:
+        """Read episodes as `read` does, in as many threads as the configuration says.
+
+        Args:
+            episodes: Their ids.
+            with_outcome: Also read the views of their ends, about half of the work; otherwise they have none.
+        """
+        rows = self._index.some(episodes)
+
+        def read(file: int, place: int) -> Episode:
+            row = rows[place]
+            return shards.unpack(_bytes(file, row.offset, row.size), with_outcome=with_outcome)
+
+        return self._map(read, rows)
 
     def outcomes(self, episodes: Sequence[int]) -> NDArray[np.uint8]:
         """Read only the views of the ends of at least one episode, (B, V, S, S, 3), in threads as `read_many` does."""
-        return np.stack(self._map(self.outcome, episodes))
+        rows = self._index.some(episodes)
+
+        def read(file: int, place: int) -> NDArray[np.uint8]:
+            row = rows[place]
+            return shards.unpack_outcome(_bytes(file, row.outcome_offset, row.outcome_size), row.views)
+
+        first = self._map(read, rows[:1])[0]
+        found = np.empty((len(rows), *first.shape), np.uint8)
+        found[0] = first
+
+        def copy(file: int, place: int) -> None:
+            # Into its place at once: what is decompressed next then takes the same memory.
+            views = read(file, place)
+            if views.shape != first.shape:
+                raise DamagedError(f"its views are {views.shape}, those of episode {rows[0].id} {first.shape}")
+            found[place] = views
+
+        self._map(copy, rows, start=1)
+        return found
 
     def truth(self, episode: int) -> dict[str, bool]:
         """Return what the simulator knew: for evaluation and for the stand-in of a labelling person only."""
-        self._index.row(episode)
+        self._index.some([episode])
         return self._index.truth(episode)
 
     def truths(self, task: str) -> dict[int, bool]:
@@ -123,12 +144,13 @@ class EpisodeStore:
             UserError: If a value, a source or an episode is not valid.
         """
         for one in labels:
-            if not (math.isnan(one.value) or 0.0 <= one.value <= 1.0):
+            if not (0.0 <= one.value <= 1.0 or math.isnan(one.value)):
                 raise UserError(f"a label's value lies in [0, 1], or is NaN to withdraw it; not {one.value}")
-            if not _SOURCE.fullmatch(one.source):
-                raise UserError(f"a label comes from 'person', 'oracle' or 'detector:VERSION', not '{one.source}'")
             if not one.task:
                 raise UserError("a label needs a task")
+        for source in {one.source for one in labels}:
+            if not _SOURCE.fullmatch(source):
+                raise UserError(f"a label comes from 'person', 'oracle' or 'detector:VERSION', not '{source}'")
         self._index.add_labels(labels)
 
     def labels(self, task: str | None = None, source: str | None = None) -> list[Label]:
@@ -176,22 +198,33 @@ class EpisodeStore:
         """
         return check.recover(self._folder, self._index)
 
-    def _map(self, read: Callable[[int], _Read], episodes: Sequence[int]) -> list[_Read]:
-        """Read episodes in their order; decompressing leaves the interpreter to the other threads."""
-        if self.config.threads > 1 and len(episodes) > 1:
-            with ThreadPoolExecutor(self.config.threads) as pool:
-                return list(pool.map(read, episodes))
-        return [read(one) for one in episodes]
+    def _map(self, read: Callable[[int, int], _Read], rows: Sequence[EpisodeRow], start: int = 0) -> list[_Read]:
+        """Call `read` with the open shard and the place of each row, from `start` on; threads take some at a time."""
 
-    def _bytes(self, shard: str, offset: int, size: int) -> bytes:
-        file = os.open(self._folder / shard, os.O_RDONLY)
-        try:
-            content = os.pread(file, size, offset)
-        finally:
-            os.close(file)
-        if len(content) < size:
-            raise DamagedError(f"the file ends {size - len(content)} bytes too early")
-        return content
+        def some(places: Sequence[int]) -> list[_Read]:
+            files: dict[str, int] = {}
+            found = []
+            try:
+                for place in places:
+                    row = rows[place]
+                    if row.shard not in files:
+                        files[row.shard] = os.open(self._folder / row.shard, os.O_RDONLY)
+                    found.append(read(files[row.shard], place))
+            except (DamagedError, OSError) as error:
+                raise UserError(f"episode {row.id} cannot be read from '{row.shard}': {error}") from error
+            finally:
+                for file in files.values():
+                    os.close(file)
+            return found
+
+        return spread(some, range(start, len(rows)), self.config.threads)
+
+
+def _bytes(file: int, offset: int, size: int) -> bytes:
+    content = os.pread(file, size, offset)
+    if len(content) < size:
+        raise DamagedError(f"the file ends {size - len(content)} bytes too early")
+    return content
 
 
 def uploaded(outcome: NDArray[np.uint8], task: str) -> Episode:

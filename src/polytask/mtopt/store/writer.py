@@ -13,7 +13,6 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +22,7 @@ from polytask.mtopt.records import Episode
 from polytask.mtopt.store import shards
 from polytask.mtopt.store.index import Index
 from polytask.mtopt.store.shards import Packed
+from polytask.mtopt.store.threads import spread
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
 
@@ -123,13 +123,10 @@ class ShardWriter:
         started, level = time.time(), self._config.compression
         jobs = [(f"{key}{self._count + number:06d}", episode) for number, episode in enumerate(episodes)]
 
-        def run(job: tuple[str, Episode]) -> tuple[bytes, Packed]:
-            return shards.pack(*job, 0, started, level)
+        def some(part: Sequence[tuple[str, Episode]]) -> list[tuple[bytes, Packed]]:
+            return [shards.pack(*job, 0, started, level) for job in part]
 
-        if self._config.threads > 1 and len(jobs) > 1:
-            with ThreadPoolExecutor(self._config.threads) as pool:
-                return list(pool.map(run, jobs))
-        return [run(job) for job in jobs]
+        return spread(some, jobs, self._config.threads)
 
     def _write(self, packed: Sequence[tuple[bytes, Packed]]) -> list[Packed]:
         """Put the bytes on disk and return where they lie."""

@@ -20,6 +20,7 @@ from polytask.errors import UserError
 if TYPE_CHECKING:
     from polytask.mtopt.roles import Evaluation
     from polytask.mtopt.runtime.config import RunConfig
+    from polytask.mtopt.runtime.folder import RunFolder
 
 # Ray reads these when it is imported and when it starts.
 SETTINGS = {
@@ -51,11 +52,24 @@ def run_ray(config: RunConfig, say: Callable[[str], None]) -> Evaluation | None:
     if find_spec("ray") is None:
         raise UserError("runtime=ray needs an extra: pip install 'polytask[ray]'")
     prepare(config.ray.address)
+    from polytask.mtopt.runtime.folder import RunFolder
+
+    folder = RunFolder(config.root)
+    try:
+        if folder.root.is_dir():  # what would refuse the run does so before Ray starts, and nothing is made for it
+            folder.lock()
+            folder.check(config)
+        return _run(config, say, folder)
+    finally:
+        folder.close()
+
+
+def _run(config: RunConfig, say: Callable[[str], None], folder: RunFolder) -> Evaluation | None:
     from polytask.mtopt.runtime.ray.cluster import cluster
     from polytask.mtopt.runtime.ray.runtime import RayRuntime
 
     with cluster(config.ray):
-        runtime = RayRuntime(config, say)
+        runtime = RayRuntime(config, say, folder)
         try:
             return runtime.run()
         finally:

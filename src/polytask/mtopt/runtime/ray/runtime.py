@@ -34,15 +34,16 @@ class Counts:
 class RayRuntime:
     """Owns the crew; Ray must be running."""
 
-    def __init__(self, config: RunConfig, say: Say) -> None:
+    def __init__(self, config: RunConfig, say: Say, folder: RunFolder | None = None) -> None:
         """Begin or go on with the run in the configured folder, and start the workers.
 
         Args:
             config: Settings.
             say: Takes a line for whoever watches.
+            folder: The configured one, where it is locked already.
         """
         self.config, self.say = config, say
-        self.folder = RunFolder(config.root)
+        self.folder = folder or RunFolder(config.root)
         state = self.folder.begin(config)
         self.controller = Controller(config)
         if state is not None and state["controller"] is not None:
