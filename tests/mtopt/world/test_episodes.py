@@ -54,8 +54,21 @@ def test_the_data_hold_actions_out_of_turn():
     # The hand is high up, where the script itself asks for none of close, open and end.
     given = torch.cat([script.act(None)[:, 5:] > 0.5 for _ in range(300)])
     assert given.float().mean(0).tolist() == pytest.approx([0.1, 0.1, 0.2], abs=0.05)
+    assert (given.sum(1) <= 1).all()
     quiet = ScriptedPick(world, ScriptConfig(early_end=0.0, early_grip=0.0))
     assert not any((quiet.act(None)[:, 5:] > 0.5).any() for _ in range(20))
+
+
+def test_a_command_out_of_turn_replaces_the_one_whose_turn_it_is():
+    world = BinWorld(WorldConfig(num_worlds=64, assisted=True, reach=0.14, image_size=8, outcome_size=8))
+    script = ScriptedPick(world, ScriptConfig(noise=0.0, early_end=0.2, early_grip=0.2))
+    given = []
+    for _ in range(10):  # an assisted pick closes at once
+        script.reset()
+        given.append(script.act(None)[:, 5:] > 0.5)
+    commands = torch.cat(given)
+    assert (commands.sum(1) == 1).all(), "to close and open at once would teach of neither"
+    assert commands.float().mean(0).tolist() == pytest.approx([0.6, 0.2, 0.2], abs=0.06)
 
 
 def test_detours_make_assisted_picks_longer_and_always_end_in_a_grip():

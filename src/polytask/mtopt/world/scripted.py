@@ -29,7 +29,7 @@ class ScriptConfig:
 
     noise: float = 0.1  # standard deviation of each motion entry, as a part of its range
     early_end: float = 0.02  # chance that an action terminates the episode out of turn
-    early_grip: float = 0.03  # chance that an action closes or opens out of turn
+    early_grip: float = 0.03  # chance that an action closes out of turn, and that it opens out of turn
     detour: float = 0.0  # chance that an action before the grip goes anywhere; assisted grips come at once without it
     margin: float = 0.025  # targets keep this far from a bin's walls, m
     seed: int = 0
@@ -104,13 +104,19 @@ class _Scripted:
         return action
 
     def _disturb(self, action: Tensor) -> Tensor:
-        """Add motion noise and rare commands out of turn; clip."""
-        shape, config = (len(action),), self.config
+        """Add motion noise, clip, and now and then give another command than the one whose turn it is.
+
+        It stands in the place of that command: an action that closes and opens at once would teach of neither.
+        """
+        config = self.config
         noise = torch.randn(len(action), 5, generator=self.generator, device=action.device)
         action[:, :5] += config.noise * noise
-        lots = torch.rand(*shape, 3, generator=self.generator, device=action.device)
-        chances = constant((config.early_grip, config.early_grip, config.early_end), action)
-        action[:, _CLOSE:] = torch.maximum(action[:, _CLOSE:], (lots < chances).float())
+        # One lot falls among the chances to close, to open and to end, which lie side by side, or beyond them.
+        lot = torch.rand(len(action), 1, generator=self.generator, device=action.device)
+        grip, last = config.early_grip, 2 * config.early_grip + config.early_end
+        starts, ends = constant((0.0, grip, 2 * grip), action), constant((grip, 2 * grip, last), action)
+        drawn = ((lot >= starts) & (lot < ends)).to(action.dtype)  # (N, 3)
+        action[:, _CLOSE:] = torch.where(lot < last, drawn, action[:, _CLOSE:])
         return action.clamp(-1.0, 1.0)
 
 
