@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from polytask.errors import UserError
 from polytask.mtopt.world import (
     ALL_TASKS,
     BinWorld,
@@ -69,6 +70,12 @@ def test_a_command_out_of_turn_replaces_the_one_whose_turn_it_is():
     commands = torch.cat(given)
     assert (commands.sum(1) == 1).all(), "to close and open at once would teach of neither"
     assert commands.float().mean(0).tolist() == pytest.approx([0.6, 0.2, 0.2], abs=0.06)
+
+
+@pytest.mark.parametrize("chances", [{"early_grip": 0.5, "early_end": 0.1}, {"early_end": -0.1}])
+def test_chances_that_are_none_are_refused(chances):
+    with pytest.raises(UserError, match="chances of one lot"):
+        ScriptConfig(**chances)
 
 
 def test_detours_make_assisted_picks_longer_and_always_end_in_a_grip():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from polytask.errors import UserError
 from polytask.mtopt.records import ACTION_DIM
 from polytask.mtopt.world import layout
 from polytask.mtopt.world.bin_world import BinWorld, Observation
@@ -33,6 +34,14 @@ class ScriptConfig:
     detour: float = 0.0  # chance that an action before the grip goes anywhere; assisted grips come at once without it
     margin: float = 0.025  # targets keep this far from a bin's walls, m
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse chances that leave none for the command whose turn it is."""
+        if min(self.early_grip, self.early_end) < 0 or 2 * self.early_grip + self.early_end > 1:
+            raise UserError(
+                f"early_grip={self.early_grip}, early_end={self.early_end}: twice the first and the second are chances "
+                "of one lot, none below 0 and at most 1 together"
+            )
 
 
 class _Scripted:
