@@ -19,8 +19,8 @@ from peer import add_arguments, ask, peer_python, start_worker
 from publish import origin, publish
 
 import polytask
-from polytask.env import MultiTaskEnv
-from polytask.tasks import SUITES
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.tasks import SUITES
 
 OBS, ACTIONS = 39, 4
 NOTABLE = 0.1  # a difference of success that the summary names

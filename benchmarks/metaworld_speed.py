@@ -38,7 +38,7 @@ def measure_ours(options: argparse.Namespace) -> dict[str, Any]:
     """Run our benchmark command in a process of its own."""
     words = ["what=env", f"suite={options.suite}", "sim=cpu", f"num_envs={options.num_envs}", "format=json"]
     words += ["warmup=1", "iterations=10", f"steps={max(options.steps // 10, 1)}"]
-    command = [sys.executable, "-m", "polytask.cli", "bench", *words]
+    command = [sys.executable, "-m", "polytask.cli.main", "bench", *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from polytask.provenance import provenance
+from polytask.runs.provenance import provenance
 
 
 def origin(device: str = "cpu") -> dict[str, Any]:

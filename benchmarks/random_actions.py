@@ -21,9 +21,9 @@ import torch
 from publish import layout, origin, publish
 
 import polytask
-from polytask.checkpoint import write_atomically
-from polytask.random_actions import REACH_HIGH, REACH_LOW, random_actions
-from polytask.tasks import SUITES
+from polytask.envs.tasks import SUITES
+from polytask.runs.checkpoint import write_atomically
+from polytask.tools.random_actions import REACH_HIGH, REACH_LOW, random_actions
 
 COUNTED = ("nan", "diverged", "overflow", "out_of_reach")
 # Tasks measured with other values of these do not belong into one file.

@@ -9,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from polytask.logger import read_records
+from polytask.runs.logger import read_records
 
 POINTS = 60
 # What a curve shows: totals, the tasks' successes, and how far the learner and the curriculum are.

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import polytask
-from polytask.experts import ScriptedPolicy
+from polytask.envs.scripted import ScriptedPolicy
+from polytask.envs.tasks import TASKS
 from polytask.grads import Backward
 from polytask.nets.layers import NetShape
-from polytask.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")

@@ -8,7 +8,9 @@ from dataclasses import is_dataclass
 import pytest
 
 from polytask import algos, grads, nets
-from polytask.tasks import SUITES, TASKS, manipulation, parkour
+from polytask.envs.manipulation import tasks as manipulation
+from polytask.envs.parkour import tasks as parkour
+from polytask.envs.tasks import SUITES, TASKS
 
 
 def modules(package):

@@ -13,10 +13,10 @@ import mujoco
 import numpy as np
 from PIL import Image
 
+from polytask.envs.parkour.course import Tile
+from polytask.envs.parkour.tasks import NUM_LEVELS, TASKS
 from polytask.robots import go1
 from polytask.scenes import compile_scene
-from polytask.tasks.parkour import NUM_LEVELS, TASKS
-from polytask.tasks.parkour.course import Tile
 
 LEVELS = (0, 4, 9)
 WIDTH, HEIGHT = 760, 190  # pixels of one level

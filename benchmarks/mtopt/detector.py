@@ -19,10 +19,10 @@ import torch
 from experiment import Report, generator_on, make_world, parser, run
 from labelled import Pool, choose, collect_pool, detector_flags, pick_and_place
 
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.detector import Detector, DetectorConfig, DetectorReport, evaluate, wrong_objects
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.client import InProcessClient
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.stand_in import StandIn
 from polytask.mtopt.networks import NetworkConfig
 from polytask.mtopt.store import EpisodeStore, StoreConfig

@@ -23,15 +23,15 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import torch
 from torch import Tensor
 
-from polytask.graph import Graphed
-from polytask.mtopt.captured import CapturedUpdate
-from polytask.mtopt.cem import CEMConfig, draw, first_sampler, maximise
-from polytask.mtopt.learner import LearnerConfig, QLearner, TrainBatch
+from polytask.cuda_graph import Graphed
+from polytask.mtopt.learning.buffers import Transitions
+from polytask.mtopt.learning.captured import CapturedUpdate
+from polytask.mtopt.learning.cem import CEMConfig, draw, first_sampler, maximise
+from polytask.mtopt.learning.learner import LearnerConfig, QLearner, TrainBatch
 from polytask.mtopt.networks import AugmentConfig, CameraConfig, NetworkConfig
-from polytask.mtopt.replay import Transitions
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import ALL_TASKS, BinWorld, Observation, WorldConfig
-from polytask.provenance import provenance
+from polytask.runs.provenance import provenance
 
 LIFTS = ("lift-any", *(f"lift-{kind}" for kind in KINDS))
 PLACES = ("place-any", "place-bottom", "place-top-left", "place-top-right")

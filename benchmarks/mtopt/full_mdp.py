@@ -29,11 +29,11 @@ from experiment import (
 from labelled import Pool, detector_flags, fit_detector, verdicts
 from torch import Tensor
 
-from polytask.mtopt.bellman import BellmanConfig
-from polytask.mtopt.cem import MODES, CEMConfig
 from polytask.mtopt.detector import Detector
-from polytask.mtopt.learner import QLearner
-from polytask.mtopt.replay import ReplayConfig, TaskBuffers
+from polytask.mtopt.learning.bellman import BellmanConfig
+from polytask.mtopt.learning.buffers import ReplayConfig, TaskBuffers
+from polytask.mtopt.learning.cem import MODES, CEMConfig
+from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.world import ALL_TASKS, EpisodeBatch, ScriptConfig, ScriptedPick, run_episodes
 
 

@@ -29,9 +29,9 @@ from experiment import (
 )
 from torch import Tensor
 
-from polytask.mtopt.cem import CEMConfig
 from polytask.mtopt.detector.train import balanced_weights
-from polytask.mtopt.learner import QLearner
+from polytask.mtopt.learning.cem import CEMConfig
+from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.world import ALL_TASKS, BinWorld, ScriptConfig, ScriptedPick, run_episodes
 
 Table = dict[str, Tensor]

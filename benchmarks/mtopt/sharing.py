@@ -33,10 +33,10 @@ from experiment import (
 from labelled import Pool, detector_flags, fit_detector, pick_and_place, verdicts
 from torch import Tensor
 
-from polytask.mtopt.cem import CEMConfig
-from polytask.mtopt.learner import QLearner
-from polytask.mtopt.replay import ReplayConfig, TaskBuffers
-from polytask.mtopt.sharing import STRATEGIES, impersonate
+from polytask.mtopt.learning.buffers import ReplayConfig, TaskBuffers
+from polytask.mtopt.learning.cem import CEMConfig
+from polytask.mtopt.learning.learner import QLearner
+from polytask.mtopt.learning.sharing import STRATEGIES, impersonate
 from polytask.mtopt.tasks import MAIN_TASKS, TASKS
 from polytask.mtopt.world import ALL_TASKS, BinWorld, EpisodeBatch, run_episodes
 

@@ -23,10 +23,10 @@ from experiment import (
     wait,
 )
 
-from polytask.mtopt.captured import CapturedUpdate
-from polytask.mtopt.learner import QLearner
+from polytask.mtopt.learning.buffers import Transitions
+from polytask.mtopt.learning.captured import CapturedUpdate
+from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.records import ACTION_DIM
-from polytask.mtopt.replay import Transitions
 from polytask.mtopt.world import BinWorld, ScriptConfig, ScriptedPick, run_episodes
 
 

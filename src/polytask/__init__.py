@@ -30,13 +30,13 @@ _choose_opengl()
 _use_all_queues()
 
 if TYPE_CHECKING:
-    from polytask.factory import make as make
+    from polytask.envs.make import make as make
 
 
 def __getattr__(name: str) -> Any:
     """Import `make` on first use, so that `polytask --help` need not load torch and MuJoCo."""
     if name == "make":
-        from polytask.factory import make
+        from polytask.envs.make import make
 
         return make
     raise AttributeError(f"module 'polytask' has no attribute '{name}'")

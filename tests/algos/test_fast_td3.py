@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from learning import METHODS, assert_solves, context_of, needs_cuda
+from helpers.learning import METHODS, assert_solves, context_of, needs_cuda
+from helpers.toy import PointMass
 from torch.testing import assert_close
-from toy import PointMass
 
 from polytask.algos.fast_td3 import ActorRows, FastTD3, FastTD3Config
 from polytask.grads import GRADS

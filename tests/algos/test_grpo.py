@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-import toy
-from learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of, needs_cuda
+from helpers import toy
+from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of, needs_cuda
+from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
-from toy import PointMass, success_rate
 
 from polytask.algos.grpo import GRPO, GRPOConfig, Rows
 from polytask.grads import GRADS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from learning import (
+from helpers.learning import (
     METHODS,
     assert_acts_in_bounds,
     assert_reports,
@@ -17,9 +17,9 @@ from learning import (
     context_of,
     needs_cuda,
 )
+from helpers.toy import PointMass, success_rate
 from torch.distributions import Normal
 from torch.testing import assert_close
-from toy import PointMass, success_rate
 
 from polytask import algos
 from polytask.algos import AlgoContext

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of, needs_cuda
+from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of, needs_cuda
+from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
-from toy import PointMass, success_rate
 
 from polytask.algos.pqn import PQN, PQNConfig, Rows, best, chosen, epsilon_at, levels
 from polytask.grads import GRADS

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from learning import METHODS, assert_solves, context_of, needs_cuda
+from helpers.learning import METHODS, assert_solves, context_of, needs_cuda
+from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
-from toy import PointMass
 
 from polytask.algos.sac import SAC, ActorRows, AlphaRows, SACConfig, Temperature, draw
 from polytask.grads import GRADS

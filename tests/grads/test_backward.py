@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from polytask import nets
+from polytask.cuda_graph import Graphed
 from polytask.grads import GRADS, Backward, build
 from polytask.grads.backward import gram_matrix
 from polytask.grads.mean import Mean, MeanConfig
-from polytask.graph import Graphed
 from polytask.nets import NETS
 
 TASKS, ROWS, INPUTS = 4, 6, 3

@@ -6,16 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from mtopt.roles.settings import TASKS
+from helpers.tiny_run import TASKS
 
-from polytask.cli import main
-from polytask.compose import compose, presets
-from polytask.config import SCHEMAS
+from polytask.cli.main import main
+from polytask.config.compose import compose, presets
+from polytask.config.schema import SCHEMAS
 from polytask.mtopt import commands
-from polytask.mtopt.keys import LabelKeys, RunKeys
-from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.config.keys import LabelKeys, RunKeys
+from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.run import RunConfig, check
 from polytask.mtopt.records import Label
-from polytask.mtopt.runtime.config import RunConfig, check
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from mtopt.roles.settings import tiny
+from helpers.tiny_run import tiny
 
 from polytask.mtopt.roles import BellmanUpdater, Trainer
 from polytask.mtopt.runtime.local import LocalRuntime

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from polytask import nets
+from polytask.envs.suites import SUITES
 from polytask.nets import NETS, build, count_parameters, parameter_table
 from polytask.nets.bro import BroConfig
 from polytask.nets.care import CareConfig
@@ -26,7 +27,6 @@ from polytask.nets.paco import PacoConfig
 from polytask.nets.ptsl import PtslConfig
 from polytask.nets.simba_v2 import SimbaV2Config
 from polytask.nets.soft_modular import SoftModularConfig
-from polytask.suites import SUITES
 from polytask.types import UserError
 
 MT10 = SUITES["mt10"]

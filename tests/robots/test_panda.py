@@ -13,14 +13,14 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import polytask
-from polytask.env import MultiTaskEnv
-from polytask.experts import ScriptedPolicy
+from polytask.envs.manipulation.task import Task
+from polytask.envs.manipulation.tasks import TASKS
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.scripted import ScriptedPolicy
 from polytask.robots import panda
 from polytask.robots.ik import hinge_axes
 from polytask.scenes import compile_scene
 from polytask.sim import Batch, SimConfig, make_batch
-from polytask.tasks.manipulation import TASKS
-from polytask.tasks.task import Task
 
 BASE = (0.0, 0.11, 0.06)  # the arm faces along y from here
 TCP = 0.045  # depth of the tool centre below the hand, as the Sawyer's

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 import polytask
-from polytask.env import MultiTaskEnv
+from polytask.envs.multi_task import MultiTaskEnv
 from polytask.robots import sawyer
 from polytask.scenes import compile_scene
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import polytask
-from polytask.experts import ScriptedPolicy
-from polytask.suites import SUITES
+from polytask.envs.scripted import ScriptedPolicy
+from polytask.envs.suites import SUITES
 
 STEPS = 100
 FREE_STEPS = 10  # before any hand touches anything

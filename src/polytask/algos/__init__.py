@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from polytask.algos.context import AlgoContext
 from polytask.algos.fast_td3 import FastTD3, FastTD3Config
 from polytask.algos.grpo import GRPO, GRPOConfig
 from polytask.algos.ppo import PPO, PPOConfig
 from polytask.algos.pqn import PQN, PQNConfig
 from polytask.algos.sac import SAC, SACConfig
+from polytask.algos.shared.context import AlgoContext
 from polytask.types import Algo, UserError
 
 __all__ = ["ALGOS", "AlgoContext", "build"]

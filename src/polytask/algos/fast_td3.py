@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from polytask.algos.context import AlgoContext
-from polytask.algos.distributional import cross_entropy, expectation, project
-from polytask.algos.learner import autocast
-from polytask.algos.off_policy import OffPolicyConfig, OffPolicyLoop
-from polytask.algos.twin import TwinCritic, polyak, target_of
+from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.distributional import cross_entropy, expectation, project
+from polytask.algos.shared.learner import autocast
+from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
+from polytask.algos.shared.replay import Batch
+from polytask.algos.shared.twin import TwinCritic, polyak, target_of
+from polytask.cuda_graph import Graphed
 from polytask.grads.backward import Net
-from polytask.graph import Graphed
-from polytask.replay import Batch
 from polytask.types import UserError, VecEnv
 
 

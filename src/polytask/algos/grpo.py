@@ -20,15 +20,15 @@ import torch
 from torch import Tensor
 
 from polytask import grads
-from polytask.algos.context import AlgoContext
-from polytask.algos.on_policy import MinibatchUpdates, check_schedule, chunks, scheduled
-from polytask.algos.surrogate import Actor, SurrogateConfig, divergence, surrogate_loss
+from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.gaussian import log_prob
+from polytask.algos.shared.gaussian_actor import Actor, SurrogateConfig, divergence, surrogate_loss
+from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.normalize import task_moments
+from polytask.algos.shared.returns import discounted_sum, group_advantage
+from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, num_minibatches
+from polytask.cuda_graph import Graphed
 from polytask.grads.backward import Net
-from polytask.graph import Graphed
-from polytask.normalize import task_moments
-from polytask.policy import log_prob
-from polytask.returns import discounted_sum, group_advantage
-from polytask.rollout import Rollout, TaskMajorSampler, collect, num_minibatches
 from polytask.types import EnvSpec, UserError, VecEnv
 
 ADVANTAGES = ("reward_to_go", "episodic")

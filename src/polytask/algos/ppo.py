@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from polytask.algos.context import AlgoContext
-from polytask.algos.learner import Learner, adam, autocast
-from polytask.algos.on_policy import MinibatchUpdates, check_schedule, chunks, scheduled
-from polytask.algos.surrogate import Actor, SurrogateConfig, surrogate_loss
+from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.gaussian import log_prob
+from polytask.algos.shared.gaussian_actor import Actor, SurrogateConfig, surrogate_loss
+from polytask.algos.shared.learner import Learner, adam, autocast
+from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
+from polytask.algos.shared.returns import gae, td_error
+from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, num_minibatches
+from polytask.cuda_graph import Graphed
 from polytask.grads import Backward
 from polytask.grads.backward import Net
-from polytask.graph import Graphed
-from polytask.normalize import TaskNormalizer, standardize, task_moments
-from polytask.policy import log_prob
-from polytask.returns import gae, td_error
-from polytask.rollout import Rollout, TaskMajorSampler, collect, num_minibatches
 from polytask.types import VecEnv
 
 

@@ -22,16 +22,16 @@ from torch import Tensor, nn
 from torch.optim import RAdam
 
 from polytask import grads
-from polytask.algos.context import AlgoContext
-from polytask.algos.learner import Learner, autocast
-from polytask.algos.on_policy import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.learner import Learner, autocast
+from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.returns import peng_q_lambda
+from polytask.algos.shared.reward_scale import RewardNormalizer
+from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, task_index
+from polytask.cuda_graph import Graphed
 from polytask.grads import Backward
 from polytask.grads.backward import Net
-from polytask.graph import Graphed
-from polytask.normalize import TaskNormalizer
-from polytask.returns import peng_q_lambda
-from polytask.reward_norm import RewardNormalizer
-from polytask.rollout import Rollout, TaskMajorSampler, collect, task_index
 from polytask.types import UserError, VecEnv
 
 

@@ -21,17 +21,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from polytask.algos.context import AlgoContext
-from polytask.algos.learner import Learner, adam, autocast
-from polytask.algos.off_policy import OffPolicyConfig, OffPolicyLoop
-from polytask.algos.twin import TwinCritic, polyak, target_of
+from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.gaussian import log_prob
+from polytask.algos.shared.learner import Learner, adam, autocast
+from polytask.algos.shared.normalize import one_hot
+from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
+from polytask.algos.shared.replay import Batch
+from polytask.algos.shared.twin import TwinCritic, polyak, target_of
+from polytask.cuda_graph import Graphed
 from polytask.grads import Backward, build
 from polytask.grads.backward import Net
 from polytask.grads.mean import MeanConfig
-from polytask.graph import Graphed
-from polytask.normalize import one_hot
-from polytask.policy import log_prob
-from polytask.replay import Batch
 from polytask.types import VecEnv
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from polytask.console import Result, note, table
+from polytask.cli.console import Result, note, table
 from polytask.errors import UserError
+from polytask.mtopt.config.keys import EvalKeys, RelabelKeys, StatusKeys
+from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.run import RunConfig, check
 from polytask.mtopt.detector.folder import choose, newest
-from polytask.mtopt.keys import EvalKeys, RelabelKeys, StatusKeys
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.roles import DetectorTrainer, Evaluation, Evaluator, Labeller
 from polytask.mtopt.runtime.beside import collect_beside
-from polytask.mtopt.runtime.config import RunConfig, check
 from polytask.mtopt.runtime.device import prepare
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime

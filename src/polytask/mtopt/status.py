@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from polytask.console import table
+from polytask.cli.console import table
 from polytask.mtopt.detector.folder import newest as newest_version
-from polytask.mtopt.names import version_of
+from polytask.mtopt.learning.weights import WeightFolder
+from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
-from polytask.mtopt.weights import WeightFolder
 
 LOSSES = ("loss", "excess", "error", "value", "target", "lag/targets", "lag/policy", "scripted")
 

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.rewards import distance
+from polytask.envs.manipulation.rewards import distance
+from polytask.envs.manipulation.state import SceneView, constant
 from polytask.robots.ik import hinge_axes, joint_step, rotation_error
 from polytask.robots.robot import Home, Robot, RobotState
 from polytask.scenes import compile_scene
 from polytask.sim import SimConfig, make_batch
 from polytask.sim.base import Batch
-from polytask.tasks.state import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the commanded hand in one control step
 _LEAD = 0.08  # metres by which the command may lead the hand along an axis, so that it does not wind up in contact

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polytask.envs.manipulation.state import SceneView
 from polytask.sim.base import Batch
-from polytask.tasks.state import SceneView
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import mujoco
 import torch
 from torch import Tensor
 
-from polytask.rewards import distance
+from polytask.envs.manipulation.rewards import distance
+from polytask.envs.manipulation.state import SceneView, constant
 from polytask.robots.robot import Home, Robot, RobotState
 from polytask.sim.base import Batch
-from polytask.tasks.state import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the mocap body in one control step
 _OPEN = 0.1  # distance of the claws that counts as fully open

@@ -7,10 +7,10 @@ import pytest
 
 HAS_EXTRA = all(find_spec(name) is not None for name in ("fastapi", "uvicorn", "PIL"))
 if HAS_EXTRA:
-    from mtopt.label.pages import TASKS, Page, episode
+    from helpers.label_page import TASKS, Page, episode
 
+    from polytask.mtopt.config.label import LabelConfig
     from polytask.mtopt.label.app import create_app
-    from polytask.mtopt.label.config import LabelConfig
     from polytask.mtopt.store import EpisodeStore, StoreConfig
 collect_ignore_glob = [] if HAS_EXTRA else ["test_*.py"]
 

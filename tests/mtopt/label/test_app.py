@@ -4,11 +4,11 @@ import io
 
 import numpy as np
 import pytest
-from mtopt.label.pages import SIZE, TASKS, Page
+from helpers.label_page import SIZE, TASKS, Page
 from PIL import Image
 
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.app import create_app
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.session import Verdicts
 from polytask.mtopt.store import EpisodeStore
 

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from mtopt.label.pages import running
+from helpers.label_page import running
 from PIL import Image
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")

@@ -4,10 +4,10 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from mtopt.label.pages import running
+from helpers.label_page import running
 
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.detector import DetectorConfig
-from polytask.mtopt.label.config import LabelConfig
 
 PAGE = Path(__file__).parents[3] / "docs" / "mtopt_labelling.md"
 

@@ -1,11 +1,11 @@
 """Who is let in."""
 
 import pytest
-from mtopt.label.pages import TASKS, Page
+from helpers.label_page import TASKS, Page
 
 from polytask.errors import UserError
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.app import STATIC, create_app
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.security import Access, is_loopback, refusal
 
 TOKEN = "correct-horse-battery"

@@ -1,7 +1,7 @@
 """Starting the page: what is refused, what is printed, and that a real server answers."""
 
 import pytest
-from mtopt.label.pages import running
+from helpers.label_page import running
 
 from polytask.errors import UserError
 from polytask.mtopt.label import LabelConfig, serve

@@ -1,12 +1,12 @@
 """The stand-in labels as a person would, and errs as often as it is told."""
 
 import pytest
-from mtopt.label.pages import TASKS, Page, running
+from helpers.label_page import TASKS, Page, running
 
 from polytask.errors import UserError
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.client import UrlClient
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.stand_in import StandIn
 
 

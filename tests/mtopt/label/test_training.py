@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from mtopt.label.pages import TASKS, Page
+from helpers.label_page import TASKS, Page
 
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.judge import compare, next_version

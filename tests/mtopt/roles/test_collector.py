@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from mtopt.roles.settings import tiny
+from helpers.tiny_run import tiny
 
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.networks import NetworkConfig, build_detector

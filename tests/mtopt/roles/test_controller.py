@@ -1,7 +1,7 @@
 """What follows what, and when a task gets its own policy."""
 
 import pytest
-from mtopt.roles.settings import tiny
+from helpers.tiny_run import tiny
 
 from polytask.mtopt.roles.controller import OWN, SCRIPT, Controller, Job, Tries
 

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from mtopt.roles.settings import tiny
-from mtopt.store.episodes import make
+from helpers.episodes import make
+from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
 from polytask.mtopt.detector import Detector
+from polytask.mtopt.learning.buffers import Transitions
+from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.networks import NetworkConfig, build_detector
 from polytask.mtopt.records import Label
-from polytask.mtopt.replay import Transitions
 from polytask.mtopt.roles import BellmanUpdater, Examples, Replay, TrainBuffer, Trainer
 from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
-from polytask.mtopt.weights import WeightFolder
 from polytask.mtopt.world import ALL_TASKS
 
 

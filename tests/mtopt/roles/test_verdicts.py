@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from mtopt.roles.settings import tiny
-from mtopt.store.episodes import make
+from helpers.episodes import make
+from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
 from polytask.mtopt.detector import Detector

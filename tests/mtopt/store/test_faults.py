@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from mtopt.store import episodes
-from mtopt.store.episodes import make, same
+from helpers import episodes
+from helpers.episodes import make, same
 
 from polytask.errors import UserError
 from polytask.mtopt.records import Label

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mtopt.store.episodes import make, same
+from helpers.episodes import make, same
 
 from polytask.errors import UserError
 from polytask.mtopt.records import Label

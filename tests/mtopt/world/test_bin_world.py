@@ -10,7 +10,7 @@ from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import BinWorld, WorldConfig
 from polytask.mtopt.world.arm import fingertips
 from polytask.mtopt.world.layout import INNER, PRESENT, RIGHT_BIN, START_HEIGHT
-from polytask.scenes.mtopt import compile_mtopt
+from polytask.scenes.bins import compile_mtopt
 
 TESTED = 8
 

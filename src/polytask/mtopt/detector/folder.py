@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
+from polytask.runs.checkpoint import write_atomically
 
 IN_USE = "in_use"
 

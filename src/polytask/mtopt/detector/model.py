@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
 from polytask.mtopt.networks import DetectorNetwork, NetworkConfig, seed_zero
+from polytask.runs.checkpoint import write_atomically
 
 KIND = "polytask success detector"
 FORMAT = 1  # raised when the layout of the file changes

@@ -3,7 +3,7 @@
 Nothing here is imported with `polytask.mtopt`: the server needs the extra `label`.
 """
 
-from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.server import serve
 
 __all__ = ["LabelConfig", "serve"]

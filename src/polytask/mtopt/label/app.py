@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from polytask.errors import UserError
-from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.pictures import strip
 from polytask.mtopt.label.queues import ORDERS
 from polytask.mtopt.label.security import COOKIE, Access, Guard, is_loopback

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.detector import Detector, TaskScore, score, train_detector
 from polytask.mtopt.detector.folder import newest as newest_version
 from polytask.mtopt.detector.folder import path_of
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.store import EpisodeStore
 
 CHUNK = 128  # episodes judged at once

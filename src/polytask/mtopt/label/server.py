@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polytask.errors import UserError
-from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.security import is_loopback
 from polytask.mtopt.records import TaskInfo
 

@@ -11,11 +11,11 @@ from threading import RLock
 from typing import Literal
 
 from polytask.errors import UserError
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label import queues
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.journal import Journal, SecondAnswer
+from polytask.mtopt.learning.sharing import impersonate
 from polytask.mtopt.records import Label, TaskInfo
-from polytask.mtopt.sharing import impersonate
 from polytask.mtopt.store import EpisodeStore
 
 UNDO_DEPTH = 1000

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
-from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.judge import (
@@ -27,6 +26,7 @@ from polytask.mtopt.label.judge import (
     taught,
 )
 from polytask.mtopt.label.session import LabelSession, Verdicts
+from polytask.runs.checkpoint import write_atomically
 
 _log = logging.getLogger(__name__)
 PATIENCE = 10.0  # s that a stop waits for the thread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polytask.mtopt.label.config import LabelConfig
+from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.pictures import UploadLimits, decode, views
 from polytask.mtopt.store import EpisodeStore, ShardWriter, uploaded
 

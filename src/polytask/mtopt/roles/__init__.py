@@ -10,7 +10,7 @@ from polytask.mtopt.roles.detector_trainer import DetectorTrainer
 from polytask.mtopt.roles.evaluator import Evaluation, Evaluator
 from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.roles.labeller import Labeller
-from polytask.mtopt.roles.replay import Replay
+from polytask.mtopt.roles.task_replay import Replay
 from polytask.mtopt.roles.teacher import Teacher
 from polytask.mtopt.roles.train_buffer import Examples, TrainBuffer
 from polytask.mtopt.roles.trainer import Trainer

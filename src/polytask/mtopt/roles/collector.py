@@ -14,15 +14,15 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from polytask.mtopt.names import policy_name
+from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.learning.weights import WeightFolder, Weights
+from polytask.mtopt.policy_names import policy_name
 from polytask.mtopt.records import Episode, Label
 from polytask.mtopt.roles.controller import OWN, SCRIPT, Order
 from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.roles.policies import LearnedPolicy, MixedPolicy, indices, script_of
-from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.store import EpisodeRow, EpisodeStore
 from polytask.mtopt.tasks import TASKS
-from polytask.mtopt.weights import WeightFolder, Weights
 from polytask.mtopt.world import ALL_TASKS, BinWorld, EpisodeBatch, run_episodes
 
 SKILLS = ("lift", "place", "cover")  # in the order of a sequence

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from polytask.mtopt.runtime.config import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig, derive
 from polytask.mtopt.tasks import TASKS
 
 PHASES = ("collect", "label", "detector", "grade", "train", "evaluate")

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
+from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.run import RunConfig, derive
 from polytask.mtopt.detector import TaskScore
 from polytask.mtopt.detector.folder import choose, path_of
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.judge import all_labels, compare, fit, measure, taught
 from polytask.mtopt.label.training import split
-from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.world import ALL_TASKS
+from polytask.runs.checkpoint import write_atomically
 
 MEASURED = 0.2  # share of the episodes whose labels measure and never train, the same as on the page
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from polytask.errors import UserError
-from polytask.mtopt.names import SCRIPTED
+from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.learning.weights import WeightFolder, Weights
+from polytask.mtopt.policy_names import SCRIPTED
 from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.roles.policies import LearnedPolicy, script_of
-from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
-from polytask.mtopt.weights import WeightFolder, Weights
 from polytask.mtopt.world import BinWorld, Policy, run_episodes
 from polytask.statistics import bootstrap
 

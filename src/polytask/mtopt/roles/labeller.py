@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from polytask.mtopt.names import SCRIPTED, acts_as
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.policy_names import SCRIPTED, acts_as
 from polytask.mtopt.roles.controller import OWN, SCRIPT, Tries
 from polytask.mtopt.roles.judge import Judge
-from polytask.mtopt.runtime.config import RunConfig
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from polytask.mtopt.bellman import best_action
-from polytask.mtopt.cem import draw, first_sampler
-from polytask.mtopt.learner import LearnerConfig
-from polytask.mtopt.weights import Weights
+from polytask.mtopt.learning.bellman import best_action
+from polytask.mtopt.learning.cem import draw, first_sampler
+from polytask.mtopt.learning.learner import LearnerConfig
+from polytask.mtopt.learning.weights import Weights
 from polytask.mtopt.world import BinWorld, Observation, Policy, ScriptConfig, ScriptedPick, ScriptedPlace
 
 

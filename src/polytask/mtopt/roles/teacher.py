@@ -6,11 +6,11 @@ import time
 from importlib.util import find_spec
 
 from polytask.errors import UserError
+from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.run import RunConfig, derive
 from polytask.mtopt.label.client import InProcessClient, get
-from polytask.mtopt.label.config import LabelConfig
 from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.label.stand_in import StandIn
-from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 

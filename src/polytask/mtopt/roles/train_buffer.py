@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.mtopt.learner import TrainBatch
+from polytask.mtopt.learning.learner import TrainBatch
 from polytask.mtopt.records import ACTION_DIM, POSE_DIM
 
 

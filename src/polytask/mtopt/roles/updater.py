@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from polytask.mtopt.bellman import return_to_go, targets
-from polytask.mtopt.replay import Transitions
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.learning.bellman import return_to_go, targets
+from polytask.mtopt.learning.buffers import Transitions
+from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.roles.train_buffer import Examples
-from polytask.mtopt.runtime.config import RunConfig
-from polytask.mtopt.weights import WeightFolder, Weights
 
 
 class BellmanUpdater:

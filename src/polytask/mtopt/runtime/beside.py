@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles import Collector, Controller
-from polytask.mtopt.runtime.config import RunConfig
 from polytask.mtopt.runtime.folder import RunFolder
 
 

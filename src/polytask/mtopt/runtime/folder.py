@@ -16,11 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from polytask.checkpoint import write_atomically
 from polytask.errors import UserError
-from polytask.logger import JsonlWriter, Record, clean, read_records
-from polytask.mtopt.runtime.config import RunConfig, from_plain
+from polytask.mtopt.config.run import RunConfig, from_plain
 from polytask.mtopt.runtime.lock import RunLock
+from polytask.runs.checkpoint import write_atomically
+from polytask.runs.logger import JsonlWriter, Record, clean, read_records
 
 FILE_NAME = "run.json"
 FORMAT = 1  # raised when the layout changes

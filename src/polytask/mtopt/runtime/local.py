@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from polytask.mtopt.config.run import RunConfig, derive
 from polytask.mtopt.roles import (
     BellmanUpdater,
     Collector,
@@ -27,7 +28,6 @@ from polytask.mtopt.roles import (
     Trainer,
 )
 from polytask.mtopt.roles.labeller import tally
-from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.runtime.folder import RunFolder
 
 Say = Callable[[str], None]

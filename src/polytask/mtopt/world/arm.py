@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polytask.envs.manipulation.state import constant
 from polytask.robots.ik import hinge_axes, joint_step
-from polytask.scenes.mtopt import compile_mtopt
+from polytask.scenes.bins import compile_mtopt
 from polytask.sim import SimConfig, make_batch
 from polytask.sim.base import Batch
-from polytask.tasks.state import constant
 
 JOINTS = 7
 FINGER_OPEN = 0.04  # joint position

@@ -14,17 +14,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from polytask.graph import Graphed
+from polytask.cuda_graph import Graphed
+from polytask.envs.manipulation.state import constant
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import layout
 from polytask.mtopt.world.arm import FINGER_OPEN, JOINTS, Arm, find_arm, fingertips, joint_targets, pose_at
 from polytask.mtopt.world.drop import draw_objects, parked_lid, put_one_on_plate, uniform
 from polytask.mtopt.world.graders import Situation, grade
-from polytask.scenes.mtopt import compile_mtopt
+from polytask.scenes.bins import compile_mtopt
 from polytask.sim import SimConfig, make_batch
 from polytask.sim.base import Batch
 from polytask.sim.cameras import Cameras, make_cameras
-from polytask.tasks.state import constant
 
 _GRIPS = 0.004  # finger joints that stay this far open after closing have something between them
 

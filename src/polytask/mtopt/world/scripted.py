@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from polytask.envs.manipulation.state import constant
 from polytask.errors import UserError
 from polytask.mtopt.records import ACTION_DIM
 from polytask.mtopt.world import layout
 from polytask.mtopt.world.bin_world import BinWorld, Observation
 from polytask.mtopt.world.drop import uniform
-from polytask.tasks.state import constant
 
 _CLOSE, _OPEN, _END = 5, 6, 7
 _LOW = 0.02  # the hand counts as down when its command is this near to the height wanted, m

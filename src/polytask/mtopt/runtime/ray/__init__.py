@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from polytask.errors import UserError
 
 if TYPE_CHECKING:
+    from polytask.mtopt.config.run import RunConfig
     from polytask.mtopt.roles import Evaluation
-    from polytask.mtopt.runtime.config import RunConfig
     from polytask.mtopt.runtime.folder import RunFolder
 
 # Ray reads these when it is imported and when it starts.

@@ -12,7 +12,7 @@ from typing import Any
 import ray
 
 from polytask.errors import UserError
-from polytask.mtopt.runtime.config import RayConfig
+from polytask.mtopt.config.run import RayConfig
 from polytask.mtopt.runtime.ray import SETTINGS
 
 PASSED_ON = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "OMP_NUM_THREADS")  # to workers of a cluster that others started

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from polytask.mtopt.runtime.config import RunConfig
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.runtime.ray.crew import Crew, Post
 from polytask.mtopt.runtime.ray.transfer import Newest
 

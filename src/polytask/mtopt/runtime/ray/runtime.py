@@ -11,8 +11,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from polytask.errors import UserError
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles import Controller, Evaluation, Job, Order
-from polytask.mtopt.runtime.config import RunConfig
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import SHOWN, Say
 from polytask.mtopt.runtime.ray import workers

@@ -19,11 +19,11 @@ import ray
 import torch
 from torch import Tensor
 
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import in_use, path_of
+from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.records import Episode, Label
-from polytask.mtopt.runtime.config import RunConfig
 from polytask.mtopt.store import EpisodeRow
-from polytask.mtopt.weights import WeightFolder
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from polytask.mtopt.replay import Transitions
+from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.learning.buffers import Transitions
 from polytask.mtopt.roles import (
     BellmanUpdater,
     Collector,
@@ -30,7 +31,6 @@ from polytask.mtopt.roles import (
 )
 from polytask.mtopt.roles.controller import Tries
 from polytask.mtopt.roles.labeller import tally
-from polytask.mtopt.runtime.config import RunConfig, derive
 from polytask.mtopt.runtime.ray.transfer import Harvest, Mirror, Outbox, Parcel, to_arrays, to_tensors
 from polytask.mtopt.store import EpisodeStore
 

@@ -1,0 +1,1 @@
+"""What the algorithms share: rollouts, replay, returns, normalisers and learners."""

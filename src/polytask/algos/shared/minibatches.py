@@ -1,0 +1,161 @@
+"""What on-policy learners share: epochs of task-major minibatches over a rollout's rows, and schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from polytask.algos.shared.learner import Learner, restore_generator
+from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.rollout import TaskMajorSampler
+from polytask.cuda_graph import Graphed
+from polytask.types import UserError
+
+Rows = Any  # a named tuple of tensors that share their leading axes, `obs` (raw observations) and `task` among them
+
+SCHEDULES = ("constant", "linear")
+KINDS = {"actor": "policy", "critic": "value"}  # what the loss of each learner is called in the metrics
+
+
+class MinibatchUpdates:
+    """Steps every learner on each minibatch of every epoch; on a CUDA device an update is one captured graph."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        sampler: TaskMajorSampler,
+        learners: dict[str, Learner],
+        obs_norm: TaskNormalizer,
+        generator: torch.Generator,
+    ) -> None:
+        """Bind the parts.
+
+        Args:
+            rows: All rows of a rollout (T * N, ...), in tensors that each rollout overwrites.
+            sampler: Deals the rows out.
+            learners: By name, "actor" or "critic", in the order in which they step.
+            obs_norm: Normalises the observations of a minibatch; who owns it decides when it learns.
+            generator: Where the sampler and the gradient methods draw from.
+        """
+        self.rows, self.sampler, self.learners = rows, sampler, learners
+        self.obs_norm, self.generator = obs_norm, generator
+        self.device = rows.task.device
+        num_tasks, _, per_task = sampler.shape
+        self._index = torch.zeros(num_tasks, per_task, dtype=torch.int64, device=self.device)
+        # Of each learner the losses and the gradient's norm, added up over the updates.
+        self._totals = torch.zeros(len(learners), num_tasks + 1, device=self.device)
+        self._count = 0
+        self._aside = Aside(self.device)
+        self.capture()
+
+    def capture(self) -> None:
+        """Forget a captured graph, which would still hold an optimiser's former tensors."""
+        self.update = Graphed(self._update_once, self.device, self.generator)
+
+    def run(self, epochs: int) -> None:
+        """Pass over the rows so many times, shuffled anew each time."""
+        self._totals.zero_()
+        self._count = epochs * self.sampler.shape[1]
+        for _ in range(epochs):
+            for index in self.sampler.draw(self.generator):
+                self._index.copy_(index)
+                self.update()
+
+    def _update_once(self) -> None:
+        """Take one optimiser step of every learner on the rows of `_index` and add up what they report."""
+        batch = self._minibatch()
+        # Learners that look back go first: what they do then does not hold up the steps of the others.
+        pairs = zip(self._totals, self.learners.values(), strict=True)
+        for total, learner in sorted(pairs, key=lambda pair: not pair[1].looks_back):
+            losses, norm = learner.descend(batch)
+            total += torch.cat([losses, norm.unsqueeze(0)])
+            if learner.looks_back:
+                self._aside.start(learner.look_back)
+        self._aside.finish()
+
+    def _minibatch(self) -> Rows:
+        """Gather the rows (K, b, ...) that `_index` names, observations normalised."""
+        raw = tree_map(lambda tensor: tensor[self._index], self.rows)
+        return raw._replace(obs=self.obs_norm.normalize(raw.obs, raw.task))
+
+    def last(self) -> Rows:
+        """Return the rows (K * b, ...) of the last minibatch, observations normalised."""
+        return tree_map(lambda tensor: tensor.flatten(0, 1), self._minibatch())
+
+    @torch.no_grad()
+    def metrics(self, tasks: Sequence[str]) -> dict[str, Tensor]:
+        """Describe the last run: losses and gradient norms, averaged over its updates."""
+        metrics = {}
+        for (name, learner), average in zip(self.learners.items(), self._totals / self._count, strict=True):
+            losses, kind = average[:-1], KINDS[name]
+            metrics[f"loss/{kind}"] = losses.mean()
+            metrics[f"grad_norm/{name}"] = average[-1]
+            metrics |= {f"per_task/{task}/{kind}_loss": loss for task, loss in zip(tasks, losses, strict=True)}
+            metrics |= learner.conflicts(f"conflict/{name}", tasks)
+        return metrics
+
+    def set_learning_rate(self, value: float) -> None:
+        """Change the learning rate of every learner."""
+        for learner in self.learners.values():
+            learner.set_learning_rate(value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of learners, normaliser and generator."""
+        return {
+            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
+            "obs_norm": self.obs_norm.state_dict(),
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned, possibly on another device."""
+        for name, learner in self.learners.items():
+            learner.load_state_dict(state["learners"][name])
+        self.obs_norm.load_state_dict(state["obs_norm"])
+        restore_generator(self.generator, state["generator"])
+        self.capture()
+
+
+class Aside:
+    """Runs work beside what follows it, on a CUDA stream of its own, also when captured; on the CPU at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Make the stream."""
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._is_busy = False
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Queue work behind all that was queued so far; its inputs must live until `finish`."""
+        if self._stream is None:
+            work()
+            return
+        self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
+        with torch.cuda.stream(self._stream):
+            work()
+        self._is_busy = True
+
+    def finish(self) -> None:
+        """Queue what follows behind the work, if there is any."""
+        if self._stream is not None and self._is_busy:
+            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
+        self._is_busy = False
+
+
+def chunks(rows: int, size: int) -> Iterator[slice]:
+    """Cut so many rows into slices of at most `size`, to bound the memory that a pass over all of them takes."""
+    return (slice(start, start + size) for start in range(0, rows, size))
+
+
+def check_schedule(schedule: str) -> None:
+    """Refuse an unknown schedule of the learning rate."""
+    if schedule not in SCHEDULES:
+        raise UserError(f"algo.schedule is {schedule!r}; choose one of {', '.join(SCHEDULES)}")
+
+
+def scheduled(value: float, schedule: str, progress: float) -> float:
+    """Return a learning rate after a share of the run: constant, or falling linearly to zero at its end."""
+    return value * max(0.0, 1.0 - progress) if schedule == "linear" else value

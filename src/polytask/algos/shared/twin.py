@@ -1,0 +1,36 @@
+"""Two critics of state and action, and the slowly following copy that gives their targets."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from polytask.algos.shared.context import AlgoContext
+
+
+class TwinCritic(nn.Module):
+    """Two networks of the same architecture and different weights."""
+
+    def __init__(self, context: AlgoContext, out_dim: int) -> None:
+        """Build both on [observation, action]."""
+        super().__init__()
+        in_dim = context.spec.obs_dim + context.spec.action_dim
+        self.nets = nn.ModuleList([context.value_net(in_dim, out_dim, f"critic-{i}") for i in range(2)])
+
+    def forward(self, obs: Tensor, action: Tensor, task: Tensor) -> Tensor:
+        """Map rows (B, O), (B, A) of tasks (B,) to outputs (2, B, out) in float32."""
+        x = torch.cat([obs, action], dim=-1)
+        return torch.stack([net(x, task).float() for net in self.nets])
+
+
+def target_of(net: nn.Module) -> nn.Module:
+    """Copy a network as the target that `polyak` moves; nothing else trains it."""
+    return copy.deepcopy(net).requires_grad_(False)
+
+
+@torch.no_grad()
+def polyak(target: nn.Module, net: nn.Module, tau: float) -> None:
+    """Move every parameter of the target by the share tau towards the network's."""
+    torch._foreach_lerp_(list(target.parameters()), [p.detach() for p in net.parameters()], tau)

@@ -1,0 +1,1 @@
+"""The command line: `polytask <command> [key=value ...]`."""

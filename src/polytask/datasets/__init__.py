@@ -1,0 +1,1 @@
+"""Data sets: collect episodes, read them back, and export them."""

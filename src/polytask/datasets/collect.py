@@ -1,0 +1,196 @@
+"""Record episodes of a policy, for distillation and offline learning.
+
+A recording is a folder: `index.json` and shards `shard-00000.npz`, each with whole episodes. A shard is written to a
+temporary file and renamed, and the index names it only then, so a kill at any moment leaves a recording that `load`
+reads. `recording.py` reads it back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polytask.cli.console import Result, table
+from polytask.config.compose import to_plain
+from polytask.config.schema import CollectConfig
+from polytask.datasets.read import FORMAT, INDEX, Recording, load
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.errors import UserError
+from polytask.runs.checkpoint import write_atomically
+from polytask.runs.provenance import provenance
+from polytask.runs.setup import Policy, build_env, build_policy, check_source, task_names
+
+__all__ = ["Recording", "collect", "load", "play"]
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def collect(config: CollectConfig) -> Result:
+    """Run `polytask collect`."""
+    check_source(config)
+    folder = _check(config)
+    worlds = min(config.worlds, config.episodes)
+    env = build_env(config, num_envs=worlds * len(task_names(config)))
+    policy = build_policy(config, env)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from error
+    writer = Writer(folder, env, to_plain(config))
+    for number, first in enumerate(range(0, config.episodes, worlds)):
+        episodes = play(env, policy, seed_of(config.seed, number))
+        writer.add(episodes, keep=min(worlds, config.episodes - first))
+    env.close()
+    payload, lines = writer.summary(), [f"recording: {folder} ({len(writer.shards)} shards)"]
+    if config.export == "minari":
+        from polytask.datasets.minari import to_minari
+
+        payload["minari"] = to_minari(folder, folder / "minari")
+        lines.append(f"Minari datasets: {folder / 'minari'}")
+    rows = [(name, *one.values()) for name, one in payload["tasks"].items()]
+    columns = ("task", "version", "episodes", "steps", "success", "return")
+    title = f"{config.policy or config.checkpoint}: {config.episodes} episodes per task"
+    return Result(payload, [table(title, columns, rows)], lines)
+
+
+def _check(config: CollectConfig) -> Path:
+    """Reject what cannot work before anything slow happens, and return the folder to write to."""
+    if config.out is None:
+        raise UserError("name the folder to write to: out=DIR")
+    for name in ("episodes", "worlds"):
+        if vars(config)[name] < 1:
+            raise UserError(f"{name}={vars(config)[name]}: at least one is needed")
+    folder = Path(config.out).expanduser()
+    if (folder / INDEX).exists():
+        raise UserError(f"'{folder}' already holds a recording; name another folder")
+    if config.export == "minari":
+        from polytask.datasets.minari import check_minari
+
+        check_minari()
+    return folder
+
+
+def seed_of(seed: int, number: int) -> int:
+    """Mix the user's seed with a shard's number: neighbouring seeds must not share episodes."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """One episode of each of N worlds, padded to T steps."""
+
+    steps: dict[str, Tensor]  # name -> (T, N, ...)
+    length: Tensor  # (N,)
+    last_obs: Tensor  # (N, O) what the last action led to
+    seed: int
+
+
+@torch.no_grad()
+def play(env: MultiTaskEnv, policy: Policy, seed: int) -> Episodes:
+    """Start all worlds anew from a seed and play one episode in each."""
+    env.seed(seed)
+    env.reset()
+    n, device = env.spec.num_envs, env.device
+    going = torch.ones(n, dtype=torch.bool, device=device)
+    length = torch.zeros(n, dtype=torch.int64, device=device)
+    last_obs = torch.zeros_like(env.obs)
+    rows: list[tuple[Tensor, ...]] = []
+    for _ in range(env.spec.episode_length):
+        obs = env.obs.clone()
+        action = policy(obs, env.task).clamp(-1.0, 1.0)
+        step = env.step(action)
+        outcome = (step.reward, step.success, step.terminated, step.truncated)
+        rows.append((obs, action.clone(), *(each.clone() for each in outcome)))
+        ended = going & (step.terminated | step.truncated)
+        length += going
+        last_obs = torch.where(ended[:, None], step.next_obs, last_obs)
+        # A world whose episode ends early starts another one, which is not recorded.
+        going &= ~ended
+    names = ("obs", "action", "reward", "success", "terminated", "truncated")
+    steps = {name: torch.stack(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    return Episodes(steps, length, last_obs, seed)
+
+
+class Writer:
+    """Writes shards and keeps the index that names them."""
+
+    def __init__(self, folder: Path, env: MultiTaskEnv, config: dict[str, Any]) -> None:
+        """Remember what all shards have in common."""
+        self.folder = folder
+        self.shards: list[dict[str, Any]] = []
+        self._task = env.task.cpu()
+        self._worlds = env.spec.envs_per_task[0]
+        names = ("episodes", "steps", "success", "return")
+        self._sums = {task.name: dict.fromkeys(names, 0.0) for task in env.config.tasks}
+        self._versions = {task.name: task.version for task in env.config.tasks}
+        self._header = {
+            "format": FORMAT,
+            "obs_dim": env.spec.obs_dim,
+            "action_dim": env.spec.action_dim,
+            "episode_length": env.spec.episode_length,
+            "robot": env.config.robot.name,
+            "config": config,
+            **provenance(env.device),
+        }
+
+    def add(self, episodes: Episodes, keep: int) -> None:
+        """Write the first `keep` episodes of every task as one shard."""
+        world = torch.arange(len(self._task)) % self._worlds
+        chosen = world < keep
+        length = episodes.length.cpu()[chosen]
+        is_played = torch.arange(len(episodes.steps["obs"])) < length[:, None]  # (E, T)
+        arrays: Arrays = {
+            name: values.cpu().transpose(0, 1)[chosen][is_played].numpy() for name, values in episodes.steps.items()
+        }
+        arrays |= {
+            "task": self._task[chosen].numpy(),
+            "world": world[chosen].numpy(),
+            "seed": np.full(int(chosen.sum()), episodes.seed),
+            "length": length.numpy(),
+            "last_obs": episodes.last_obs.cpu()[chosen].numpy(),
+        }
+        name = f"shard-{len(self.shards):05d}.npz"
+        write_atomically(self.folder / name, lambda temporary: _save(temporary, arrays))
+        self.shards.append({"file": name, "episodes": len(length), "steps": int(length.sum())})
+        self._count(arrays)
+        text = json.dumps(self.summary(), indent=1)
+        write_atomically(self.folder / INDEX, lambda temporary: temporary.write_text(text + "\n"))
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the index holds."""
+        tasks = {}
+        for name, sums in self._sums.items():
+            count = max(sums["episodes"], 1.0)
+            tasks[name] = {
+                "version": self._versions[name],
+                "episodes": int(sums["episodes"]),
+                "steps": int(sums["steps"]),
+                "success": sums["success"] / count,
+                "return": sums["return"] / count,
+            }
+        return {**self._header, "tasks": tasks, "shards": self.shards}
+
+    def _count(self, arrays: Arrays) -> None:
+        """Add a shard's episodes to the sums per task."""
+        starts = np.cumsum(arrays["length"]) - arrays["length"]
+        returns = np.add.reduceat(arrays["reward"].astype(np.float64), starts)
+        success = np.logical_or.reduceat(arrays["success"], starts)
+        for index, sums in enumerate(self._sums.values()):
+            rows = arrays["task"] == index
+            sums["episodes"] += float(rows.sum())
+            sums["steps"] += float(arrays["length"][rows].sum())
+            sums["success"] += float(success[rows].sum())
+            sums["return"] += float(returns[rows].sum())
+
+
+def _save(path: Path, arrays: Arrays) -> None:
+    """Write arrays to exactly this path: given a name, NumPy would append a suffix."""
+    with path.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

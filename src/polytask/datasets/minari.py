@@ -1,0 +1,84 @@
+"""Write a recording as Minari datasets, one per task, for the offline-learning libraries that read those."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polytask.datasets.read import Recording, load
+from polytask.errors import UserError
+
+_VARIABLE = "MINARI_DATASETS_PATH"
+
+
+def check_minari() -> None:
+    """Insist that the extra is there."""
+    if find_spec("minari") is None or find_spec("h5py") is None:
+        raise UserError("export=minari needs an extra: pip install 'polytask[export]'")
+
+
+def to_minari(folder: Path, root: Path) -> list[str]:
+    """Export the recording in `folder` to datasets under `root`, and return their names."""
+    check_minari()
+    recording = load(folder, any_version=True)
+    root.mkdir(parents=True, exist_ok=True)
+    with _datasets_in(root):
+        return [_export(recording, task) for task in recording.tasks]
+
+
+def _export(recording: Recording, task: str) -> str:
+    """Write the episodes of one task."""
+    import minari
+    from gymnasium.spaces import Box
+    from minari.data_collector import EpisodeBuffer
+
+    config = recording.index["config"]
+    policy = config["policy"] or "checkpoint"
+    name = f"polytask/{task}/{policy}-v{recording.index['tasks'][task]['version']}"
+    numbers = (recording.task == recording.tasks.index(task)).nonzero()[:, 0].tolist()
+    episodes = [recording.episode(number) for number in numbers]
+    buffers: list[Any] = [
+        EpisodeBuffer(
+            id=number,
+            seed=episode.seed,
+            observations=list(episode.obs.numpy()),
+            actions=list(episode.action.numpy()),
+            rewards=episode.reward.tolist(),
+            terminations=episode.terminated.tolist(),
+            truncations=episode.truncated.tolist(),
+            # Minari wants one more info than there are steps: the first belongs to the reset.
+            infos={"success": np.concatenate([[False], episode.success.numpy()])},
+        )
+        for number, episode in enumerate(episodes)
+    ]
+    with warnings.catch_warnings(action="ignore"):  # Minari recommends an author and a link, for publishing
+        minari.create_dataset_from_buffers(
+            name,
+            buffers,
+            observation_space=Box(-np.inf, np.inf, (recording.index["obs_dim"],), np.float32),
+            action_space=Box(-1.0, 1.0, (recording.index["action_dim"],), np.float32),
+            algorithm_name=str(policy),
+            description=f"{len(buffers)} episodes of the polytask task {task}, robot {recording.index['robot']}",
+        )
+    return name
+
+
+@contextmanager
+def _datasets_in(root: Path) -> Iterator[None]:
+    """Let Minari write below `root` and nowhere else."""
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = str(root.resolve())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_VARIABLE]
+        else:
+            os.environ[_VARIABLE] = before

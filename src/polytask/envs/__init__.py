@@ -1,0 +1,1 @@
+"""Environments: many worlds of many tasks behind one `step`."""

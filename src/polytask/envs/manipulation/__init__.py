@@ -1,0 +1,1 @@
+"""Manipulation: Meta-World's fifty tasks for a robot arm."""

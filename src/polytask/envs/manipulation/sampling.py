@@ -1,0 +1,31 @@
+"""Draw the random vectors that place an episode, from uniform numbers that were drawn beforehand.
+
+Redrawing until a constraint holds would need a loop on data. Instead a fixed number of candidates is prepared and the
+first valid one is taken; the number is such that all being invalid has a probability below one in a hundred million.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance
+from polytask.envs.manipulation.state import constant
+from polytask.envs.manipulation.task import Task
+
+
+def candidates(task: Task) -> int:
+    """Return how many candidates a task's vector is chosen from."""
+    return 1 if task.separation is None else task.separation.candidates
+
+
+def draw(task: Task, uniform: Tensor) -> Tensor:
+    """Return random vectors (N, R) from uniform numbers in [0, 1). (N, at least the task's candidates, at least R)"""
+    low, high = constant(task.low, uniform), constant(task.high, uniform)
+    drawn = low + (high - low) * uniform[:, : candidates(task), : len(task.low)]  # (N, C, R)
+    if task.separation is None:
+        return drawn[:, 0]
+    (a0, a1), (b0, b1) = task.separation.a, task.separation.b
+    valid = distance(drawn[..., a0:a1], drawn[..., b0:b1]) >= task.separation.distance  # (N, C)
+    first = valid.to(torch.uint8).argmax(1)  # the first maximum: 0 where none is valid
+    return drawn.gather(1, first[:, None, None].expand(-1, 1, drawn.shape[-1]))[:, 0]

@@ -1,0 +1,1 @@
+"""What several manipulation tasks share: objects, reward terms and expert motions."""

@@ -1,0 +1,70 @@
+"""What the tasks with a button on a box share.
+
+The box either faces the robot or, turned by a right angle, the ceiling. Success asks for more travel than the button's
+joint range: its soft limit gives way.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots
+
+_TIP = 0.193  # from the button's frame to its face
+_TRAVEL = 0.0935  # from the face of the released button to the goal, which lies at the mouth of the box
+
+
+def front_slots(scene: SceneView) -> Slots:
+    """Show the face of a button that points to the robot, and its orientation, scalar first."""
+    return Slots(obj=offset(scene.body("button"), y=-_TIP), obj_quat=scene.body_quat("button"))
+
+
+def top_slots(scene: SceneView) -> Slots:
+    """Show the face of a button that points upwards, and its orientation, scalar first."""
+    return Slots(obj=offset(scene.body("button"), z=_TIP), obj_quat=scene.body_quat("button"))
+
+
+def place_front(vector: Tensor) -> Placement:
+    """Set up the box with its button to the robot, released."""
+    return Placement(
+        target=offset(vector, y=-0.1),
+        obj_init=vector,
+        fixtures={"box": vector},
+        joints={"btnbox_joint": torch.zeros_like(vector[:, 0])},
+    )
+
+
+def place_top(vector: Tensor) -> Placement:
+    """Set up the box with its button upwards, released as the scene settles."""
+    # The box is turned by 1.57 rad, not quite a right angle: the mouth is 0.08 mm off.
+    return Placement(target=offset(vector, y=-7.963267e-5, z=0.1), obj_init=vector, fixtures={"box": vector})
+
+
+def closeness(s: State, tip_gap: Tensor, radius: float) -> Tensor:
+    """Return how close the tool centre is to the button, given their distance (N,).
+
+    The margin follows the button: it is the distance from where it is now to where the tool centre started.
+    """
+    return tolerance(tip_gap, 0.0, radius, distance(s.obj, s.tcp_init))
+
+
+def pressed(remaining: Tensor) -> Tensor:
+    """Return how far the button is pressed, given the travel that remains (N,)."""
+    return tolerance(remaining, 0.0, 0.005, _TRAVEL)
+
+
+def topdown_reward(s: State, grip: Tensor) -> tuple[Tensor, Tensor]:
+    """Pay for a tool centre at a button that points upwards together with `grip` (N,), and for pressing it there."""
+    remaining = (s.target[:, 2] - s.obj[:, 2]).abs()
+    tip_gap = distance(s.obj, s.tcp)
+    dense = hamacher(grip, closeness(s, tip_gap, 0.01)) + (tip_gap <= 0.03) * pressed(remaining)
+    return 5 * dense, remaining <= 0.024
+
+
+def half_closed(look: Look) -> Tensor:
+    """Return the gripper effort (N,) that brings the fingers to the width of a button's face."""
+    return 2 * (look.openness - 0.6)

@@ -1,0 +1,12 @@
+"""What the tasks with the hinged door share."""
+
+from __future__ import annotations
+
+from polytask.envs.manipulation.rotations import wxyz_to_xyzw
+from polytask.envs.manipulation.state import SceneView
+from polytask.envs.manipulation.task import Slots
+
+
+def door_slots(scene: SceneView) -> Slots:
+    """Show the handle's position and orientation, scalar last."""
+    return Slots(obj=scene.site("handle"), obj_quat=wxyz_to_xyzw(scene.site_quat("handle")))

@@ -1,0 +1,51 @@
+"""Building blocks of the scripted experts: proportional moves towards staged way points.
+
+An expert is a function of the observation alone. It names a way point and a gripper effort for each stage and picks
+the first stage whose condition holds, for all worlds at once.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.state import constant
+
+
+def offset(point: Tensor, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Tensor:
+    """Return the point moved by a constant. (N, 3)"""
+    return point + constant((x, y, z), point)
+
+
+def at_height(point: Tensor, z: float | Tensor) -> Tensor:
+    """Return the point with its height replaced. (N, 3)"""
+    height = torch.full_like(point[:, 2], z) if not isinstance(z, Tensor) else z
+    return torch.stack([point[:, 0], point[:, 1], height], -1)
+
+
+def planar_gap(a: Tensor, b: Tensor) -> Tensor:
+    """Return the distance of two points in the xy plane. (N,)"""
+    return torch.linalg.vector_norm(a[:, :2] - b[:, :2], dim=-1)
+
+
+def first_of(*stages: tuple[Tensor, Tensor], otherwise: Tensor) -> Tensor:
+    """Return, per world, the value of the first stage (condition (N,), value (N, ...)) whose condition holds."""
+    result = otherwise
+    for condition, value in reversed(stages):
+        shaped = condition.view(-1, *([1] * (value.dim() - 1))) if value.dim() else condition
+        result = torch.where(shaped, value, result)
+    return result
+
+
+def act(hand: Tensor, waypoint: Tensor, gain: float, effort: float | Tensor) -> Tensor:
+    """Return the action that moves the hand proportionally towards a way point. (N, 4)
+
+    Args:
+        hand: Hand position. (N, 3)
+        waypoint: Where to go. (N, 3)
+        gain: Action per metre of error; the result is clipped to [-1, 1].
+        effort: Gripper effort, positive closes.
+    """
+    move = (gain * (waypoint - hand)).clamp(-1.0, 1.0)
+    grip = effort if isinstance(effort, Tensor) else torch.full_like(hand[:, 0], effort)
+    return torch.cat([move, grip[:, None]], -1)

@@ -1,0 +1,49 @@
+"""What the two tasks with the faucet share: they mirror each other."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots
+
+HAND_INIT = (0.0, 0.4, 0.2)
+HAND_LOW = (-0.5, 0.4, -0.15)
+_RADIUS = 0.07
+
+
+def place_faucet(vector: Tensor, side: float) -> Placement:
+    """Place the faucet, its handle pointing at the robot; the goal lies on the given side, +1 right or -1 left."""
+    return Placement(target=offset(vector, x=0.175 * side, z=0.125), obj_init=vector, fixtures={"faucetBase": vector})
+
+
+def faucet_slots(scene: SceneView, tip: str) -> Slots:
+    """Show a point just below the named site at the handle's tip and the base's orientation, which never turns."""
+    return Slots(obj=offset(scene.site(tip), z=-0.01), obj_quat=scene.body_quat("faucetBase"))
+
+
+def faucet_reward(s: State, tip: Tensor) -> tuple[Tensor, Tensor]:
+    """Pay for closeness of the tool centre to the handle's tip and of the tip to the goal.
+
+    Both margins measure from the faucet's base on the table, not from the handle.
+    """
+    gap = distance(tip, s.target)
+    in_place = tolerance(gap, 0.0, _RADIUS, (distance(s.obj_init, s.target) - _RADIUS).abs())
+    margin = (distance(s.obj_init, s.tcp_init) - 0.01).abs()
+    near = tolerance(distance(tip, s.tcp), 0.0, 0.01, margin, sigmoid="gaussian")
+    success = gap <= _RADIUS
+    return (4 * near + 6 * in_place).masked_fill(success, 10.0), success
+
+
+def turn_handle(look: Look, side: float) -> Tensor:
+    """Come down beside the handle with closed fingers and push it towards `side`, +1 right or -1 left."""
+    beside = offset(look.obj, x=-0.04 * side, z=0.03)
+    waypoint = first_of(
+        (planar_gap(look.obj, look.goal) < 0.05, offset(beside, y=-0.04)),
+        (planar_gap(look.hand, beside) > 0.04, offset(beside, z=0.1)),
+        ((look.hand[:, 2] - beside[:, 2]).abs() > 0.04, beside),
+        otherwise=offset(beside, x=0.1 * side, y=0.05),
+    )
+    return act(look.hand, waypoint, gain=25.0, effort=1.0)

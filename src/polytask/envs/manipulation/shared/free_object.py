@@ -1,0 +1,11 @@
+"""What the tasks with one loose object and a scalar-first orientation share."""
+
+from __future__ import annotations
+
+from polytask.envs.manipulation.state import SceneView
+from polytask.envs.manipulation.task import Slots
+
+
+def free_object_slots(scene: SceneView) -> Slots:
+    """Show the object's position and its orientation, scalar first."""
+    return Slots(obj=scene.body("obj"), obj_quat=scene.body_quat("obj"))

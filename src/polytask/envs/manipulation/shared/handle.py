@@ -1,0 +1,93 @@
+"""What the four tasks with a sliding handle share.
+
+The handle slides up and down in front of a box that faces the robot, or stands turned to its side.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
+from polytask.envs.manipulation.state import State, constant
+from polytask.envs.manipulation.task import Look, Placement
+
+Point = tuple[float, float, float]
+
+PRESSED, PULLED = 0.075, 0.172  # height of the two goals above the table
+RAISED, LOWERED = -0.001, -0.1  # joint positions that the handle starts from
+_REACH = 0.216  # distance of the goals from the box's axis
+_YAW = 1.57  # of the box that stands sideways, rad
+_TRAVEL = 0.096  # from the pressed goal up to the handle's start
+_PRESS_RADIUS, _PULL_RADIUS, _HELD = 0.02, 0.05, 0.035
+_LEAD = 0.018  # how far ahead of a held handle the fingers may draw
+
+
+def front(z: float, reach: float = _REACH) -> Point:
+    """Return a point `reach` in front of the box that faces the robot, relative to the box."""
+    return 0.0, -reach, z
+
+
+def side(z: float, reach: float = _REACH) -> Point:
+    """Return the same point for the box that stands sideways."""
+    return reach * math.sin(_YAW), -reach * math.cos(_YAW), z
+
+
+def place_handle(vector: Tensor, goal: Point, joint: float, start: Point = (0.0, 0.0, 0.0)) -> Placement:
+    """Put the box at `vector` (N, 3), with the goal and what rewards call the start relative to it."""
+    return Placement(
+        target=vector + constant(goal, vector),
+        obj_init=vector + constant(start, vector),
+        fixtures={"box": vector},
+        joints={"handle_link": torch.full_like(vector[:, 0], joint)},
+    )
+
+
+def press_reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for touching the handle and for its height, together."""
+    gap = (s.obj[:, 2] - s.target[:, 2]).abs()
+    in_place = tolerance(gap, 0.0, _PRESS_RADIUS, _TRAVEL - _PRESS_RADIUS)
+    start = s.target + s.constant(0.0, 0.0, _TRAVEL)
+    margin = (distance(start, s.tcp_init) - _PRESS_RADIUS).abs()
+    reach = tolerance(distance(s.obj, s.tcp), 0.0, _PRESS_RADIUS, margin)
+    pressed = gap <= _PRESS_RADIUS
+    return (10 * hamacher(reach, in_place)).masked_fill(pressed, 10.0), pressed
+
+
+def pull_reward(s: State, gap: Tensor, margin: float | Tensor, fingers: Cage, lifted: Tensor | None = None) -> Tensor:
+    """Pay for grasping the handle and, once it is held, for bringing it to the goal.
+
+    Args:
+        s: State of the worlds.
+        gap: Distance that has to vanish. (N,)
+        margin: Gap at the start of the episode.
+        fingers: How to cage the handle.
+        lifted: Whether the handle counts as lifted, (N,) bool; default is always.
+    """
+    in_place = tolerance(gap, 0.0, _PULL_RADIUS, margin)
+    held = distance(s.obj, s.tcp) < _HELD
+    held = held if lifted is None else held & lifted
+    paid = hamacher(cage(s, s.obj, fingers), in_place) + held * (1 + 5 * in_place)
+    return paid.masked_fill(gap < _PULL_RADIUS, 10.0)
+
+
+def press(look: Look, handle: Tensor, effort: float) -> Tensor:
+    """Return the action (N, 4) that goes above a point of the handle and pushes it down to the goal, no further."""
+    aside = planar_gap(look.hand, handle) > 0.02
+    # The handle goes where the hand goes: move by what is missing, so that the hand slows down in time.
+    down = at_height(handle, look.hand[:, 2] + look.goal[:, 2] - look.obj[:, 2])
+    return act(look.hand, first_of((aside, offset(handle, z=0.2)), otherwise=down), gain=10.0, effort=effort)
+
+
+def pull(look: Look, grip: Tensor, g: Grasp) -> Tensor:
+    """Return the action (N, 4) that takes hold of the handle at `grip` and draws it to the goal's height.
+
+    The handle follows the fingers with some slip, so they must not hurry ahead of it.
+    """
+    lift = (look.goal[:, 2] - look.obj[:, 2]).clamp(-_LEAD, _LEAD)
+    return grasp_and_carry(look, grip, at_height(grip, grip[:, 2] + lift), g)

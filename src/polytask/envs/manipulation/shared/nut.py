@@ -1,0 +1,23 @@
+"""What the two tasks with the round nut share: what they show and where its handle is gripped."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Slots
+
+_SNAP = 0.01  # the hand may grip the handle this far off its end along x without loss
+
+
+def nut_slots(scene: SceneView) -> Slots:
+    """Show the end of the handle and the nut's orientation."""
+    return Slots(obj=scene.site("RoundNut-8"), obj_quat=scene.body_quat("RoundNut"))
+
+
+def handle_point(s: State) -> Tensor:
+    """Return the point to grip (N, 3): the handle's end, moved along the handle to the hand where that is near."""
+    end, hand = s.obj[:, 0], s.hand[:, 0]
+    x = torch.where((end - hand).abs() < _SNAP, hand, end)
+    return torch.cat([x[:, None], s.obj[:, 1:]], -1)

@@ -1,0 +1,34 @@
+"""What the tasks with a plate share: a square plate on two slides and a goal cage."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.state import SceneView, State, constant
+from polytask.envs.manipulation.task import Slots
+
+_RADIUS = 0.05
+
+
+def plate_slots(scene: SceneView) -> Slots:
+    """Show the plate's position and its orientation, scalar last; on its slides it never turns."""
+    plate = scene.body("puck")
+    return Slots(obj=plate, obj_quat=constant((0.0, 0.0, 0.0, 1.0), plate).expand(len(plate), 4))
+
+
+def slides(vector: Tensor, x: float = 0.0, y: float = 0.0) -> dict[str, Tensor]:
+    """Return the joints that put the plate (x, y) away from (0, 0.6)."""
+    first = vector[:, 0]
+    return {"goal_slidex": torch.full_like(first, x), "goal_slidey": torch.full_like(first, y)}
+
+
+def slide_reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for reaching the plate and, once the finger tips are beside it on the table, for closeness to the goal."""
+    gap, reach = distance(s.obj, s.target), distance(s.obj, s.tcp)
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target) - _RADIUS)
+    near = tolerance(reach, 0.0, _RADIUS, distance(s.tcp_init, s.obj_init) - _RADIUS)
+    is_down = (s.tcp[:, 2] <= 0.03) & (reach < 0.07)
+    paid = torch.where(is_down, 2 + 7 * in_place, 1.5 * near)
+    return torch.where(gap < _RADIUS, 10.0, paid), gap <= 0.07

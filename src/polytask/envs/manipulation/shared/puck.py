@@ -1,0 +1,12 @@
+"""What the tasks with a free puck share."""
+
+from __future__ import annotations
+
+from polytask.envs.manipulation.rotations import wxyz_to_xyzw
+from polytask.envs.manipulation.state import SceneView
+from polytask.envs.manipulation.task import Slots
+
+
+def puck_slots(scene: SceneView) -> Slots:
+    """Show the puck's position and its orientation, scalar last."""
+    return Slots(obj=scene.body("obj"), obj_quat=wxyz_to_xyzw(scene.body_quat("obj")))

@@ -1,0 +1,15 @@
+"""How well a carried object keeps the orientation it started with."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance
+from polytask.envs.manipulation.state import constant
+
+_START = (0.707, 0.0, 0.0, 0.707)  # a quarter turn about z, as nuts and lids lie when an episode starts
+
+
+def straightness(quaternion: Tensor, slack: float) -> Tensor:
+    """Return 1 for an object turned as at the start, falling to 0 at quaternion distance `slack`; (N,)."""
+    return (1 - distance(quaternion, constant(_START, quaternion)) / slack).clamp(min=0.0)

@@ -1,0 +1,114 @@
+"""The Task record: ranges, placement, observation slots, reward and scripted expert of one task.
+
+A task is data and pure functions. It never steps, resets, scales rewards or ends episodes: `env.py` does, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from polytask.envs.manipulation.state import SceneView, State
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The object part of the observation. Positions are (N, 3), quaternions (N, 4); None means zeros."""
+
+    obj: Tensor
+    obj_quat: Tensor | None = None
+    obj2: Tensor | None = None
+    obj2_quat: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a reset puts where, computed from the random vectors of N worlds.
+
+    Attributes:
+        target: Goal position. (N, 3)
+        obj_init: The object position that rewards call initial. (N, 3)
+        fixtures: Position of each mocap body that the reset moves. name -> (N, 3)
+        joints: Joint positions to write, at rest: (N,) for slides and hinges, (N, 3) for a free joint, whose
+            orientation stays that of the settled scene. name -> value
+    """
+
+    target: Tensor
+    obj_init: Tensor
+    fixtures: dict[str, Tensor] = field(default_factory=dict)
+    joints: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Draw the random vector until two of its parts are at least `distance` apart.
+
+    Attributes:
+        a, b: Where the two parts start and stop in the vector.
+        distance: Least distance.
+        candidates: Draws to choose the first valid one from; more where the constraint rejects many.
+    """
+
+    a: tuple[int, int]
+    b: tuple[int, int]
+    distance: float
+    candidates: int = 9
+
+
+@dataclass(frozen=True)
+class Look:
+    """The parts of a 39-number observation that a scripted expert reads."""
+
+    hand: Tensor  # (N, 3)
+    openness: Tensor  # (N,)
+    obj: Tensor  # (N, 3)
+    obj_quat: Tensor  # (N, 4)
+    obj2: Tensor  # (N, 3)
+    obj2_quat: Tensor  # (N, 4)
+    goal: Tensor  # (N, 3)
+    previous_obj: Tensor  # (N, 3)
+
+    @classmethod
+    def of(cls, obs: Tensor) -> Look:
+        """Cut an observation (N, 39) into its parts."""
+        hand, openness, obj, quat, obj2, quat2 = obs[:, :18].split((3, 1, 3, 4, 3, 4), -1)
+        return cls(hand, openness[:, 0], obj, quat, obj2, quat2, goal=obs[:, 36:39], previous_obj=obs[:, 22:25])
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task.
+
+    Attributes:
+        name: Kebab-case name, as Meta-World's without the version.
+        scene: Name of the scene it plays in.
+        low, high: Range of the random vector, uniform in between. (R,)
+        place: Random vectors (N, R) to placement.
+        slots: Object part of the observation.
+        reward: Dense reward (N,) and success (N,) bool.
+        expert: Observation parts to an action (N, 4).
+        summary: One line for tables and the gallery.
+        success_rule: The success test in words.
+        separation: Constraint on the random vector, if any.
+        hand_init: Where the hand waits when an episode starts.
+        hand_low, hand_high: The box the hand may be commanded to.
+        version: Raised by any change of reward or reset.
+    """
+
+    name: str
+    scene: str
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    place: Callable[[Tensor], Placement]
+    slots: Callable[[SceneView], Slots]
+    reward: Callable[[State], tuple[Tensor, Tensor]]
+    expert: Callable[[Look], Tensor]
+    summary: str
+    success_rule: str
+    separation: Separation | None = None
+    hand_init: tuple[float, float, float] = (0.0, 0.6, 0.2)
+    hand_low: tuple[float, float, float] = (-0.5, 0.4, 0.05)
+    hand_high: tuple[float, float, float] = (0.5, 1.0, 0.5)
+    version: int = 1

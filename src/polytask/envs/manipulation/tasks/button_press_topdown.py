@@ -1,0 +1,37 @@
+"""Press a button from above."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.button import place_top, top_slots, topdown_reward
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Task
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for a closed hand at the button and for pressing it."""
+    return topdown_reward(s, 1 - s.openness)
+
+
+def expert(look: Look) -> Tensor:
+    """Hover over the button with a closed hand, then press."""
+    is_away = planar_gap(look.hand, look.obj) > 0.04
+    waypoint = first_of((is_away, offset(look.obj, z=0.1)), otherwise=look.obj)
+    return act(look.hand, waypoint, gain=25.0, effort=1.0)
+
+
+TASK = Task(
+    name="button-press-topdown",
+    scene="button_topdown",
+    low=(-0.1, 0.8, 0.115),
+    high=(0.1, 0.9, 0.115),
+    place=place_top,
+    slots=top_slots,
+    reward=reward,
+    expert=expert,
+    summary="Press the button from above.",
+    success_rule="button's face within 2.4 cm of the mouth of the box",
+    hand_init=(0.0, 0.4, 0.2),
+)

@@ -1,0 +1,36 @@
+"""Press a button from above, behind a low wall."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.button import half_closed, place_top, top_slots, topdown_reward
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Task
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for an open hand at the button and for pressing it; without the wall a closed hand is wanted."""
+    return topdown_reward(s, s.openness)
+
+
+def expert(look: Look) -> Tensor:
+    """Hover over the button with half-closed fingers, then press with both."""
+    waypoint = first_of((planar_gap(look.hand, look.obj) > 0.04, offset(look.obj, z=0.1)), otherwise=look.obj)
+    return act(look.hand, waypoint, gain=25.0, effort=half_closed(look))
+
+
+TASK = Task(
+    name="button-press-topdown-wall",
+    scene="button_topdown_wall",
+    low=(-0.1, 0.8, 0.115),
+    high=(0.1, 0.9, 0.115),
+    place=place_top,
+    slots=top_slots,
+    reward=reward,
+    expert=expert,
+    summary="Reach over a wall and press the button from above.",
+    success_rule="button's face within 2.4 cm of the mouth of the box",
+    hand_init=(0.0, 0.4, 0.2),
+)

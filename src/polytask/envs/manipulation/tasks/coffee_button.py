@@ -1,0 +1,65 @@
+"""Press the button of a coffee machine."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.expert import act, first_of, offset
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+_NEAR = 0.05
+
+
+def place(vector: Tensor) -> Placement:
+    """Place the machine with the mug under it; the goal is the button pressed to its stop."""
+    return Placement(
+        target=offset(vector, y=-0.19, z=0.3),
+        obj_init=vector,
+        fixtures={"coffee_machine": vector},
+        joints={"obj": offset(vector, y=-0.22)},
+    )
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the button's face; the orientation is the machine's, which never turns."""
+    return Slots(obj=scene.site("buttonStart"), obj_quat=scene.body_quat("coffee_machine"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for open fingers near the button and, where they are near, for pressing it."""
+    reach = distance(s.obj, s.tcp)
+    near = tolerance(reach, 0.0, _NEAR, distance(s.obj, s.tcp_init))
+    left = (s.target[:, 1] - s.obj[:, 1]).abs()
+    pressed = tolerance(left, 0.0, 0.005, 0.03)
+    return 2 * hamacher(s.openness, near) + 8 * pressed * (reach <= _NEAR), left <= 0.02
+
+
+def expert(look: Look) -> Tensor:
+    """Line up in front of the button, closed finger tips level with its upper half, and push it in.
+
+    Higher up the palm passes over the machine's head, which would otherwise stop the hand before the fingers touch.
+    """
+    hand = look.hand
+    x, z = look.obj[:, 0], look.obj[:, 2] + 0.065
+    aside = torch.hypot(hand[:, 0] - x, hand[:, 2] - z) > 0.02
+    line_up = torch.stack([x, look.goal[:, 1] - 0.12, z], -1)
+    push = torch.stack([x, look.goal[:, 1] - 0.022, z], -1)
+    return act(hand, first_of((aside, line_up), otherwise=push), gain=10.0, effort=1.0)
+
+
+TASK = Task(
+    name="coffee-button",
+    scene="coffee",
+    low=(-0.1, 0.8, -0.001),
+    high=(0.1, 0.9, 0.001),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Press the button of a coffee machine.",
+    success_rule="button within 2 cm of its pressed position",
+    hand_init=(0.0, 0.4, 0.2),
+)

@@ -1,0 +1,34 @@
+"""Pull a mug out from under the coffee machine."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.mug import move_mug, mug_reward, mug_slots, place_mug
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the mug under the machine and the goal in front of it."""
+    return place_mug(vector, under_machine=vector[:, 0:3])
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the mug from above and drag it to the goal."""
+    return move_mug(look, shift=-0.005, goal=look.goal, effort=0.7)
+
+
+TASK = Task(
+    name="coffee-pull",
+    scene="coffee",
+    low=(-0.05, 0.7, -0.001, -0.1, 0.55, -0.001),
+    high=(0.05, 0.75, 0.001, 0.1, 0.65, 0.001),
+    place=place,
+    slots=mug_slots,
+    reward=mug_reward,
+    expert=expert,
+    summary="Pull a mug out from under a coffee machine.",
+    success_rule="mug within 7 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15, candidates=48),
+    hand_init=(0.0, 0.4, 0.2),
+)

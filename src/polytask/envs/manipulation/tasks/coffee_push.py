@@ -1,0 +1,35 @@
+"""Push a mug under the coffee machine."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.expert import at_height
+from polytask.envs.manipulation.shared.mug import move_mug, mug_reward, mug_slots, place_mug
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the mug in front of the machine and the goal under it."""
+    return place_mug(vector, under_machine=vector[:, 3:6])
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the mug from above and carry it to the goal."""
+    return move_mug(look, shift=0.01, goal=at_height(look.goal, 0.1), effort=0.5)
+
+
+TASK = Task(
+    name="coffee-push",
+    scene="coffee",
+    low=(-0.1, 0.55, -0.001, -0.05, 0.7, -0.001),
+    high=(0.1, 0.65, 0.001, 0.05, 0.75, 0.001),
+    place=place,
+    slots=mug_slots,
+    reward=mug_reward,
+    expert=expert,
+    summary="Push a mug under a coffee machine.",
+    success_rule="mug within 7 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15, candidates=48),
+    hand_init=(0.0, 0.4, 0.2),
+)

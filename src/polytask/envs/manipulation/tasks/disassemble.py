@@ -1,0 +1,64 @@
+"""Pull a nut off the peg it hangs on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.nut import handle_point, nut_slots
+from polytask.envs.manipulation.shared.straightness import straightness
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_HANDLE = Cage(radius=0.015, pad=0.02, xz=0.01, density="high")
+
+
+def place(vector: Tensor) -> Placement:
+    """Stand the peg in the nut; the vector's second point is used for nothing but the separation test."""
+    nut = vector[:, 0:3]
+    return Placement(
+        target=offset(nut, z=0.15), obj_init=nut, fixtures={"peg": offset(nut, z=0.03)}, joints={"RoundNut": nut}
+    )
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for gripping the handle and raising the ring, while the nut is straight."""
+    ring = s.scene.site("RoundNut")
+    raised = tolerance(distance(offset(s.target, z=0.1), ring), 0.0, 0.02, 0.2)
+    placed = 0.1 * (ring[:, 2] > 0.02) + 0.9 * raised
+    dense = (2 * cage(s, handle_point(s), _HANDLE) + 6 * placed) * straightness(s.scene.body_quat("RoundNut"), 0.4)
+    success = s.obj[:, 2] > s.target[:, 2]
+    return dense.masked_fill(success, 10.0), success
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the handle from above, wait until the fingers have closed on it, and pull straight up."""
+    handle = offset(look.obj, x=-0.02, z=0.01)
+    beside = planar_gap(look.hand, handle) > 0.02
+    height = (look.hand[:, 2] - handle[:, 2]).abs()
+    waypoint = first_of(
+        (beside, offset(handle, z=0.1)),
+        # A hand that rises with open fingers slides up the handle and grips its upper edge.
+        ((height > 0.03) | (look.openness > 0.6), handle),
+        otherwise=offset(look.hand, z=0.1),
+    )
+    return act(look.hand, waypoint, gain=10.0, effort=torch.where(beside | (height > 0.07), 0.0, 0.8))
+
+
+TASK = Task(
+    name="disassemble",
+    scene="assembly",
+    low=(0.0, 0.6, 0.025, -0.1, 0.6, 0.1699),
+    high=(0.1, 0.75, 0.02501, 0.1, 0.75, 0.1701),
+    place=place,
+    slots=nut_slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull a nut off a peg.",
+    success_rule="end of the handle more than 15 cm above the nut's start",
+    separation=Separation((0, 2), (3, 5), 0.1, candidates=48),
+    hand_init=(0.0, 0.4, 0.2),
+)

@@ -1,0 +1,65 @@
+"""Push an open door shut."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.door import door_slots
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Task
+
+_RADIUS = 0.05  # full reward; success is judged more leniently
+_HAND_INIT = (-0.5, 0.6, 0.2)
+
+
+def place(vector: Tensor) -> Placement:
+    """Set up the door, a quarter turn open."""
+    return Placement(
+        target=offset(vector, x=0.2, y=-0.2),
+        obj_init=vector,
+        fixtures={"door": vector},
+        joints={"doorjoint": torch.full_like(vector[:, 0], -1.5708)},
+    )
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for the handle's and the tool centre's closeness to where the handle of the shut door is."""
+    gap = distance(s.obj, s.target)
+    in_place = tolerance(gap, 0.0, _RADIUS, 0.2 * math.sqrt(2), sigmoid="gaussian")
+    margin = distance(s.obj, s.constant(*_HAND_INIT)) + 0.1
+    hand_in_place = tolerance(distance(s.tcp, s.target), 0.0, _RADIUS / 4, margin, sigmoid="gaussian")
+    return torch.where(gap < _RADIUS, 10.0, 3 * hand_in_place + 6 * in_place), gap <= 0.08
+
+
+def expert(look: Look) -> Tensor:
+    """Get to the outside of the door over its top, go down and push towards the goal."""
+    edge = offset(look.obj, 0.05, 0.12, 0.1)
+    hand_height = look.hand[:, 2]
+    is_inside = look.hand[:, 0] > edge[:, 0]
+    waypoint = first_of(
+        (is_inside & (hand_height < edge[:, 2] + 0.2), at_height(look.hand, edge[:, 2] + 0.25)),
+        (is_inside, at_height(offset(edge, x=-0.02), hand_height)),
+        ((hand_height - edge[:, 2]).abs() > 0.04, offset(edge, x=-0.02)),
+        otherwise=look.goal,
+    )
+    return act(look.hand, waypoint, gain=25.0, effort=1.0)
+
+
+TASK = Task(
+    name="door-close",
+    scene="door",
+    low=(0.0, 0.85, 0.15),
+    high=(0.1, 0.95, 0.15),
+    place=place,
+    slots=door_slots,
+    reward=reward,
+    expert=expert,
+    summary="Push the open door shut.",
+    success_rule="handle within 8 cm of its place on the shut door",
+    hand_init=_HAND_INIT,
+)

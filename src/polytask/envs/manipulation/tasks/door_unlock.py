@@ -1,0 +1,66 @@
+"""Unlock a door by turning its lock up."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.lock import HAND_LOW, REACH, lock_slots, pivot
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+_LOCKED = 1.5708  # angle of the lock, pointing down
+
+
+def place(vector: Tensor) -> Placement:
+    """Place the door, locked."""
+    axis = pivot(vector)
+    return Placement(
+        target=offset(axis, x=0.1, y=-0.04),
+        obj_init=axis,
+        fixtures={"door": vector},
+        joints={"lock_link": torch.full_like(vector[:, 0], _LOCKED)},
+    )
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the lower edge of the lock's tip."""
+    return lock_slots(scene, "lockStartUnlock")
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for the hand in front of and below the lock and for turning it up."""
+    scale, shift = s.constant(*REACH), s.constant(0.0, 0.055, 0.07)
+    margin = distance(scale * (s.tcp_init + shift), scale * s.obj_init)
+    ready = tolerance(distance(scale * (s.hand + shift), scale * s.obj), 0.0, 0.02, margin)
+    left = (s.target[:, 0] - s.obj[:, 0]).abs()
+    return 2 * ready + 8 * tolerance(left, 0.0, 0.005, 0.1), left <= 0.02
+
+
+def expert(look: Look) -> Tensor:
+    """Go down in front of the door, then to the lock's tip, and push it sideways and up."""
+    hand, lock = look.hand, offset(look.obj, x=-0.04, y=-0.02, z=-0.03)
+    beside = planar_gap(hand, lock) > 0.02
+    waypoint = first_of(
+        (beside & (hand[:, 2] > 0.15), offset(hand, y=-0.1, z=-0.1)),
+        (beside, lock),
+        otherwise=offset(lock, x=0.1, z=0.01),
+    )
+    return act(hand, waypoint, gain=25.0, effort=1.0)
+
+
+TASK = Task(
+    name="door-unlock",
+    scene="door_lock",
+    low=(-0.1, 0.8, 0.15),
+    high=(0.1, 0.85, 0.15),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Unlock a door by turning its lock up.",
+    success_rule="lock's tip within 2 cm of the goal along x",
+    hand_low=HAND_LOW,
+)

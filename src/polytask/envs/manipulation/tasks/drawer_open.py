@@ -1,0 +1,56 @@
+"""Pull a drawer open by its handle."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Set up the drawer; it stays shut as the scene settles."""
+    return Placement(target=offset(vector, y=-0.36, z=0.09), obj_init=vector, fixtures={"drawer": vector})
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the handle's position and the drawer's orientation, scalar first."""
+    return Slots(obj=offset(scene.body("drawer_link"), y=-0.16), obj_quat=scene.body_quat("drawer_link"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for the hand's closeness to the handle and the handle's to the goal."""
+    gap = distance(s.obj, s.target)
+    opened = tolerance(gap, 0.0, 0.02, 0.2)
+    # Sideways errors of the hand weigh three times as much as height errors.
+    weight = s.constant(3.0, 3.0, 1.0)
+    hand_gap = torch.linalg.vector_norm(weight * (s.obj - s.hand), dim=-1)
+    margin = torch.linalg.vector_norm(weight * (offset(s.target, y=0.2) - s.tcp_init), dim=-1)
+    return 5 * (tolerance(hand_gap, 0.0, 0.01, margin) + opened), gap <= 0.03
+
+
+def expert(look: Look) -> Tensor:
+    """Come down behind the handle with open fingers, then pull hard: the goal lies past the drawer's soft stop."""
+    handle = offset(look.obj, z=-0.02)
+    return first_of(
+        (planar_gap(look.hand, handle) > 0.06, act(look.hand, offset(handle, z=0.3), gain=4.0, effort=-1.0)),
+        ((look.hand[:, 2] - handle[:, 2]).abs() > 0.04, act(look.hand, handle, gain=4.0, effort=-1.0)),
+        otherwise=act(look.hand, offset(handle, y=-0.06), gain=50.0, effort=-1.0),
+    )
+
+
+TASK = Task(
+    name="drawer-open",
+    scene="drawer",
+    low=(-0.1, 0.9, 0.0),
+    high=(0.1, 0.9, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull the drawer open by its handle.",
+    success_rule="handle within 3 cm of the goal",
+)

@@ -1,0 +1,54 @@
+"""Turn the handle of a faucet to the left, which closes it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.faucet import (
+    HAND_INIT,
+    HAND_LOW,
+    faucet_reward,
+    faucet_slots,
+    place_faucet,
+    turn_handle,
+)
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+_SIDE = -1.0
+
+
+def place(vector: Tensor) -> Placement:
+    """Place the faucet with the goal on its left."""
+    return place_faucet(vector, _SIDE)
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the handle's tip on the side to push."""
+    return faucet_slots(scene, "handleStartClose")
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for reaching and turning the handle."""
+    return faucet_reward(s, s.obj)
+
+
+def expert(look: Look) -> Tensor:
+    """Push the handle to the left."""
+    return turn_handle(look, _SIDE)
+
+
+TASK = Task(
+    name="faucet-close",
+    scene="faucet",
+    low=(-0.1, 0.8, 0.0),
+    high=(0.1, 0.85, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Turn a faucet's handle to the left.",
+    success_rule="handle's tip within 7 cm of the goal",
+    hand_init=HAND_INIT,
+    hand_low=HAND_LOW,
+)

@@ -1,0 +1,74 @@
+"""Take a hammer and drive a nail into a block."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.state import SceneView, State, constant
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+_NAILED = (0.24, 0.74, 0.11)  # where the hammer's head ends up
+_DRIVEN = 0.09  # travel of a driven nail
+_HANDLE_HALF_LENGTH = 0.07  # where the handle may be gripped, to both sides of its middle
+_FINGERS = Cage(radius=0.015, pad=0.02, xz=0.01, density="high")
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the hammer where the vector says."""
+    return Placement(target=constant(_NAILED, vector).expand_as(vector), obj_init=vector, joints={"hammerbody": vector})
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the hammer and the nail with their orientations, scalar first."""
+    return Slots(
+        obj=scene.body("hammer"),
+        obj_quat=scene.body_quat("hammer"),
+        obj2=scene.body("nail_link"),
+        obj2_quat=scene.body_quat("nail_link"),
+    )
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for an upright grasp and for the head's way to the driven nail."""
+    upright = (1 - distance(s.scene.body_quat("hammer"), s.constant(1.0, 0.0, 0.0, 0.0)) / 0.4).clamp(min=0.0)
+    # Any point of the handle may be gripped: the one under the hand counts.
+    x, hand_x = s.obj[:, 0], s.hand[:, 0]
+    grip_x = torch.where((x - hand_x).abs() < _HANDLE_HALF_LENGTH, hand_x, x)
+    grasp = cage(s, torch.cat([grip_x[:, None], s.obj[:, 1:]], -1), _FINGERS)
+    # The head's offset is not rotated with the hammer.
+    head = offset(s.obj, x=0.16, y=0.06)
+    in_place = 0.1 * (head[:, 2] > 0.02) + 0.9 * tolerance(distance(head, s.target), 0.0, 0.02, 0.2)
+    paid = (2 * grasp + 6 * in_place) * upright
+    driven = s.scene.joint("NailSlideJoint") > _DRIVEN
+    return paid.masked_fill(driven & (paid > 5), 10.0), driven
+
+
+def expert(look: Look) -> Tensor:
+    """Grasp the handle near its middle, lift it beside the nail and strike."""
+    grip, strike = offset(look.obj, x=-0.04, z=-0.01), constant((0.065, 0.7, 0.155), look.hand)
+    aside = planar_gap(look.hand, grip) > 0.04
+    height = (look.hand[:, 2] - grip[:, 2]).abs()
+    low = (height > 0.05) & (grip[:, 2] < 0.03)
+    away = torch.hypot(look.hand[:, 0] - strike[0], look.hand[:, 2] - strike[2]) > 0.02
+    level = torch.stack([strike[0].expand_as(height), look.hand[:, 1], strike[2].expand_as(height)], -1)
+    waypoint = first_of((aside, offset(grip, z=0.1)), (low, offset(grip, z=0.03)), (away, level), otherwise=strike)
+    return act(look.hand, waypoint, gain=10.0, effort=torch.where(aside | (height > 0.1), 0.0, 0.8))
+
+
+TASK = Task(
+    name="hammer",
+    scene="hammer",
+    low=(-0.1, 0.4, 0.0),
+    high=(0.1, 0.5, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Drive a nail into a block with a hammer.",
+    success_rule="nail driven in by more than 9 cm",
+    hand_init=(0.0, 0.4, 0.2),
+)

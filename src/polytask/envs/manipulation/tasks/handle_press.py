@@ -1,0 +1,39 @@
+"""Press down a handle that faces the robot."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, front, place_handle, press, press_reward
+from polytask.envs.manipulation.state import SceneView
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the box where the vector says, its handle raised."""
+    return place_handle(vector, front(PRESSED), RAISED)
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the top of the handle."""
+    return Slots(obj=scene.site("handleStart"))
+
+
+def expert(look: Look) -> Tensor:
+    """Go above the handle, then push down until it is at the goal."""
+    return press(look, offset(look.obj, y=-0.02), effort=-1.0)
+
+
+TASK = Task(
+    name="handle-press",
+    scene="handle",
+    low=(-0.1, 0.8, -0.001),
+    high=(0.1, 0.9, 0.001),
+    place=place,
+    slots=slots,
+    reward=press_reward,
+    expert=expert,
+    summary="Press a handle down.",
+    success_rule="top of the handle within 2 cm of the goal's height",
+)

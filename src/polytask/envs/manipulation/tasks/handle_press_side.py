@@ -1,0 +1,38 @@
+"""Press down a handle that faces sideways."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, place_handle, press, press_reward, side
+from polytask.envs.manipulation.state import SceneView
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the box where the vector says, its handle raised."""
+    return place_handle(vector, side(PRESSED), RAISED)
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the top of the handle."""
+    return Slots(obj=scene.site("handleStart"))
+
+
+def expert(look: Look) -> Tensor:
+    """Go above the handle with closed fingers, then push down until it is at the goal."""
+    return press(look, look.obj, effort=1.0)
+
+
+TASK = Task(
+    name="handle-press-side",
+    scene="handle_side",
+    low=(-0.35, 0.65, -0.001),
+    high=(-0.25, 0.75, 0.001),
+    place=place,
+    slots=slots,
+    reward=press_reward,
+    expert=expert,
+    summary="Press a handle down that faces sideways.",
+    success_rule="top of the handle within 2 cm of the goal's height",
+)

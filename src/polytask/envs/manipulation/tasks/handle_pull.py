@@ -1,0 +1,52 @@
+"""Pull up a handle that faces the robot."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.caging import Cage
+from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.grasp import Grasp
+from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, front, place_handle, pull, pull_reward
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+_RADIUS = 0.05
+_FINGERS = Cage(radius=0.022, pad=_RADIUS, xz=0.01, density="high")
+_GRASP = Grasp(effort=0.1, closed=0.57, gain=25.0)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the box where the vector says, its handle lowered."""
+    return place_handle(vector, front(PULLED), LOWERED)
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the right end of the handle."""
+    return Slots(obj=scene.site("handleRight"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for grasping the handle and for its height."""
+    gap = (s.target[:, 2] - s.obj[:, 2]).abs()
+    # The original asks for a lifted handle as well, but compares a y with a z: its test always holds.
+    return pull_reward(s, gap, PULLED, _FINGERS), gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Come down around the handle's end, close the fingers and draw it up."""
+    return pull(look, offset(look.obj, z=0.01), _GRASP)
+
+
+TASK = Task(
+    name="handle-pull",
+    scene="handle",
+    low=(-0.1, 0.8, -0.001),
+    high=(0.1, 0.9, 0.001),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull a handle up.",
+    success_rule="end of the handle within 5 cm of the goal's height",
+)

@@ -1,0 +1,54 @@
+"""Pull up a handle that faces sideways."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance
+from polytask.envs.manipulation.shared.caging import Cage
+from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.grasp import Grasp
+from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, place_handle, pull, pull_reward, side
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+_RADIUS = 0.08
+_GRIP = side(0.05, reach=0.17)  # centre of the lowered handle, relative to the box
+_FINGERS = Cage(radius=0.032, pad=0.06, xz=0.01, density="high")
+_GRASP = Grasp(effort=0.1, closed=0.77, gain=25.0)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the box where the vector says, its handle lowered."""
+    return place_handle(vector, side(PULLED), LOWERED, start=_GRIP)
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the middle of the handle."""
+    return Slots(obj=scene.site("handleCenter"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for grasping the handle and for its distance to the goal."""
+    gap = distance(s.obj, s.target)
+    lifted = s.obj[:, 2] - 0.01 > s.obj_init[:, 2]
+    return pull_reward(s, gap, distance(s.obj_init, s.target), _FINGERS, lifted), gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Come down around the handle, close the fingers and draw it up."""
+    return pull(look, offset(look.obj, z=0.03), _GRASP)
+
+
+TASK = Task(
+    name="handle-pull-side",
+    scene="handle_side",
+    low=(-0.35, 0.65, 0.0),
+    high=(-0.25, 0.75, 0.0),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull a handle up that faces sideways.",
+    success_rule="middle of the handle within 8 cm of the goal",
+)

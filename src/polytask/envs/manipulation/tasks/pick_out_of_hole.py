@@ -1,0 +1,61 @@
+"""Pick a puck out of a hole and bring it to a point in space."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import offset, planar_gap
+from polytask.envs.manipulation.shared.free_object import free_object_slots
+from polytask.envs.manipulation.shared.funnel import funnel
+from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_RADIUS, _PAID_RADIUS = 0.07, 0.05
+_SHAFT = 0.03  # radius around the puck's start in which the fingers may be low
+_FINGERS = Cage(radius=0.015, pad=0.02, xz=0.03, effort=0.1, density="high")
+_GRASP = Grasp(effort=0.15, closed=0.56)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the puck into the hole and the goal where the vector says."""
+    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
+
+
+def _clearance(s: State) -> Tensor:
+    """Return 1 where the fingers are above a funnel around the hole, less the deeper they are below it."""
+    floor = funnel(planar_gap(s.tcp, s.obj_init), hole=_SHAFT, steepness=0.015, level=0.15)
+    return tolerance((floor - s.tcp[:, 2]).clamp(min=0.0), 0.0, 0.01, 0.02)
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for grasping the puck and, once it is lifted, for bringing it to the goal clear of the hole's rim."""
+    gap = distance(s.obj, s.target)
+    in_place = tolerance(gap, 0.0, 0.02, distance(s.obj_init, s.target))
+    lifted = s.obj[:, 2] - 0.02 > s.obj_init[:, 2]
+    held = (distance(s.obj, s.tcp) < 0.04) & lifted & (s.openness >= 0.33)
+    paid = hamacher(cage(s, s.obj, _FINGERS), in_place) + held * (1 + 5 * hamacher(in_place, _clearance(s)))
+    return paid.masked_fill(gap < _PAID_RADIUS, 10.0), gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Grasp the puck and carry it to the goal, upwards as fast as sideways."""
+    return grasp_and_carry(look, offset(look.obj, z=0.02), offset(look.goal, z=0.02), _GRASP)
+
+
+TASK = Task(
+    name="pick-out-of-hole",
+    scene="hole_block",
+    low=(0.0, 0.75, 0.02, -0.1, 0.5, 0.15),
+    high=(0.0, 0.75, 0.02, 0.1, 0.6, 0.3),
+    place=place,
+    slots=free_object_slots,
+    reward=reward,
+    expert=expert,
+    summary="Pick a puck out of a hole and bring it to a goal position.",
+    success_rule="puck within 7 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+    hand_low=(-0.5, 0.4, -0.05),
+)

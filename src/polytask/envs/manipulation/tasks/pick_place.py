@@ -1,0 +1,61 @@
+"""Pick up a puck and carry it to a point in space."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_RADIUS = 0.05  # full reward; success is judged more leniently
+_SUCCESS_RADIUS = 0.07
+_CAGE = LiveCage(radius=0.015, pad=0.05, xz=0.005)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the puck and the goal where the vector says."""
+    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for caging the puck near the goal, and more once it is held and off the table."""
+    gap = distance(s.obj, s.target)
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
+    is_lifted = s.obj[:, 2] - 0.01 > s.obj_init[:, 2]
+    is_held = (distance(s.obj, s.tcp) < 0.02) & (s.openness > 0) & is_lifted
+    dense = hamacher(live_cage(s, s.obj, _CAGE), in_place) + is_held * (1 + 5 * in_place)
+    return torch.where(gap < _RADIUS, 10.0, dense), gap <= _SUCCESS_RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Hover over the puck, go down, wait for the fingers to close, carry it to the goal."""
+    puck = offset(look.obj, x=-0.005)
+    is_high = (look.hand[:, 2] - puck[:, 2]).abs() > 0.05
+    waypoint = first_of(
+        (planar_gap(look.hand, puck) > 0.02, offset(puck, z=0.1)),
+        (is_high & (puck[:, 2] < 0.04), offset(puck, z=0.03)),
+        (look.openness > 0.73, look.hand),
+        otherwise=look.goal,
+    )
+    effort = torch.where(distance(look.hand, look.obj) < 0.07, 1.0, 0.0)
+    return act(look.hand, waypoint, gain=10.0, effort=effort)
+
+
+TASK = Task(
+    name="pick-place",
+    scene="puck",
+    low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.05),
+    high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.3),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Pick up the puck and carry it to a goal in the air.",
+    success_rule="puck within 7 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

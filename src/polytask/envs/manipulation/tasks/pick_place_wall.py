@@ -1,0 +1,63 @@
+"""Carry a puck over a wall to a point in space."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.wall import near_wall
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.tasks.reach import place
+
+_RADIUS = 0.05
+_CAGE = Cage(radius=0.015, pad=0.05, xz=0.005)
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for gripping, then for a way point above the wall, then for closeness to the goal behind it."""
+    o, gap = s.obj, distance(s.obj, s.target)
+    # The way point lies straight before the goal; height counts three times.
+    over_wall = s.target * s.constant(1.0, 0.0, 0.0) + s.constant(0.0, 0.77, 0.25)
+    stretch = s.constant(1.0, 1.0, 3.0)
+    margin = torch.linalg.vector_norm(stretch * (s.obj_init - over_wall), dim=-1)
+    lifted = tolerance(torch.linalg.vector_norm(stretch * (o - over_wall), dim=-1), 0.0, _RADIUS, margin)
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
+    base = hamacher(cage(s, o, _CAGE), lifted)
+    held = (distance(o, s.tcp) < 0.02) & (s.openness > 0) & (o[:, 2] - 0.015 > s.obj_init[:, 2])
+    bonus = torch.where(o[:, 1] > 0.75, 5 + 3 * in_place, 1 + 4 * lifted)
+    return torch.where(gap < _RADIUS, 10.0, base + held * bonus), gap <= 0.07
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the puck, rise in front of the wall, cross it and sink to the goal."""
+    hand, goal, puck = look.hand, offset(look.goal, z=0.03), offset(look.obj, x=-0.005)
+    gap, over = planar_gap(hand, puck), hand[:, 2] - look.obj[:, 2]
+    waypoint = first_of(
+        (gap > 0.015, offset(puck, z=0.1)),
+        ((over.abs() > 0.04) & (puck[:, 2] < 0.03), offset(puck, z=0.03)),
+        (near_wall(hand, -0.15, 0.35, 0.25), offset(hand, z=1.0)),
+        (near_wall(hand, -0.15, 0.35, 0.35), at_height(goal, hand[:, 2])),
+        otherwise=goal,
+    )
+    away = (planar_gap(hand, look.obj) > 0.015) | (over.abs() > 0.1)
+    return act(hand, waypoint, gain=10.0, effort=torch.where(away, 0.0, 0.9))
+
+
+TASK = Task(
+    name="pick-place-wall",
+    scene="puck_wall",
+    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
+    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Pick a puck up and bring it to a goal behind a wall.",
+    success_rule="puck within 7 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

@@ -1,0 +1,53 @@
+"""Slide a plate away from the robot into a cage."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.plate import plate_slots, slides
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Task
+
+_RADIUS = 0.05
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the cage where the vector says and the plate at its start."""
+    goal = vector[:, 3:6]
+    return Placement(target=goal, obj_init=vector[:, 0:3], fixtures={"puck_goal": goal}, joints=slides(vector))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for closeness of the finger tips to the plate and of the plate to the goal, both together."""
+    gap = distance(s.obj, s.target)
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
+    near = tolerance(distance(s.obj, s.tcp), 0.0, _RADIUS, distance(s.tcp_init, s.obj_init))
+    return torch.where(gap < _RADIUS, 10.0, 8 * hamacher(near, in_place)), gap <= 0.07
+
+
+def expert(look: Look) -> Tensor:
+    """Set the open fingers down on the near edge of the plate and push it towards the cage."""
+    hand, edge = look.hand, offset(look.obj, y=-0.055, z=0.03)
+    waypoint = first_of(
+        (planar_gap(hand, edge) > 0.03, offset(edge, z=0.1)),
+        ((hand[:, 2] - edge[:, 2]).abs() > 0.04, edge),
+        otherwise=torch.stack([look.goal[:, 0], torch.full_like(look.openness, 0.9), edge[:, 2]], -1),
+    )
+    return act(hand, waypoint, gain=10.0, effort=-1.0)
+
+
+TASK = Task(
+    name="plate-slide",
+    scene="plate",
+    low=(0.0, 0.6, 0.0, -0.1, 0.85, 0.0),
+    high=(0.0, 0.6, 0.0, 0.1, 0.9, 0.0),
+    place=place,
+    slots=plate_slots,
+    reward=reward,
+    expert=expert,
+    summary="Slide a plate into a cage.",
+    success_rule="plate within 7 cm of the goal",
+)

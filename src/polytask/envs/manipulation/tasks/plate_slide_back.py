@@ -1,0 +1,39 @@
+"""Slide a plate out of a cage, towards the robot."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.plate import plate_slots, slide_reward, slides
+from polytask.envs.manipulation.task import Look, Placement, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the plate before the cage. Rewards take the cage, 10 cm farther, for the plate's start."""
+    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints=slides(vector, y=0.15))
+
+
+def expert(look: Look) -> Tensor:
+    """Press one of the open fingers on the plate and drag it to the goal."""
+    hand, edge = look.hand, offset(look.obj, y=-0.065, z=0.025)
+    waypoint = first_of(
+        (planar_gap(hand, edge) > 0.01, offset(edge, z=0.1)),
+        ((hand[:, 2] - edge[:, 2]).abs() > 0.04, edge),
+        otherwise=at_height(hand + look.goal - look.obj, hand[:, 2]),
+    )
+    return act(hand, waypoint, gain=10.0, effort=-1.0)
+
+
+TASK = Task(
+    name="plate-slide-back",
+    scene="plate",
+    low=(0.0, 0.85, 0.0, -0.1, 0.6, 0.015),
+    high=(0.0, 0.85, 0.0, 0.1, 0.6, 0.015),
+    place=place,
+    slots=plate_slots,
+    reward=slide_reward,
+    expert=expert,
+    summary="Slide a plate out of a cage.",
+    success_rule="plate within 7 cm of the goal",
+)

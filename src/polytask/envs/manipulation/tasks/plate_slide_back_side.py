@@ -1,0 +1,40 @@
+"""Slide a plate sideways out of a cage."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.plate import plate_slots, slide_reward, slides
+from polytask.envs.manipulation.task import Look, Placement, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the cage where the vector says, which rewards take for the plate's start, and the plate before it."""
+    cage = vector[:, 0:3]
+    return Placement(target=vector[:, 3:6], obj_init=cage, fixtures={"puck_goal": cage}, joints=slides(vector, x=-0.15))
+
+
+def expert(look: Look) -> Tensor:
+    """Press the closed fingers on the right half of the plate and drag it to the goal."""
+    hand, spot = look.hand, offset(look.obj, x=0.023, z=0.025)
+    waypoint = first_of(
+        (planar_gap(hand, spot) > 0.01, offset(spot, z=0.07)),
+        ((hand[:, 2] - spot[:, 2]).abs() > 0.04, spot),
+        otherwise=at_height(hand + look.goal - look.obj, hand[:, 2]),
+    )
+    return act(hand, waypoint, gain=10.0, effort=1.0)
+
+
+TASK = Task(
+    name="plate-slide-back-side",
+    scene="plate_side",
+    low=(-0.25, 0.6, 0.0, -0.05, 0.6, 0.015),
+    high=(-0.25, 0.6, 0.0, 0.15, 0.6, 0.015),
+    place=place,
+    slots=plate_slots,
+    reward=slide_reward,
+    expert=expert,
+    summary="Slide a plate sideways out of a cage.",
+    success_rule="plate within 7 cm of the goal",
+)

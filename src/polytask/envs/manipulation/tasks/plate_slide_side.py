@@ -1,0 +1,44 @@
+"""Slide a plate sideways into a cage."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.plate import plate_slots, slide_reward, slides
+from polytask.envs.manipulation.task import Look, Placement, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the plate at its start; the goal moves, the cage stays."""
+    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints=slides(vector))
+
+
+def expert(look: Look) -> Tensor:
+    """Set the closed fingers down to the right of the plate and push it left.
+
+    Most goals lie beyond the end of the slide, whose soft stop gives way to a firm push.
+    """
+    hand, edge = look.hand, offset(look.obj, x=0.07, z=-0.005)
+    push = hand[:, 0] + look.goal[:, 0] - look.obj[:, 0]
+    waypoint = first_of(
+        (planar_gap(hand, edge) > 0.04, offset(edge, z=0.1)),
+        ((hand[:, 2] - edge[:, 2]).abs() > 0.06, edge),
+        otherwise=torch.stack([push, torch.full_like(push, 0.6), edge[:, 2]], -1),
+    )
+    return act(hand, waypoint, gain=25.0, effort=1.0)
+
+
+TASK = Task(
+    name="plate-slide-side",
+    scene="plate_side",
+    low=(0.0, 0.6, 0.0, -0.3, 0.54, 0.0),
+    high=(0.0, 0.6, 0.0, -0.25, 0.66, 0.0),
+    place=place,
+    slots=plate_slots,
+    reward=slide_reward,
+    expert=expert,
+    summary="Slide a plate sideways into a cage.",
+    success_rule="plate within 7 cm of the goal",
+)

@@ -1,0 +1,63 @@
+"""Push a puck across the table to a goal."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_RADIUS = 0.05
+_HEIGHT = 0.0194047  # of the settled puck; the vector's own heights are not used
+_CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
+
+
+def place(vector: Tensor) -> Placement:
+    """Lay the puck and the goal on the table."""
+    puck = at_height(vector[:, 0:3], _HEIGHT)
+    return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=puck, joints={"obj": puck})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for caging the puck and, once it is between the fingers, for its closeness to the goal."""
+    gap = distance(s.obj, s.target)
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
+    caged = 2 * cage(s, s.obj, _CAGE)
+    is_held = (distance(s.obj, s.tcp) < 0.02) & (s.openness > 0)
+    # Inside the grasp zone the caging term counts twice: that is how the original sums it.
+    dense = torch.where(is_held, 1 + 2 * caged + 5 * in_place, caged)
+    return torch.where(gap < _RADIUS, 10.0, dense), gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Hover over the puck, go down, close the fingers around it and drag it to the goal."""
+    puck = offset(look.obj, x=-0.005)
+    is_away = planar_gap(look.hand, puck) > 0.025
+    height = look.hand[:, 2] - look.obj[:, 2]
+    waypoint = first_of(
+        (is_away, offset(puck, z=0.15)),
+        ((height > 0.05) | (look.openness > 0.65), offset(puck, z=0.03)),
+        # The puck slips between the fingers, so the hand follows the error of the puck and not its own.
+        otherwise=at_height(look.goal + look.hand - look.obj, 0.05),
+    )
+    return act(look.hand, waypoint, gain=10.0, effort=torch.where(is_away | (height > 0.1), 0.0, 0.8))
+
+
+TASK = Task(
+    name="push",
+    scene="puck",
+    low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.01),
+    high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.02),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Push the puck to a goal on the table.",
+    success_rule="puck within 5 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

@@ -1,0 +1,61 @@
+"""Pull a block towards the robot to a goal on the table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_RADIUS = 0.05
+_HEIGHT = 0.019936  # of the block's centre once it has settled on the table
+_CAGE = LiveCage(radius=0.007, pad=0.05, xz=0.01, threshold=0.95, grip=0.003)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put block and goal where the vector says, both at the height at which a block rests."""
+    block = at_height(vector[:, 0:3], _HEIGHT)
+    return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=block, joints={"obj": block})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for gripping and closeness to the goal together; more once a gripped block has moved a centimetre."""
+    gap, gap_init = distance(s.obj, s.target), distance(s.obj_init, s.target)
+    in_place = tolerance(gap, 0.0, _RADIUS, gap_init)
+    held = (distance(s.obj, s.tcp) < 0.01) & (s.openness > 0) & (s.openness < 0.55) & (gap_init - gap > 0.01)
+    moved = hamacher(live_cage(s, s.obj, _CAGE), in_place) + held * (1 + 5 * in_place)
+    return torch.where(gap < _RADIUS, 10.0, moved), gap <= 0.07
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the block from above and drag it to the goal."""
+    hand, block = look.hand, look.obj
+    gap, over = planar_gap(hand, block), (hand[:, 2] - block[:, 2]).abs()
+    waypoint = first_of(
+        (gap > 0.04, offset(block, z=0.15)),
+        (over > 0.055, block),
+        (look.openness > 0.6, block),
+        otherwise=at_height(look.goal, 0.055),
+    )
+    away = (gap > 0.04) | (over > 0.055)
+    return act(hand, waypoint, gain=10.0, effort=torch.where(away, -1.0, 0.9))
+
+
+TASK = Task(
+    name="push-back",
+    scene="block",
+    low=(-0.1, 0.8, 0.02, -0.1, 0.6, 0.0199),
+    high=(0.1, 0.85, 0.02, 0.1, 0.7, 0.0201),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Pull a block back to a goal.",
+    success_rule="block within 7 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

@@ -1,0 +1,67 @@
+"""Push a puck around a wall to a goal on the table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_RADIUS = 0.05
+_HEIGHT = 0.0194047  # of the puck's centre once it has settled on the table
+_CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
+
+
+def place(vector: Tensor) -> Placement:
+    """Put puck and goal where the vector says, both at the height at which a puck rests."""
+    puck = at_height(vector[:, 0:3], _HEIGHT)
+    return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=puck, joints={"obj": puck})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for gripping, then for a way point beside the wall, then for closeness to the goal behind it."""
+    o, gap = s.obj, distance(s.obj, s.target)
+    beside = o * s.constant(0.0, 0.0, 1.0) + s.constant(-0.05, 0.77, 0.0)  # its height follows the puck
+    stretch = s.constant(3.0, 1.0, 1.0)
+    margin = torch.linalg.vector_norm(stretch * (s.obj_init - beside), dim=-1)
+    passed = tolerance(torch.linalg.vector_norm(stretch * (o - beside), dim=-1), 0.0, _RADIUS, margin)
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
+    held = (distance(o, s.tcp) < 0.02) & (s.openness > 0)
+    bonus = torch.where(o[:, 1] > 0.75, 5 + 3 * in_place, 1 + 4 * passed)
+    return torch.where(gap < _RADIUS, 10.0, 2 * cage(s, o, _CAGE) + held * bonus), gap <= 0.07
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the puck, drag it left until it clears the wall, then past the wall and to the goal."""
+    hand, puck = look.hand, offset(look.obj, x=-0.005)
+    x, y = puck[:, 0], puck[:, 1]
+    gap, over = planar_gap(hand, puck), (hand[:, 2] - look.obj[:, 2]).abs()
+    waypoint = first_of(
+        (gap > 0.02, offset(puck, z=0.2)),
+        (over > 0.04, offset(puck, z=0.03)),
+        ((x >= -0.1) & (x <= 0.3) & (y >= 0.65) & (y <= 0.75), offset(hand, x=-1.0)),
+        ((x > -0.15) & (x < 0.05) & (y >= 0.695) & (y <= 0.755), offset(hand, y=1.0)),
+        otherwise=offset(look.goal, z=0.03),
+    )
+    away = (planar_gap(hand, look.obj) > 0.02) | (over > 0.1)
+    return act(hand, waypoint, gain=10.0, effort=torch.where(away, 0.0, 0.6))
+
+
+TASK = Task(
+    name="push-wall",
+    scene="puck_wall",
+    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.01),
+    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.02),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Push a puck around a wall to a goal.",
+    success_rule="puck within 7 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

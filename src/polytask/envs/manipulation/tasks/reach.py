@@ -1,0 +1,47 @@
+"""Bring the finger tips to a point in space."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.shared.expert import act
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_RADIUS = 0.05
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the puck and the goal where the vector says."""
+    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for closeness of the tool centre to the goal."""
+    gap = distance(s.tcp, s.target)
+    # The margin starts at the nominal hand position, although the tool centre hangs 4.5 cm below it.
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.constant(0.0, 0.6, 0.2), s.target))
+    return 10 * in_place, gap <= _RADIUS
+
+
+def expert(look: Look) -> Tensor:
+    """Go straight to the goal."""
+    return act(look.hand, look.goal, gain=5.0, effort=torch.zeros_like(look.openness))
+
+
+TASK = Task(
+    name="reach",
+    scene="puck",
+    low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.05),
+    high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.3),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Reach a goal position in space.",
+    success_rule="tool centre within 5 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

@@ -1,0 +1,34 @@
+"""Bring the finger tips to a point in space behind a wall."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.expert import act, offset
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.wall import near_wall
+from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.tasks.reach import place, reward
+
+
+def expert(look: Look) -> Tensor:
+    """Rise while the wall is ahead, then go to the goal with the finger tips, which hang 4.5 cm below the hand."""
+    rise = near_wall(look.hand, -0.1, 0.3, 0.25)
+    waypoint = torch.where(rise[:, None], offset(look.goal, z=1.0), offset(look.goal, z=0.045))
+    return act(look.hand, waypoint, gain=5.0, effort=0.0)
+
+
+TASK = Task(
+    name="reach-wall",
+    scene="reach_wall",
+    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
+    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Reach a goal position behind a wall.",
+    success_rule="tool centre within 5 cm of the goal",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

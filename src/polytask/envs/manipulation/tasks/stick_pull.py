@@ -1,0 +1,73 @@
+"""Pull a thermos along the table with a stick put through its handle."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rotations import wxyz_to_xyzw
+from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.expert import at_height, offset
+from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+
+_RADIUS = 0.05
+_CAGE = Cage(radius=0.014, pad=0.05, xz=0.01, density="high")
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the stick and the goal where the vector says."""
+    return place_stick(vector, height=0.02, y=0.09)
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the stick's pose and the middle of the thermos's handle."""
+    return Slots(scene.body("stick"), wxyz_to_xyzw(scene.body_quat("stick")), scene.site("insertion"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for gripping the stick, then for moving it to the handle, then for closeness of both to the goal."""
+    o, start, handle = s.obj, stick_start(s.vector), s.scene.site("insertion")
+    container, stretch = offset(handle, x=0.05), s.constant(1.0, 1.0, 2.0)
+    margin = torch.linalg.vector_norm(stretch * (start - offset(s.obj_init, x=0.05)), dim=-1)
+    at_handle = tolerance(torch.linalg.vector_norm(stretch * (o - container), dim=-1), 0.0, _RADIUS, margin)
+    stick_in = tolerance(distance(o, s.target), 0.0, _RADIUS, distance(start, s.target))
+    container_in = tolerance(distance(container, s.target), 0.0, _RADIUS, distance(s.obj_init, s.target))
+    held = (distance(o, s.tcp) < 0.02) & (s.openness > 0) & (o[:, 2] - 0.01 > start[:, 2])
+    base = hamacher(torch.where(held, 1.0, cage(s, o, _CAGE)), at_handle)
+    inserted = _is_inserted(s.scene.site("stick_end") - handle)
+    success = inserted & (distance(handle, s.target) <= 0.12)
+    pulling = torch.where(success, 10.0, 6 + base + 2 * stick_in + container_in)
+    return torch.where(held, torch.where(inserted, pulling, 1 + base + 5 * at_handle), base), success
+
+
+def _is_inserted(tip: Tensor) -> Tensor:
+    """Tell whether the stick's tip, given from the handle's middle, is through the handle, (N,) bool."""
+    return (tip[:, 0] >= 0) & (tip[:, 1].abs() <= 0.04) & (tip[:, 2].abs() <= 0.06)
+
+
+def expert(look: Look) -> Tensor:
+    """Grip the stick behind its middle, put it through the handle and move hand and handle towards the goal."""
+    hand, handle = look.hand, look.obj2
+    aim = offset(handle, x=-0.015, z=0.03)
+    inserted = _is_inserted(offset(look.obj, x=0.04) - handle)
+    onwards = at_height(hand + look.goal - handle, aim[:, 2])
+    return stick_expert(look, grip=-0.015, aim=aim, joined=(inserted, onwards), gain=20.0)
+
+
+TASK = Task(
+    name="stick-pull",
+    scene="stick",
+    low=(-0.1, 0.55, 0.0, 0.35, 0.45, 0.0199),
+    high=(0.0, 0.65, 0.001, 0.45, 0.55, 0.0201),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Put a stick through the handle of a thermos and pull it to a goal.",
+    success_rule="handle within 12 cm of the goal with the stick's tip through it",
+    separation=Separation((0, 2), (3, 5), 0.1),
+    hand_low=(-0.5, 0.35, 0.05),
+)

@@ -1,0 +1,52 @@
+"""Sweep a block over a hole of the table."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polytask.envs.manipulation.rewards import distance
+from polytask.envs.manipulation.shared.caging import LiveCage
+from polytask.envs.manipulation.shared.expert import at_height, offset
+from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.sweeping import sweep_reward
+from polytask.envs.manipulation.state import State, constant
+from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+
+_HOLE = (0.0, 0.84, 0.02)
+_RESTING_HEIGHT = 0.0699355  # of the block on the raised table top, after it settled
+_FINGERS = LiveCage(radius=0.02, pad=0.05, xz=0.01, threshold=0.95, grip=0.005)
+_GRASP = Grasp(effort=0.3, closed=0.53)
+
+
+def place(vector: Tensor) -> Placement:
+    """Put the block on the table; the goal is always the hole, whatever the second half of the vector says."""
+    block = at_height(vector, _RESTING_HEIGHT)
+    return Placement(target=constant(_HOLE, vector).expand_as(block), obj_init=block, joints={"obj": block})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for caging the block and for its way to the hole, whatever its height."""
+    level = at_height(s.target, s.obj[:, 2])
+    return sweep_reward(s, distance(s.obj, level), distance(s.obj_init, level), _FINGERS)
+
+
+def expert(look: Look) -> Tensor:
+    """Grasp the block and drag it over the hole."""
+    grip = offset(look.obj, z=0.03)
+    return grasp_and_carry(look, grip, at_height(look.goal, 0.12), _GRASP)
+
+
+TASK = Task(
+    name="sweep-into",
+    scene="hole_table",
+    low=(-0.1, 0.6, 0.02, -0.001, 0.8399, 0.0199),
+    high=(0.1, 0.7, 0.02, 0.001, 0.8401, 0.0201),
+    place=place,
+    slots=puck_slots,
+    reward=reward,
+    expert=expert,
+    summary="Sweep a block over a hole of the table.",
+    success_rule="block within 5 cm of the hole's centre, seen from above",
+    separation=Separation((0, 2), (3, 5), 0.15),
+)

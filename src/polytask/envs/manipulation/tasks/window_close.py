@@ -1,0 +1,51 @@
+"""Slide a window shut."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.window import slide_expert, slide_reward
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+
+
+def place(vector: Tensor) -> Placement:
+    """Set up the window, 20 cm open."""
+    return Placement(
+        target=vector,
+        obj_init=vector,
+        fixtures={"window": vector},
+        joints={"window_slide": torch.full_like(vector[:, 0], 0.2)},
+    )
+
+
+def slots(scene: SceneView) -> Slots:
+    """Show the side of the handle to push from, and no orientation."""
+    return Slots(obj=scene.site("handleCloseStart"))
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:
+    """Pay for reaching the handle and for its closeness to the goal."""
+    return slide_reward(s, offset(s.vector, x=0.21, y=-0.095), margin=0.16, sigmoid="gaussian")
+
+
+def expert(look: Look) -> Tensor:
+    """Push the handle to the left."""
+    return slide_expert(look, direction=-1.0)
+
+
+TASK = Task(
+    name="window-close",
+    scene="window",
+    low=(0.0, 0.75, 0.2),
+    high=(0.0, 0.9, 0.2),
+    place=place,
+    slots=slots,
+    reward=reward,
+    expert=expert,
+    summary="Slide the window shut.",
+    success_rule="handle within 5 cm of the goal along x",
+    hand_init=(0.0, 0.4, 0.2),
+)

@@ -1,0 +1,266 @@
+"""The domain of manipulation, and its groups: consecutive tasks that share a scene, and so one batch of worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import torch
+from torch import Tensor
+
+from polytask.envs.domain import Buffers, Domain, EnvConfig
+from polytask.envs.manipulation.sampling import candidates, draw
+from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.task import Task
+from polytask.robots import Robot, RobotState
+from polytask.scenes import compile_scene
+from polytask.sim import SimConfig, make_batch
+
+FRAME = 18  # numbers of one observation frame
+OBS = 2 * FRAME + 3  # frame, previous frame, goal
+ACTIONS = 4
+SUBSTEPS = 5
+
+
+@dataclass(frozen=True)
+class GroupConfig:
+    """How a group's worlds are simulated and rewarded."""
+
+    robot: Robot
+    sim: str
+    sim_config: SimConfig
+    device: torch.device
+    reward: str
+    goals: str
+
+
+class TaskWorlds:
+    """The worlds of one task within a group, with the constants of their episodes."""
+
+    def __init__(self, task: Task, group: Group, worlds: slice) -> None:
+        """Settle the scene for this task and prepare its constants."""
+        self.task = task
+        self.worlds = worlds
+        self.buffers = group.buffers.rows(worlds)
+        self.goals = group.config.goals
+        self.batch = group.batch
+        # Views made once: with few worlds, slicing anew costs the CPU as much as copying.
+        frame = group.frame[worlds]
+        self._slots = (frame[:, 4:7], frame[:, 7:11], frame[:, 11:14], frame[:, 14:18])
+        count, device = worlds.stop - worlds.start, group.config.device
+
+        def per_world(row: Any) -> Tensor:
+            tensor = torch.as_tensor(row, dtype=torch.float32, device=device)
+            return tensor.expand(count, *tensor.shape).clone()
+
+        home = group.config.robot.settle(self.batch.model, task.hand_init)
+        self.home_qpos, self.home_qvel = per_world(home.qpos), per_world(home.qvel)
+        self.home_mocap = per_world(home.mocap_pos)
+        self.hand_low, self.hand_high = per_world(task.hand_low), per_world(task.hand_high)
+        self.has_vector = torch.zeros(count, dtype=torch.bool, device=device)
+        self._goal_marker = self._mocap_id("goal")
+        robot = group.robot_state.rows(worlds)
+        self.state = State(
+            **vars(robot),
+            action=self.buffers.action,
+            vector=torch.zeros(count, len(task.low), device=device),
+            target=torch.zeros(count, 3, device=device),
+            obj_init=torch.zeros(count, 3, device=device),
+            tcp_init=per_world(home.tcp),
+            scene=SceneView(self.batch, worlds),
+            obj=torch.zeros(count, 3, device=device),
+        )
+
+    def show(self) -> None:
+        """Write the object part of the current frame."""
+        slots = self.task.slots(self.state.scene)
+        self.state.obj = slots.obj
+        shown = (slots.obj, slots.obj_quat, slots.obj2, slots.obj2_quat)
+        for slot, value in zip(self._slots, shown, strict=True):
+            if value is not None:  # what a task leaves out is zero from the start
+                slot.copy_(value)
+
+    def evaluate(self) -> None:
+        """Write reward and success of the step that led to the current state."""
+        reward, success = self.task.reward(self.state)
+        self.buffers.reward.copy_(reward)
+        self.buffers.success.copy_(success)
+
+    def restart(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Place a new episode where `mask` holds; return the state rows (qpos, qvel) that start it."""
+        if self.batch.device.type == "cpu" and not bool(mask.any()):
+            return self.home_qpos, self.home_qvel
+        vector = draw(self.task, self.buffers.uniform)
+        if self.goals == "fixed":
+            vector = torch.where(self.has_vector[:, None], self.state.vector, vector)
+        return self.restart_from(mask, vector)
+
+    def restart_from(self, mask: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Place a new episode from given random vectors where `mask` holds; return the state rows that start it."""
+        placement = self.task.place(vector)
+        rows, s = mask[:, None], self.state
+        for constant, value in ((s.vector, vector), (s.target, placement.target), (s.obj_init, placement.obj_init)):
+            constant.copy_(torch.where(rows, value, constant))
+        self.has_vector.logical_or_(mask)
+        mocap = self.home_mocap.clone()
+        mocap[:, self._goal_marker] = placement.target
+        for name, position in placement.fixtures.items():
+            mocap[:, self._mocap_id(name)] = position
+        current = self.batch.mocap_pos[self.worlds]
+        current.copy_(torch.where(rows[:, None], mocap, current))
+        qpos, qvel = self.home_qpos.clone(), self.home_qvel.clone()
+        for name, value in placement.joints.items():
+            self._write_joint(qpos, qvel, name, value)
+        return qpos, qvel
+
+    def _write_joint(self, qpos: Tensor, qvel: Tensor, name: str, value: Tensor) -> None:
+        joint = self.batch.model.joint(name)
+        position, velocity = int(joint.qposadr[0]), int(joint.dofadr[0])
+        if value.dim() == 2:  # a free joint: place it, keep its settled orientation
+            qpos[:, position : position + 3] = value
+            qvel[:, velocity : velocity + 6] = 0.0
+        else:
+            qpos[:, position] = value
+            qvel[:, velocity] = 0.0
+
+    def _mocap_id(self, body: str) -> int:
+        index = int(self.batch.model.body(body).mocapid[0])
+        if index < 0:
+            raise KeyError(f"body '{body}' of scene '{self.task.scene}' is not a mocap body")
+        return index
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the episode constants."""
+        return {name: tensor.clone() for name, tensor in self._constants().items()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state_dict` returned."""
+        for name, tensor in self._constants().items():
+            tensor.copy_(state[name])
+
+    def _constants(self) -> dict[str, Tensor]:
+        s = self.state
+        return {"vector": s.vector, "target": s.target, "obj_init": s.obj_init, "has_vector": self.has_vector}
+
+
+class Group:
+    """Consecutive tasks on one batch."""
+
+    def __init__(self, tasks: list[tuple[Task, int]], buffers: Buffers, config: GroupConfig) -> None:
+        """Compile the scene, create the worlds and give each task its slice of them."""
+        scene = tasks[0][0].scene
+        self.model: mujoco.MjModel = compile_scene(scene, config.robot.file)
+        self.buffers = buffers
+        self.config = config
+        num_worlds = sum(count for _, count in tasks)
+        self.batch = make_batch(config.sim, self.model, num_worlds, config.device, config.sim_config)
+        self.robot_state = RobotState.empty(num_worlds, config.device)
+        self.frame = torch.zeros(num_worlds, FRAME, device=config.device)
+        self._hand_slot, self._openness_slot = self.frame[:, 0:3], self.frame[:, 3]
+        self._last_frame, self._goal = buffers.obs[:, :FRAME], buffers.obs[:, 2 * FRAME :]
+        self._scene = SceneView(self.batch, slice(0, num_worlds))
+        self.tasks: list[TaskWorlds] = []
+        start = 0
+        for task, count in tasks:
+            self.tasks.append(TaskWorlds(task, self, slice(start, start + count)))
+            start += count
+        self._hand_low = torch.cat([worlds.hand_low for worlds in self.tasks])
+        self._hand_high = torch.cat([worlds.hand_high for worlds in self.tasks])
+
+    def act(self) -> None:
+        """Turn the actions in the buffers into commands."""
+        self.config.robot.act(self.batch, self.buffers.action, self._hand_low, self._hand_high)
+
+    def simulate(self) -> None:
+        """Advance the physics by one control step."""
+        self.batch.step(SUBSTEPS)
+
+    def conclude(self) -> None:
+        """Observe, reward, and start new episodes where one ended."""
+        b = self.buffers
+        self.batch.check()
+        b.diverged.copy_(self.batch.diverged)
+        torch.logical_or(b.timeout, b.diverged, out=b.truncated)
+        self.observe()
+        for worlds in self.tasks:
+            worlds.evaluate()
+        b.score.copy_(b.success)
+        torch.cat([self.frame, self._last_frame, self._goal], -1, out=b.next_obs)
+        if self.config.reward == "sparse":
+            b.reward.copy_(b.success)
+        # A captured graph cannot branch on data and always masks; eager CPU code may skip what has no effect.
+        if self.config.device.type == "cpu" and not bool(b.truncated.any()):
+            b.obs.copy_(b.next_obs)
+            return
+        self._hide_diverged()
+        b.obs.copy_(b.next_obs)
+        self.reset(b.truncated)
+
+    def observe(self) -> None:
+        """Write the current observation frame and refresh every task's state."""
+        self.config.robot.read(self._scene, self.robot_state)
+        self._hand_slot.copy_(self.robot_state.hand)
+        self._openness_slot.copy_(self.robot_state.openness)
+        for worlds in self.tasks:
+            worlds.show()
+
+    def reset(self, mask: Tensor) -> None:
+        """Start new episodes where `mask` (N,) holds and show their first observation."""
+        rows = [worlds.restart(mask[worlds.worlds]) for worlds in self.tasks]
+        self.batch.reset(mask, torch.cat([qpos for qpos, _ in rows]), torch.cat([qvel for _, qvel in rows]))
+        self.batch.forward()
+        self.observe()
+        target = torch.cat([worlds.state.target for worlds in self.tasks])
+        first = torch.cat([self.frame, self.frame, target], -1)
+        self.buffers.obs.copy_(torch.where(mask[:, None], first, self.buffers.obs))
+
+    def _hide_diverged(self) -> None:
+        """Let a diverged world show its last good observation again and pay nothing: no NaN may reach the learner."""
+        b = self.buffers
+        bad = b.diverged[:, None]
+        b.next_obs.copy_(torch.where(bad, b.obs, b.next_obs))
+        b.reward.copy_(torch.where(b.diverged, torch.zeros_like(b.reward), b.reward))
+        b.success.logical_and_(~b.diverged)
+        b.score.masked_fill_(b.diverged, 0.0)
+
+    def census(self) -> dict[str, Tensor]:
+        """Say nothing: these worlds stand nowhere but in their episodes."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the physics and the episode constants."""
+        return {"batch": self.batch.state_dict(), "tasks": [worlds.state_dict() for worlds in self.tasks]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.batch.load_state_dict(state["batch"])
+        for worlds, part in zip(self.tasks, state["tasks"], strict=True):
+            worlds.load_state_dict(part)
+
+
+def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[Group]:
+    """Let consecutive tasks of one scene share a group."""
+    c = config
+    group_config = GroupConfig(c.robot, c.sim, c.sim_config, c.device, c.reward, c.goals)
+    members: list[list[tuple[Task, int]]] = []
+    for task, count in zip(c.tasks, c.envs_per_task, strict=True):
+        if members and members[-1][0][0].scene == task.scene:
+            members[-1].append((task, count))
+        else:
+            members.append([(task, count)])
+    groups, start = [], 0
+    for tasks in members:
+        stop = start + sum(count for _, count in tasks)
+        groups.append(Group(tasks, buffers.rows(slice(start, stop)), group_config))
+        start = stop
+    return groups
+
+
+def draws(tasks: Sequence[Task]) -> tuple[int, int]:
+    """Return the number of candidates and of entries that the widest random vector needs."""
+    return max(candidates(task) for task in tasks), max(len(task.low) for task in tasks)
+
+
+DOMAIN = Domain("manipulation", OBS, ACTIONS, episode_length=150, metrics=(), draws=draws, make_groups=make_groups)

@@ -1,0 +1,49 @@
+"""What parkour worlds remember from step to step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.envs.parkour.tiles import SCAN
+from polytask.robots.go1 import JOINTS, LEGS
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Tensors that keep their address from one episode to the next."""
+
+    level: Tensor  # (N,) int64
+    goal: Tensor  # (N,) int64 waypoints reached
+    near: Tensor  # (N,) int64 steps near the current waypoint
+    goal_step: Tensor  # (N,) int64 step at which the last waypoint was reached
+    command: Tensor  # (N,)
+    action: Tensor  # (N, 12) the last one
+    touching: Tensor  # (N, 4) bool: feet on the ground
+    contact: Tensor  # (N, 4) bool: in this step or the one before
+    heading: Tensor  # (N, 2) angles to the current and the next waypoint, as of the last look
+    scan: Tensor  # (N, 132) height above the ground, as of the last look
+    clock: Tensor  # () int64 steps since the environment was made
+
+    @classmethod
+    def begin(cls, level: Tensor) -> Episode:
+        """Allocate the tensors of worlds on some levels."""
+        n, device = len(level), level.device
+        goal, near, goal_step = (torch.zeros(n, dtype=torch.int64, device=device) for _ in range(3))
+        touching, contact = (torch.zeros(n, LEGS, dtype=torch.bool, device=device) for _ in range(2))
+        action, heading, scan = (torch.zeros(n, width, device=device) for width in (JOINTS, 2, SCAN))
+        return cls(
+            level=level.clone(),
+            goal=goal,
+            near=near,
+            goal_step=goal_step,
+            command=torch.zeros(n, device=device),
+            action=action,
+            touching=touching,
+            contact=contact,
+            heading=heading,
+            scan=scan,
+            clock=torch.zeros((), dtype=torch.int64, device=device),
+        )

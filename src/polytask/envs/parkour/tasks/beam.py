@@ -1,0 +1,27 @@
+"""Balance along a beam over a pit."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import CELL, SPAWN, Course
+from polytask.envs.parkour.terrain import Terrain
+
+
+def build(c: Course, s: float) -> None:
+    """Put the beam into the pit; as in the original's mesh, it is two cells narrower than its nominal width."""
+    c.pit()
+    segment, half_width = 0.5 + 1.5 * s, (0.85 - 0.5 * s) / 2 - CELL
+    stop = SPAWN + 6 * segment
+    c.block((SPAWN, stop), (-half_width, half_width), 0.0)
+    for index in range(6):
+        c.goal(SPAWN + (index + 0.5) * segment, 0.0)
+    c.finish(stop)
+
+
+TASK = Terrain(
+    name="beam",
+    number=19,
+    build=build,
+    low=0.3,
+    high=0.8,
+    summary="Balance along a beam over a pit.",
+)

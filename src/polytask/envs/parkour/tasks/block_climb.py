@@ -1,0 +1,28 @@
+"""Climb six high blocks between pits."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import SPAWN, Course
+from polytask.envs.parkour.terrain import Terrain
+
+
+def build(c: Course, s: float) -> None:
+    """Put up six blocks; the ground goes on at the height of the last."""
+    c.pit()
+    x, top, length, half_width = SPAWN, 0.0, 1.5 - 0.1 * s, 0.75 - 0.2 * s
+    for _ in range(6):
+        top += c.uniform(0.3 + 0.3 * s, 0.4 + 0.3 * s)
+        c.block((x, x + length), (-half_width, half_width), top)
+        c.goal(x + length / 2, 0.0)
+        x += length
+    c.finish(x, top)
+
+
+TASK = Terrain(
+    name="block-climb",
+    number=15,
+    build=build,
+    low=-0.2,
+    high=0.4,
+    summary="Climb six high blocks between pits.",
+)

@@ -1,0 +1,29 @@
+"""Climb onto and down from six boxes, each higher than the one before."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import SPAWN, Course
+from polytask.envs.parkour.terrain import Terrain
+
+
+def build(c: Course, s: float) -> None:
+    """Put the boxes on the floor."""
+    c.floor()
+    x, half_width = SPAWN, c.uniform(0.5, 1.0)
+    for index in range(6):
+        length, y = 1.2 - 0.25 * s + c.uniform(-0.2, 0.2), c.uniform(-0.1, 0.1)
+        top = c.uniform(0.1 + 0.55 * s, 0.15 + 0.55 * s) + 0.05 * index
+        c.block((x, x + length), (y - half_width, y + half_width), top)
+        c.goal(x + length / 2, y)
+        x += length + 1.0 - 0.1 * s
+    c.goal(x + 0.5, 0.0)
+
+
+TASK = Terrain(
+    name="box-climb",
+    number=0,
+    build=build,
+    low=-0.1,
+    high=0.6,
+    summary="Climb six boxes, each higher than the last.",
+)

@@ -1,0 +1,23 @@
+"""Walk on flat ground."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import GOALS, LENGTH, SPAWN, Course, snap
+from polytask.envs.parkour.terrain import Terrain
+
+
+def build(c: Course, s: float) -> None:
+    """Scatter waypoints over the floor."""
+    c.ground(0.0, LENGTH)
+    for index in range(GOALS):
+        c.goal(SPAWN + 14.0 * index / (GOALS - 1), snap(c.uniform(-1.0, 0.95)))
+
+
+TASK = Terrain(
+    name="flat",
+    number=20,
+    build=build,
+    low=0.0,
+    high=0.0,
+    summary="Walk on flat ground.",
+)

@@ -1,0 +1,28 @@
+"""Climb narrow stairs between pits."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import SPAWN, Course
+from polytask.envs.parkour.terrain import Terrain
+
+
+def build(c: Course, s: float) -> None:
+    """Put up six steps; the ground goes on at the height of the last."""
+    c.pit()
+    x, top, tread, half_width = SPAWN, 0.0, 0.5 - 0.05 * s, 0.5 - 0.225 * s
+    for _ in range(6):
+        top += c.uniform(0.05 + 0.1 * s, 0.07 + 0.15 * s)
+        c.block((x, x + tread), (-half_width, half_width), top)
+        c.goal(x + tread / 2, 0.0)
+        x += tread
+    c.finish(x, top)
+
+
+TASK = Terrain(
+    name="narrow-stairs",
+    number=14,
+    build=build,
+    low=-0.2,
+    high=1.0,
+    summary="Climb narrow stairs between pits.",
+)

@@ -1,0 +1,33 @@
+"""Wind through a row of poles."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import SPAWN, Course
+from polytask.envs.parkour.terrain import Terrain
+
+_RADIUS, _TOP = 0.15, 1.0
+
+
+def build(c: Course, s: float) -> None:
+    """Put the poles on the floor, with waypoints beside them by turns.
+
+    On the first three levels the original's last waypoint lies behind the tile's wall; `Course.goal` brings it back.
+    """
+    c.floor()
+    distance = 2 - 1.15 * s
+    x, side = SPAWN + distance, 0.9 - 0.07 * s
+    for index in range(6):
+        c.pole(x, 0.0, _RADIUS, _TOP)
+        c.goal(x, side if index % 2 == 0 else -side)
+        x += distance + 2 * _RADIUS
+    c.goal(x + 0.5, 0.0)
+
+
+TASK = Terrain(
+    name="poles",
+    number=18,
+    build=build,
+    low=-0.2,
+    high=0.8,
+    summary="Wind through a row of poles.",
+)

@@ -1,0 +1,40 @@
+"""Cross a pit on six platforms that tilt to the left or to the right."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import CELL, SPAWN, Course, snap
+from polytask.envs.parkour.terrain import Terrain
+
+
+def build(c: Course, s: float) -> None:
+    """Put the platforms into the pit, each as a slab on a block; a level cell makes the high edge upright."""
+    c.pit()
+    gap = 0.1 + 0.65 * s
+    x = SPAWN + gap
+    for _ in range(6):
+        length, y = 1.2 - 0.5 * s + c.uniform(-0.1, 0.1), snap(c.uniform(-0.1, 0.1))
+        top = c.uniform(0.05 + 0.25 * s, 0.05 + 0.5 * s)
+        span = (x, x + length)
+        rises = c.uniform(0.0, 1.0) < 0.5
+        y -= 0.0 if rises else 0.5
+        low, high = (y - 0.5, y + 0.5) if rises else (y + 0.5, y - 0.5)  # edges at the foot and at the top of the slope
+        crest = high - CELL if rises else high + CELL
+        c.side_slab(span, (min(low, crest), max(low, crest)), *((0.0, top) if rises else (top, 0.0)))
+        c.block(span, (min(crest, high), max(crest, high)), top)
+        for part in (0.4, 0.7):  # blocks below the slab, so that no leg gets under it
+            edge = low + part * (crest - low)
+            c.block(span, (min(edge, crest), max(edge, crest)), part * top - 0.1 * top)
+        c.block(span, (y - 0.5, y + 0.5), 0.0)
+        c.goal(x + length / 2, y)
+        x += length + gap
+    c.finish(x)
+
+
+TASK = Terrain(
+    name="side-slopes",
+    number=10,
+    build=build,
+    low=0.0,
+    high=0.9,
+    summary="Cross a pit on six platforms that tilt sideways.",
+)

@@ -1,0 +1,34 @@
+"""Pass through six narrow slots between walls."""
+
+from __future__ import annotations
+
+from polytask.envs.parkour.course import CELL, SPAWN, Course, snap
+from polytask.envs.parkour.terrain import Terrain
+
+_WALL_WIDTH, _WALL_TOP = 0.5, 0.7
+
+
+def build(c: Course, s: float) -> None:
+    """Put the pairs of walls on the floor; as in the original's mesh, a slot is a cell wider than its nominal width."""
+    c.floor()
+    x = SPAWN
+    for _ in range(6):
+        length, y = 0.6 + 0.4 * s + c.uniform(-0.1, 0.1), snap(c.uniform(-0.1, 0.1))
+        half = (snap(c.uniform(0.5 - 0.15 * s, 0.6 - 0.15 * s)) + CELL) / 2
+        low = snap(y - half)
+        high = low + 2 * half
+        c.block((x, x + length), (low - _WALL_WIDTH, low), _WALL_TOP)
+        c.block((x, x + length), (high, high + _WALL_WIDTH), _WALL_TOP)
+        c.goal(x + length / 2, (low + high) / 2)
+        x += length + c.uniform(0.4 - 0.1 * s, 0.5 - 0.1 * s)
+    c.goal(x + 0.5, 0.0)
+
+
+TASK = Terrain(
+    name="squeeze",
+    number=17,
+    build=build,
+    low=-0.2,
+    high=0.8,
+    summary="Pass through six narrow slots.",
+)

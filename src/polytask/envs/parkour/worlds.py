@@ -1,0 +1,271 @@
+"""The domain of parkour, and its groups: Go1s that follow eight waypoints over tiles of terrain.
+
+An episode ends by a fall (`terminated`), or `truncated` by the time limit or at the last waypoint. Progress, the share
+of waypoints reached, is the score; success is to have reached them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import mujoco
+import torch
+from torch import Tensor
+
+from polytask.envs.domain import Buffers, Domain, EnvConfig
+from polytask.envs.manipulation.state import constant
+from polytask.envs.parkour.course import GOALS
+from polytask.envs.parkour.curriculum import next_level
+from polytask.envs.parkour.episode import Episode
+from polytask.envs.parkour.layout import Worlds
+from polytask.envs.parkour.reward import STEP, reward
+from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
+from polytask.envs.parkour.tiles import SCAN, Tiles
+from polytask.robots import go1
+from polytask.robots.go1 import JOINTS, Motion, Touch, read_motion, read_touch
+from polytask.scenes import compile_scene
+from polytask.sim import make_batch
+
+OBS = 48 + SCAN + 3 + 29  # proprioception, height scan, velocity, body; the task's code is the network's affair
+METRICS = ("progress", "falls", "time_to_goal", "level")
+SUBSTEPS = 4  # time steps of 5 ms
+START = (1.0, 0.0, 0.42, 1.0, 0.0, 0.0, 0.0)  # pose of the trunk at the beginning of an episode
+JOINT_SPREAD = 0.9  # radians that a joint may start above its default
+COMMAND, COMMAND_EVERY = (0.3, 0.8), 300  # commanded speed, and the steps of an episode after which it changes
+PUSH, PUSH_EVERY = 0.5, 400  # sideways speed that a push may leave, and the steps between pushes
+LOOK_EVERY = 5  # steps between two height scans
+REACHED = 0.3  # metres from a waypoint that count as there
+FOOT_TOUCHES = 2.0  # newtons
+MAX_ROLL, MAX_PITCH, MIN_HEIGHT = 2.5, 1.5, -0.25  # beyond these the robot has fallen
+RUNAWAY = 150.0  # rad/s or m/s that only a simulation gone wrong reaches
+_JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # use of a step's random numbers
+DRAWS = 17
+CPU_WORLDS = 64  # worlds of a batch on the CPU: few enough to keep threads busy, however many there are of those
+
+
+class Group:
+    """Worlds of one batch; fulfils `domain.Group`."""
+
+    def __init__(self, config: EnvConfig, worlds: Worlds, tiles: Tiles, buffers: Buffers) -> None:
+        """Compile the scene, create the worlds, give each its body and put it on its tile."""
+        self.config, self.tiles, self.buffers = config, tiles, buffers
+        self.tasks = worlds.rows(config.tasks)
+        self.model: mujoco.MjModel = compile_scene("parkour", go1.FILE)
+        sizes = config.sim_config
+        roomy = replace(
+            sizes,
+            contacts_per_world=sizes.contacts_per_world or 32,
+            constraints_per_world=sizes.constraints_per_world or 128,
+        )
+        self.batch = make_batch(config.sim, self.model, len(worlds.column), config.device, roomy)
+        self.column, self.body = worlds.column, worlds.body
+        self.episode = Episode.begin(worlds.level)
+        self._default = constant(go1.DEFAULT, self.episode.command)
+        self._settle_in()
+
+    @property
+    def tile(self) -> Tensor:
+        """Number of each world's tile. (N,)"""
+        return self.column * NUM_LEVELS + self.episode.level
+
+    def _settle_in(self) -> None:
+        """Make bodies and tiles felt in the physics."""
+        self._seen = self.body.seen()
+        self.batch.vary(self.body.fields(self.model))
+        self.batch.place(torch.ones_like(self.buffers.diverged), self.tiles.layout(self.tile))
+
+    # A control step
+
+    def act(self) -> None:
+        """Let the servos aim at the default pose plus the action."""
+        torch.add(self._default, self.buffers.action, out=self.batch.ctrl)
+
+    def simulate(self) -> None:
+        """Advance the physics by one control step."""
+        self.batch.step(SUBSTEPS, refresh=False)
+
+    def conclude(self) -> None:
+        """Observe, reward, and start new episodes where one ended."""
+        b, e = self.buffers, self.episode
+        self.batch.check()
+        torch.logical_or(self.batch.diverged, (self.batch.qvel.abs() > RUNAWAY).any(-1), out=b.diverged)
+        e.clock.add_(1)
+        motion, touch = read_motion(self.batch), read_touch(self.batch)
+        is_due = b.length % COMMAND_EVERY == 0
+        e.command.copy_(torch.where(is_due, self._drawn_command(), e.command))
+        to_goal = self.tiles.goal(self.tile, e.goal) - motion.position[:, :2]
+        self._look(motion, (e.clock % LOOK_EVERY == 0).expand_as(is_due))
+        self._judge(motion, touch, to_goal)
+        self._feel(touch)
+        b.next_obs.copy_(self._observation(motion))
+        self._hide_diverged()
+        b.obs.copy_(b.next_obs)
+        self._push()
+        ended = b.terminated | b.truncated
+        # A captured graph cannot branch on data and always masks; eager CPU code may skip what has no effect.
+        if self.config.device.type != "cpu" or bool(ended.any()):
+            self._move(ended)
+            self.reset(ended)
+
+    def _look(self, motion: Motion, fresh: Tensor) -> None:
+        """Renew height scan and headings where `fresh` (N,) holds."""
+        if self.config.device.type == "cpu" and not bool(fresh.any()):
+            return
+        e, tile = self.episode, self.tile
+        ground = self.tiles.scan(tile, motion.position, motion.yaw)
+        scan = (motion.position[:, 2:3] - 0.3 - ground).clamp(-1.0, 1.0)
+        ahead = [self.tiles.goal(tile, e.goal + index) - motion.position[:, :2] for index in (0, 1)]
+        heading = torch.stack([wrapped(bearing(vector) - motion.yaw) for vector in ahead], -1)
+        e.scan.copy_(torch.where(fresh[:, None], scan, e.scan))
+        e.heading.copy_(torch.where(fresh[:, None], heading, e.heading))
+
+    def _judge(self, motion: Motion, touch: Touch, to_goal: Tensor) -> None:
+        """Pay for the step, count waypoints and decide whether the episode is over."""
+        b, e = self.buffers, self.episode
+        error = wrapped(bearing(to_goal) - motion.yaw)
+        b.reward.copy_(reward(motion, touch, to_goal, error, e.command))
+        e.near.add_(torch.linalg.vector_norm(to_goal, dim=-1) < REACHED)
+        reached = e.near > 1  # there for a second step
+        e.near.masked_fill_(reached, 0)
+        e.goal.add_(reached)
+        e.goal_step.copy_(torch.where(reached, b.length, e.goal_step))
+        torch.ge(e.goal, GOALS, out=b.success)
+        b.score.copy_(e.goal / GOALS)
+        fallen = (
+            (motion.roll.abs() > MAX_ROLL) | (motion.pitch.abs() > MAX_PITCH) | (motion.position[:, 2] < MIN_HEIGHT)
+        )
+        torch.logical_and(fallen, ~b.diverged, out=b.terminated)
+        torch.logical_and(b.timeout | b.success | b.diverged, ~b.terminated, out=b.truncated)
+        if self.config.reward == "sparse":
+            b.reward.copy_(b.success)
+        spent = torch.where(e.goal > 0, e.goal_step, b.length) * STEP
+        columns = (b.score, b.terminated, spent / e.goal.clamp_min(1), e.level)
+        b.extras.copy_(torch.stack([column.float() for column in columns], -1))
+
+    def _feel(self, touch: Touch) -> None:
+        """Note which feet touch, and the action that led here."""
+        e = self.episode
+        touching = touch.feet > FOOT_TOUCHES
+        torch.logical_or(touching, e.touching, out=e.contact)
+        e.touching.copy_(touching)
+        e.action.copy_(self.buffers.action)
+
+    def _observation(self, motion: Motion) -> Tensor:
+        """Return what the policy sees. (N, 212)"""
+        e = self.episode
+        parts = (
+            0.25 * motion.spin_body,
+            torch.stack([motion.roll, motion.pitch], -1),
+            e.heading,
+            e.command[:, None],
+            motion.joints - self._default,
+            0.05 * motion.speeds,
+            e.action,
+            e.contact.float() - 0.5,
+            e.scan,
+            2.0 * motion.velocity_body,
+            self._seen,
+        )
+        return torch.cat(parts, -1).clamp(-100.0, 100.0)
+
+    def _hide_diverged(self) -> None:
+        """Let a diverged world show its last good observation again and pay nothing: no NaN may reach the learner."""
+        b = self.buffers
+        b.next_obs.copy_(torch.where(b.diverged[:, None], b.obs, b.next_obs))
+        b.reward.masked_fill_(b.diverged, 0.0)
+
+    def _push(self) -> None:
+        """Now and then replace every robot's horizontal velocity by a random one."""
+        is_due = (self.episode.clock % PUSH_EVERY == 0).expand_as(self.buffers.diverged)
+        if self.config.device.type == "cpu" and not bool(is_due.any()):
+            return
+        velocity = self.batch.qvel.clone()
+        velocity[:, :2] = PUSH * (2 * self.buffers.uniform[:, 0, _PUSH] - 1)
+        self.batch.reset(is_due & ~self.buffers.diverged, self.batch.qpos.clone(), velocity)
+
+    # Episodes
+
+    def _move(self, mask: Tensor) -> None:
+        """Move worlds whose episode ended to another level, if there is a curriculum."""
+        if self.config.levels != "curriculum":
+            return
+        e = self.episode
+        level = next_level(e.level, e.goal, self.buffers.uniform[:, 0, _LEVEL])
+        e.level.copy_(torch.where(mask, level, e.level))
+        self.batch.place(mask, self.tiles.layout(self.tile))
+
+    def reset(self, mask: Tensor) -> None:
+        """Start new episodes where `mask` (N,) holds and show their first observation."""
+        e, uniform = self.episode, self.buffers.uniform[:, 0]
+        for tensor in (e.goal, e.near, e.goal_step):
+            tensor.masked_fill_(mask, 0)
+        for tensor in (e.action, e.touching, e.contact):
+            tensor.masked_fill_(mask[:, None], 0)
+        e.command.copy_(torch.where(mask, self._drawn_command(), e.command))
+        joints = self._default + JOINT_SPREAD * uniform[:, _JOINTS]
+        joints = torch.clamp(joints, constant(go1.LOW, joints), constant(go1.HIGH, joints))
+        qpos = torch.cat([constant(START, joints).expand(len(joints), -1), joints], -1)
+        self.batch.reset(mask, qpos, torch.zeros_like(self.batch.qvel))
+        motion = read_motion(self.batch)
+        self._look(motion, mask)
+        b = self.buffers
+        b.obs.copy_(torch.where(mask[:, None], self._observation(motion), b.obs))
+
+    def _drawn_command(self) -> Tensor:
+        low, high = COMMAND
+        return low + (high - low) * self.buffers.uniform[:, 0, _COMMAND]
+
+    # State
+
+    def census(self) -> dict[str, Tensor]:
+        """Tell which level each world is on, where a curriculum moves them."""
+        if self.config.levels != "curriculum":
+            return {}
+        level = self.episode.level
+        return {f"worlds_on_level/{index}": (level == index).float() for index in range(NUM_LEVELS)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return physics, bodies and episodes."""
+        parts = {"episode": self.episode, "body": self.body}
+        state = {name: {key: value.clone() for key, value in vars(part).items()} for name, part in parts.items()}
+        return {"batch": self.batch.state_dict(), **state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        for name, part in (("episode", self.episode), ("body", self.body)):
+            for key, tensor in vars(part).items():
+                tensor.copy_(state[name][key])
+        self._settle_in()
+        self.batch.load_state_dict(state["batch"])
+
+
+def bearing(vector: Tensor) -> Tensor:
+    """Return the direction of vectors (N, 2) as an angle from the x axis. (N,)"""
+    return torch.atan2(vector[:, 1], vector[:, 0])
+
+
+def wrapped(angle: Tensor) -> Tensor:
+    """Return the same angles within [-pi, pi]."""
+    return torch.atan2(torch.sin(angle), torch.cos(angle))
+
+
+def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[Group]:
+    """Put all worlds into one batch, or on the CPU into several, which threads share out among themselves."""
+    tiles = Tiles.build(config.tasks, config.levels, config.device)
+    worlds = Worlds.draw(config, generator)
+    total = len(worlds.column)
+    parts = -(-total // CPU_WORLDS) if config.device.type == "cpu" else 1
+    bounds = [total * index // parts for index in range(parts + 1)]
+    slices = [slice(*pair) for pair in pairwise(bounds)]
+    return [Group(config, worlds.part(rows), tiles, buffers.rows(rows)) for rows in slices]
+
+
+def draws(tasks: Sequence[Terrain]) -> tuple[int, int]:
+    """Return how many random numbers a step may need."""
+    return 1, DRAWS
+
+
+DOMAIN = Domain("parkour", OBS, JOINTS, episode_length=2000, metrics=METRICS, draws=draws, make_groups=make_groups)

@@ -1,0 +1,82 @@
+"""Pictures of single worlds through MuJoCo's own renderer, for videos and the gallery.
+
+State is copied into one `MjData`, so that worlds of either backend look the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from polytask.envs.domain import Group
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.types import UserError
+
+_NO_OPENGL = (
+    "no pictures: OpenGL is missing; on Debian or Ubuntu: apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri"
+)
+_CAMERA = "scene"
+
+
+@dataclass(frozen=True)
+class Pose:
+    """All that a picture of a world depends on."""
+
+    qpos: NDArray[np.float32]  # (nq,)
+    mocap_pos: NDArray[np.float32]  # (nmocap, 3)
+    mocap_quat: NDArray[np.float32]  # (nmocap, 4)
+
+
+def pose_of(env: MultiTaskEnv, task: str, world: int = 0) -> Pose:
+    """Remember how a task's `world`-th world stands now, to draw it later."""
+    group, first = _find(env, task)
+    batch, row = group.batch, first + world
+    qpos, mocap_pos, mocap_quat = (
+        tensor[row].cpu().numpy().copy() for tensor in (batch.qpos, batch.mocap_pos, batch.mocap_quat)
+    )
+    return Pose(qpos, mocap_pos, mocap_quat)
+
+
+def _find(env: MultiTaskEnv, task: str) -> tuple[Group, int]:
+    """Find the group a task belongs to, and its first world there."""
+    return next((group, w.worlds.start) for group in env.groups for w in group.tasks if w.task.name == task)
+
+
+class Renderer:
+    """Draws the worlds of one task of an environment."""
+
+    def __init__(self, env: MultiTaskEnv, task: str, width: int = 480, height: int = 360) -> None:
+        """Open an off-screen context."""
+        self._env, self._task = env, task
+        self._model = copy.copy(_find(env, task)[0].model)  # a world may change it
+        self._data = mujoco.MjData(self._model)
+        try:
+            self._renderer: Any = mujoco.Renderer(self._model, height, width)
+        # The binding raises whatever the missing library happens to cause: ImportError, AttributeError, an own error.
+        except Exception as error:
+            raise UserError(_NO_OPENGL) from error
+
+    def frame(self, world: int = 0) -> NDArray[np.uint8]:
+        """Draw the task's `world`-th world as it is now, (H, W, 3)."""
+        group, first = _find(self._env, self._task)
+        group.batch.dress(self._model, first + world)
+        return self.draw(pose_of(self._env, self._task, world))
+
+    def draw(self, pose: Pose) -> NDArray[np.uint8]:
+        """Draw a world that stands in a pose, (H, W, 3)."""
+        self._data.qpos[:] = pose.qpos
+        self._data.mocap_pos[:] = pose.mocap_pos
+        self._data.mocap_quat[:] = pose.mocap_quat
+        mujoco.mj_forward(self._model, self._data)
+        self._renderer.update_scene(self._data, camera=_CAMERA)
+        image: NDArray[np.uint8] = self._renderer.render().copy()  # the renderer reuses its buffer
+        return image
+
+    def close(self) -> None:
+        """Free the context."""
+        self._renderer.close()

@@ -1,0 +1,127 @@
+"""Measure a policy: one noiseless episode in each of many worlds with fixed seeds, success and return per task."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polytask.runs.setup import Policy, build_env, build_policy, check_source, levels_of, task_names
+from polytask.config.schema import CommonConfig, EvalConfig
+from polytask.cli.console import Result, table
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.errors import UserError
+from polytask.statistics import Array, bootstrap, iqm, mean
+
+# Evaluation draws other goals than training with the same seed does.
+SEED_OFFSET = 1_000_003
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened in E episodes of each of K tasks."""
+
+    success: Array  # (E, K) highest score: whether the task succeeded at any step, or the progress of parkour
+    success_at_end: Array  # (E, K) whether it succeeded at the last step
+    returns: Array  # (E, K) sum of rewards
+
+
+@torch.no_grad()
+def run_episodes(env: MultiTaskEnv, policy: Policy) -> Outcome:
+    """Play the episode that every world stands at the start of."""
+    shape = (env.spec.num_envs,)
+    going = torch.ones(shape, dtype=torch.bool, device=env.device)
+    at_end = torch.zeros_like(going)
+    success, returns = torch.zeros(shape, device=env.device), torch.zeros(shape, device=env.device)
+    for _ in range(env.spec.episode_length):
+        step = env.step(policy(env.obs, env.task))
+        returns += torch.where(going, step.reward, 0.0)
+        success = torch.maximum(success, torch.where(going, env.score, 0.0))
+        at_end = torch.where(going, step.success, at_end)
+        # A world whose episode ends early starts another one, which is not counted.
+        going &= ~(step.terminated | step.truncated)
+    by_task = [_by_task(each, env.spec.num_tasks) for each in (success, at_end, returns)]
+    return Outcome(*by_task)
+
+
+def _by_task(values: Tensor, num_tasks: int) -> Array:
+    """Arrange worlds sorted by task as a matrix, (N,) to (E, K)."""
+    return np.asarray(values.double().reshape(num_tasks, -1).T.cpu().numpy())
+
+
+class Evaluator:
+    """An environment of its own whose worlds start from the same states in every evaluation."""
+
+    def __init__(self, config: CommonConfig, episodes: int) -> None:
+        """Build one world per episode."""
+        if episodes < 1:
+            raise UserError(f"episodes={episodes}: at least one is needed")
+        # A curriculum is for learning: evaluation spreads its episodes over all levels.
+        levels = "hard" if levels_of(config) == "curriculum" else config.levels
+        seeded = replace(config, seed=config.seed + SEED_OFFSET, levels=levels)
+        self.env = build_env(seeded, num_envs=episodes * len(task_names(config)))
+        self._start = copy.deepcopy(self.env.state_dict())
+
+    def run(self, policy: Policy) -> dict[str, Any]:
+        """Play all episodes and summarise them."""
+        self.env.load_state_dict(copy.deepcopy(self._start))
+        return summarise(run_episodes(self.env, policy), self.env.spec.tasks)
+
+    def close(self) -> None:
+        """Let go of the worlds."""
+        self.env.close()
+
+
+def summarise(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
+    """Give means per task with 95 % bootstrap intervals, and over the tasks."""
+    per_task = {}
+    for index, task in enumerate(tasks):
+        success = outcome.success[:, index : index + 1]
+        per_task[task] = {
+            "success": float(success.mean()),
+            "success_at_end": float(outcome.success_at_end[:, index].mean()),
+            "return": float(outcome.returns[:, index].mean()),
+            "interval": list(bootstrap(success)),
+        }
+    rates = outcome.success.mean(axis=0, keepdims=True)  # (1, K)
+    return {
+        "tasks": per_task,
+        "mean_success": float(mean(outcome.success)),
+        "mean_interval": list(bootstrap(outcome.success)),
+        "iqm_success": float(iqm(rates)),
+        "mean_success_at_end": float(mean(outcome.success_at_end)),
+        "episodes": len(outcome.success),
+    }
+
+
+def evaluation_table(title: str, summary: dict[str, Any]) -> Any:
+    """Lay out a summary, one row a task and the mean last."""
+    rows = [
+        (task, one["success"], _interval(one["interval"]), one["success_at_end"], one["return"])
+        for task, one in summary["tasks"].items()
+    ]
+    interval = _interval(summary["mean_interval"])
+    rows.append(("mean", summary["mean_success"], interval, summary["mean_success_at_end"], None))
+    return table(title, ("task", "success", "95 % interval", "at the end", "return"), rows)
+
+
+def _interval(bounds: list[float]) -> str:
+    return f"{bounds[0]:.2f} to {bounds[1]:.2f}"
+
+
+def evaluate(config: EvalConfig) -> Result:
+    """Run `polytask eval`."""
+    check_source(config)
+    evaluator = Evaluator(config, config.episodes)
+    policy = build_policy(config, evaluator.env)
+    summary = evaluator.run(policy)
+    evaluator.close()
+    name = config.policy or config.checkpoint
+    length = evaluator.env.spec.episode_length
+    title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}"
+    payload = {**summary, "policy": name, "episode_length": length, "seed": config.seed}
+    return Result(payload, [evaluation_table(title, summary)])

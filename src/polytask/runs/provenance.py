@@ -1,0 +1,50 @@
+"""Say what a number was measured with: version, commit and machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+import polytask
+
+
+def provenance(device: torch.device) -> dict[str, str | None]:
+    """Describe the code and the machine."""
+    return {
+        "device": device_name(device),
+        "version": polytask.__version__,
+        "commit": commit(),
+        "torch": torch.__version__,
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """Give the full name of a processor, such as NVIDIA's or the CPU's own with its number of cores."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    name = models[0] if models else platform.processor() or platform.machine()
+    return f"{name} ({len(os.sched_getaffinity(0))} cores)"
+
+
+def commit() -> str | None:
+    """Name the commit of the source tree, marked when files differ from it.
+
+    A copy without its history can be told with POLYTASK_COMMIT.
+    """
+    if "POLYTASK_COMMIT" in os.environ:
+        return os.environ["POLYTASK_COMMIT"]
+    folder = Path(__file__).resolve().parents[1]
+    if not (folder.parents[1] / ".git").exists():  # installed as a package: some other repository may lie above
+        return None
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

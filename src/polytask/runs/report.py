@@ -1,0 +1,263 @@
+"""Turn the logs of runs into tables and figures, with bootstrap intervals over seeds. All plotting is here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from polytask.runs.checkpoint import write_atomically
+from polytask.config.schema import ReportConfig
+from polytask.cli.console import Result, table
+from polytask.errors import UserError
+from polytask.runs.logger import FILE_NAME, Record, read_records
+from polytask.statistics import Array, bootstrap, iqm, mean
+
+COSINES = ("min", "mean", "max")  # what is logged of the cosines between two tasks
+NO_MATPLOTLIB = "no figure: it needs an extra, pip install 'polytask[report]'"
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """What a run left behind."""
+
+    directory: Path
+    setting: str  # what it trained, apart from the seed
+    records: list[Record]
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks of the run."""
+        return [name.removeprefix("success/") for name in self.records[-1] if name.startswith("success/")]
+
+    def final(self) -> list[float]:
+        """Success per task, noiseless where the run ended with an evaluation."""
+        path = self.directory / "summary.json"
+        evaluation = json.loads(path.read_text()).get("evaluation") if path.is_file() else None
+        if evaluation:
+            return [evaluation["tasks"][task]["success"] for task in self.tasks]
+        return [float(self.records[-1][f"success/{task}"] or 0.0) for task in self.tasks]
+
+
+def read_run(directory: Path) -> RunLog:
+    """Read a run directory."""
+    records = read_records(directory)
+    if not records or not (directory / "config.yaml").is_file():
+        raise UserError(f"'{directory}' holds no run: it has no {FILE_NAME} with a record, or no config.yaml")
+    config: Any = OmegaConf.load(directory / "config.yaml")
+    tasks = config.suite.name if config.tasks is None else "+".join(config.tasks)
+    return RunLog(directory, f"{tasks} {config.algo.name} {config.net.name} {config.grads.name}", records)
+
+
+def report(config: ReportConfig) -> Result:
+    """Run `polytask report`: pool the seeds of each setting and compare settings."""
+    if not config.runs:
+        raise UserError("name the runs to report on: runs=[runs/a,runs/b]")
+    settings: dict[str, list[RunLog]] = {}
+    for name in config.runs:
+        log = read_run(Path(name).expanduser())
+        settings.setdefault(log.setting, []).append(log)
+    payload = {name: pool(logs) for name, logs in settings.items()}
+    columns = ("setting", "seeds", "mean", "95 % interval", "IQM", "frames")
+    rows = [
+        (name, one["seeds"], one["mean"], "{:.2f} to {:.2f}".format(*one["interval"]), one["iqm"], one["frames"])
+        for name, one in payload.items()
+    ]
+    result = Result({"settings": payload}, [table("success", columns, rows)])
+    if config.output is not None:
+        result.lines = write_report(Path(config.output).expanduser(), columns, rows, settings)
+    return result
+
+
+def pool(logs: Sequence[RunLog]) -> dict[str, Any]:
+    """Summarise the runs of one setting."""
+    scores = np.array([log.final() for log in logs], dtype=np.float64)  # (R, K)
+    return {
+        "seeds": len(logs),
+        "mean": float(mean(scores)),
+        "interval": list(bootstrap(scores)),
+        "iqm": float(iqm(scores)),
+        "frames": max(int(log.records[-1]["frames"] or 0) for log in logs),
+        "tasks": dict(zip(logs[0].tasks, scores.mean(axis=0).tolist(), strict=True)),
+    }
+
+
+def write_report(
+    folder: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]], settings: dict[str, list[RunLog]]
+) -> list[str]:
+    """Write the table as Markdown, LaTeX and CSV, and the curves; say what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = [[f"{value:.2f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
+    texts = {
+        "report.md": markdown(columns, cells),
+        "report.tex": latex(columns, cells),
+        "report.csv": csv(columns, cells),
+    }
+    lines = []
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+        lines.append(f"table: {folder / name}")
+    curves = {name: [log.records for log in logs] for name, logs in settings.items()}
+    lines.append(draw_curves(curves, folder / "curves.png"))
+    panels = conflict_panels(curves)
+    return [*lines, draw_conflicts(panels, folder / "conflicts.png")] if panels else lines
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def latex(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a LaTeX tabular with booktabs rules."""
+    body = [" & ".join(line).replace("%", r"\%").replace("_", r"\_") + r" \\" for line in [columns, *rows]]
+    head, *rest = body
+    inner = "\n".join([r"\toprule", head, r"\midrule", *rest, r"\bottomrule"])
+    return f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n{inner}\n\\end{{tabular}}\n"
+
+
+def csv(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write comma-separated values; a cell with a comma is quoted."""
+    return "".join(",".join(f'"{cell}"' if "," in cell else cell for cell in line) + "\n" for line in [columns, *rows])
+
+
+def draw_curves(curves: dict[str, list[list[Record]]], path: Path) -> str:
+    """Draw success against frames, the mean over seeds with their range, and return the line to tell the user."""
+    if find_spec("matplotlib") is None:
+        return NO_MATPLOTLIB
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for name, seeds in curves.items():
+        frames, values = _common_axis(seeds, "success")
+        (line,) = axes.plot(frames, values.mean(axis=0), label=name)
+        if len(seeds) > 1:
+            axes.fill_between(frames, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.2, lw=0)
+    _finish_axes(axes)
+    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+    return f"curves: {path}"
+
+
+def draw_run(records: list[Record], tasks: Sequence[str], path: Path) -> str:
+    """Draw one run's success per task and their mean, and return the line to tell the user."""
+    if find_spec("matplotlib") is None:
+        return NO_MATPLOTLIB
+    if not records:
+        return "no figure: the run has no records"
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4), layout="constrained")
+    axes = figure.add_subplot()
+    frames = [_number(record["frames"]) for record in records]
+    for index, task in enumerate(tasks):
+        values = [_number(record.get(f"success/{task}")) for record in records]
+        axes.plot(frames, values, label=task, lw=1.2, **_style(index))
+    axes.plot(frames, [_number(record.get("success")) for record in records], label="mean", lw=2.5, color="black")
+    _finish_axes(axes)
+    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+    return f"curves: {path}"
+
+
+@dataclass(frozen=True)
+class ConflictPanel:
+    """How the task gradients of one network met over the runs of one setting, averaged over seeds at the same frames.
+
+    Attributes:
+        title: The setting and the network.
+        frames: (F,)
+        cosine: The smallest, mean and largest cosine between two tasks' gradients. (3, F)
+        norms: Norm of each task's gradient, by task. (F,) each
+    """
+
+    title: str
+    frames: Array
+    cosine: Array
+    norms: dict[str, Array]
+
+
+def conflict_panels(curves: dict[str, list[list[Record]]]) -> list[ConflictPanel]:
+    """Collect what runs logged about conflicts between tasks, actor before critic; nothing where they did not."""
+    panels = []
+    for (setting, seeds), group in product(curves.items(), ("actor", "critic")):
+        prefix = f"conflict/{group}"
+        logged = [next((each for each in records if f"{prefix}/cosine_mean" in each), None) for records in seeds]
+        if None in logged:
+            continue
+        names = [name for name in logged[0] or () if name.startswith(f"{prefix}/norms/")]
+        # At the frames of the first seed's measurements: one seed is drawn as it was logged.
+        frames = [_number(each["frames"]) for each in seeds[0] if f"{prefix}/cosine_mean" in each]
+        axis = np.array([each for each in frames if each <= min(_number(records[-1]["frames"]) for records in seeds)])
+        cosine = np.stack([_common_axis(seeds, f"{prefix}/cosine_{each}", axis)[1].mean(0) for each in COSINES])
+        norms = {name.removeprefix(f"{prefix}/norms/"): _common_axis(seeds, name, axis)[1].mean(0) for name in names}
+        panels.append(ConflictPanel(f"{setting}: {group}", axis, cosine, norms))
+    return panels
+
+
+def draw_conflicts(panels: Sequence[ConflictPanel], path: Path) -> str:
+    """Draw cosines between tasks' gradients (mean, and range over pairs) above their norms; a column each network."""
+    if find_spec("matplotlib") is None:
+        return NO_MATPLOTLIB
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
+    figure = Figure(figsize=(1 + 4 * len(panels), 6), layout="constrained")
+    axes = figure.subplots(2, len(panels), squeeze=False, sharex="col", sharey="row")
+    for panel, (upper, lower) in zip(panels, axes.T, strict=True):
+        lowest, mean_cosine, highest = panel.cosine
+        upper.axhline(0.0, color="black", lw=0.8)
+        upper.plot(panel.frames, mean_cosine, lw=2, color="C0")
+        upper.fill_between(panel.frames, lowest, highest, color="C0", alpha=0.2, lw=0)
+        for index, (task, norm) in enumerate(panel.norms.items()):
+            lower.plot(panel.frames, norm, label=task, lw=1.2, **_style(index))
+        upper.set(ylim=(-1.02, 1.02))
+        upper.set_title(fill(panel.title, 44), fontsize="small")
+        lower.set(xlabel="frames", yscale="log")
+        lower.xaxis.set_major_formatter(EngFormatter())
+        for each in (upper, lower):
+            each.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("cosine between two tasks\nmean and range")
+    axes[1, 0].set_ylabel("norm of a task's gradient")
+    axes[1, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+    write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+    return f"conflicts: {path}"
+
+
+def _style(index: int) -> dict[str, Any]:
+    """Tell lines apart: ten colours, then the same again dashed, so that fifty tasks stay tellable."""
+    return {"color": f"C{index % 10}", "ls": ("-", "--", ":", "-.")[index // 10 % 4]}
+
+
+def _finish_axes(axes: Any) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    axes.set(xlabel="frames", ylabel="success rate", ylim=(-0.02, 1.02))
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(EngFormatter())
+    axes.grid(alpha=0.3)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+
+
+def _common_axis(seeds: list[list[Record]], name: str, frames: Array | None = None) -> tuple[Array, Array]:
+    """Interpolate the runs of several seeds at the same frames: those given, or up to where the shortest ends."""
+    if frames is None:
+        frames = np.linspace(0.0, min(_number(records[-1]["frames"]) for records in seeds), 200)
+    rows = []
+    for records in seeds:
+        known = [record for record in records if record.get(name) is not None] or [{"frames": 0, name: float("nan")}]
+        at, value = ([_number(record[key]) for record in known] for key in ("frames", name))
+        rows.append(np.interp(frames, at, value))
+    return frames, np.array(rows)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,152 @@
+"""A training run: its parts, where it writes, and how it is saved and continued."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from polytask.runs.setup import build_algo, build_train_env
+from polytask.runs.checkpoint import FILE_NAME, load, locate, restore, save, write_atomically
+from polytask.config.compose import to_plain
+from polytask.config.schema import TrainConfig
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.errors import UserError
+from polytask.runs.evaluate import Evaluator
+from polytask.runs.transfer import Initialization, initialize
+from polytask.runs.logger import FILE_NAME as METRICS_NAME
+from polytask.runs.logger import EpisodeWindow, Record, check_extras, read_records
+from polytask.types import Algo
+
+
+@dataclass
+class Run:
+    """What is alive while a run goes on."""
+
+    config: TrainConfig
+    directory: Path
+    env: MultiTaskEnv
+    algo: Algo
+    window: EpisodeWindow
+    evaluator: Evaluator | None = None  # kept between evaluations, so that its scenes are built once
+    iteration: int = 0
+    seconds: float = 0.0  # spent iterating, over all parts of a resumed run
+    initialization: Initialization | None = None  # what was taken over from a finished run when this one began
+
+    @property
+    def frames(self) -> int:
+        """Control steps so far, over all worlds."""
+        return self.iteration * self.algo.frames_per_iteration
+
+    @property
+    def is_over(self) -> bool:
+        """Whether one of the limits is reached."""
+        minutes = self.config.max_minutes
+        return self.iteration >= self.last_iteration or (minutes is not None and self.seconds >= 60.0 * minutes)
+
+    @property
+    def last_iteration(self) -> int:
+        """The iteration at which the tighter of the two limits on frames and iterations is reached."""
+        frames = self.config.max_frames
+        limits = [self.config.max_iterations, None if frames is None else -(-frames // self.algo.frames_per_iteration)]
+        return min(limit for limit in limits if limit is not None)
+
+    def act(self, obs: Tensor, task: Tensor) -> Tensor:
+        """Choose noiseless actions: the policy to evaluate and film."""
+        return self.algo.act(obs, task, explore=False)
+
+    def save(self) -> None:
+        """Write a checkpoint that the run can go on from."""
+        state = {
+            "config": to_plain(self.config),
+            "spec": asdict(self.env.spec),
+            "algo": self.algo.state_dict(),
+            "env": self.env.state_dict(),
+            "window": self.window.state_dict(),
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "initialization": self.initialization and asdict(self.initialization),
+        }
+        save(self.directory / FILE_NAME, state)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        now = asdict(self.env.spec)
+        for name, value in now.items():
+            if state["spec"][name] != value:
+                raise UserError(f"the checkpoint does not fit: its {name} is {state['spec'][name]}, not {value}")
+        restore(self.algo, state["algo"], "learner")
+        restore(self.env, state["env"], "environment")
+        restore(self.window, state["window"], "metrics window")
+        self.iteration, self.seconds = state["iteration"], state["seconds"]
+        self.config = replace(self.config, init_from=state["config"].get("init_from"))
+        if state.get("initialization") is not None:
+            self.initialization = Initialization(**state["initialization"])
+
+
+def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
+    """Build or continue a run, and return it with what it logged so far.
+
+    Nothing is written before everything is built and the checkpoint, if any, has been found to fit.
+    """
+    _check(config)
+    directory = _directory(config)
+    state = None if config.checkpoint is None else load(config.checkpoint)
+    start = None if config.init_from is None else load(config.init_from)
+    history = [] if state is None else read_records(locate(str(config.checkpoint)).parent, until=state["iteration"])
+    config = replace(config, run_dir=str(directory), checkpoint=None)
+    env = build_train_env(config)
+    algo = build_algo(config, env.spec, env.device)
+    window = EpisodeWindow(env.spec.tasks, config.success_window, env.config.domain.metrics)
+    run = Run(config, directory, env, algo, window)
+    if state is not None:
+        run.restore(state)
+    if start is not None:
+        run.initialization = initialize(algo, env.spec.tasks, start, str(config.init_from))
+    if config.eval_episodes and config.eval_every:
+        run.evaluator = Evaluator(config, config.eval_episodes)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the run directory '{directory}': {error.strerror}") from error
+    text = OmegaConf.to_yaml(OmegaConf.create(to_plain(run.config)))
+    write_atomically(directory / "config.yaml", lambda temporary: temporary.write_text(text))
+    return run, history
+
+
+def _check(config: TrainConfig) -> None:
+    """Reject values that no run can have."""
+    check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
+    if config.checkpoint is not None and config.init_from is not None:
+        raise UserError("checkpoint continues a run and init_from starts a new one: give only one of them")
+    if config.max_frames is None and config.max_iterations is None:
+        raise UserError("a run needs an end: set max_frames or max_iterations")
+    least = {"max_frames": 1, "max_iterations": 1, "save_every": 0, "eval_every": 0, "eval_episodes": 0}
+    for name, bound in {**least, "success_window": 1}.items():
+        value = vars(config)[name]
+        if value is not None and value < bound:
+            raise UserError(f"{name}={value}: at least {bound} is needed")
+    if config.max_minutes is not None and not config.max_minutes > 0.0:
+        raise UserError(f"max_minutes={config.max_minutes}: more than 0 is needed")
+
+
+def _directory(config: TrainConfig) -> Path:
+    """Choose where the run writes, and make sure that no other run lives there."""
+    home = None if config.checkpoint is None else locate(config.checkpoint).parent
+    if config.run_dir is not None:
+        directory = Path(config.run_dir).expanduser()
+    elif home is not None:
+        return home
+    else:
+        tasks = config.suite.name if config.tasks is None else f"{len(config.tasks)}tasks"
+        directory = Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{tasks}-{config.algo.name}"
+    is_taken = any((directory / name).exists() for name in (METRICS_NAME, FILE_NAME))
+    if is_taken and (home is None or home.resolve() != directory.resolve()):
+        raise UserError(
+            f"'{directory}' already holds a run: continue it with checkpoint={directory}, or name another run_dir"
+        )
+    return directory

@@ -1,0 +1,1 @@
+"""Tools around training: benchmarks, verification, videos and the task gallery."""

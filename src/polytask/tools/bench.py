@@ -1,0 +1,163 @@
+"""Measure speed and memory: physics alone, the environment, training, or gradient methods."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from polytask.cli.console import Result, table
+from polytask.config.schema import BenchConfig
+from polytask.envs.domain import Group
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.errors import UserError
+from polytask.runs.provenance import provenance
+from polytask.runs.setup import build_algo, build_train_env
+from polytask.tools.bench_grads import bench_grads
+
+MIB = 2.0**20
+# What the CUDA runtime and driver call to put work on the device; a graph counts as one.
+LAUNCHES = (
+    "cudaLaunchKernel",
+    "cuLaunchKernel",
+    "cudaGraphLaunch",
+    "cuGraphLaunch",
+    "cudaMemcpyAsync",
+    "cudaMemsetAsync",
+)
+STEPS_TO_CAPTURE = 4  # two eager ones, the capture, a replay
+ACTION_SETS = 16  # random actions drawn beforehand and used in turn
+
+
+def bench(config: BenchConfig) -> Result:
+    """Run `polytask bench`."""
+    if config.iterations < 1 or config.steps < 1 or config.warmup < 0:
+        raise UserError("iterations and steps must be at least 1, warmup at least 0")
+    if config.what == "grads":
+        return bench_grads(config)
+    begin = time.perf_counter()
+    env = build_train_env(config)
+    startup = _start(env) - begin
+    iterate, frames = _workload(config, env)
+    for _ in range(config.warmup):
+        iterate()
+    begin = _now(env.device)
+    for _ in range(config.iterations):
+        iterate()
+    seconds = _now(env.device) - begin
+    payload = {
+        "what": config.what,
+        "suite": config.suite.name if config.tasks is None else list(env.spec.tasks),
+        "sim": env.config.sim,
+        "num_envs": env.spec.num_envs,
+        "frames_per_second": frames * config.iterations / seconds,
+        "seconds": seconds,
+        "frames": frames * config.iterations,
+        "startup_seconds": startup,
+        **_memory(env.device),
+        "launches_per_step": _launches(env) if config.what == "env" else None,
+        "algo": config.algo.name if config.what == "train" else None,
+        **provenance(env.device),
+    }
+    env.close()
+    shown = {name: value for name, value in payload.items() if value is not None}
+    return Result(payload, [table("bench", ("", "value"), list(shown.items()))])
+
+
+def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any], int]:
+    """Choose what one iteration does, and count its frames."""
+    if config.what == "train":
+        algo = build_algo(config, env.spec, env.device)
+        return lambda: algo.iterate(env), algo.frames_per_iteration
+    generator = torch.Generator(env.device).manual_seed(config.seed)
+    shape = (ACTION_SETS, env.spec.num_envs, env.spec.action_dim)
+    actions = 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0  # (S, N, A)
+    step: Callable[[Tensor], Any] = env.step if config.what == "env" else Physics(env).step
+
+    def iterate() -> None:
+        for index in range(config.steps):
+            step(actions[index % ACTION_SETS])
+
+    return iterate, config.steps * env.spec.num_envs
+
+
+class Physics:
+    """Steps an environment's worlds without observations, rewards and resets, as parallel as the environment does."""
+
+    def __init__(self, env: MultiTaskEnv) -> None:
+        """Spread the scenes over threads or streams."""
+        self._groups = env.groups
+        self._device = env.device
+        if self._device.type == "cuda":
+            self._streams = [torch.cuda.Stream(self._device) for _ in env.groups]
+        else:
+            threads = min(env.config.threads, len(env.groups))
+            self._lists = [env.groups[start::threads] for start in range(threads)]
+            self._pool = ThreadPoolExecutor(threads)
+
+    def step(self, action: Tensor) -> None:
+        """Apply actions (N, A) and advance every scene by one control step."""
+        for group, part in zip(self._groups, action.split([len(g.buffers.action) for g in self._groups]), strict=True):
+            group.buffers.action.copy_(part)
+        if self._device.type != "cuda":
+            list(self._pool.map(self._advance, self._lists))
+            return
+        main = torch.cuda.current_stream(self._device)
+        for group, stream in zip(self._groups, self._streams, strict=True):
+            stream.wait_stream(main)
+            with torch.cuda.stream(stream):
+                self._advance([group])
+        for stream in self._streams:
+            main.wait_stream(stream)
+
+    @staticmethod
+    def _advance(groups: list[Group]) -> None:
+        for group in groups:
+            group.act()
+            group.simulate()
+
+
+def _now(device: torch.device) -> float:
+    """Read the clock once the device has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _memory(device: torch.device) -> dict[str, float | None]:
+    """Report the peak of the process's memory, and what the device has in use (torch, Warp and driver together)."""
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    if device.type != "cuda":
+        return {"peak_memory_mib": host, "device_memory_mib": None}
+    free, total = torch.cuda.mem_get_info(device)
+    return {"peak_memory_mib": host, "device_memory_mib": (total - free) / MIB}
+
+
+def _start(env: MultiTaskEnv) -> float:
+    """Step until every kernel is loaded and every graph captured, and read the clock."""
+    action = torch.zeros(env.spec.num_envs, env.spec.action_dim, device=env.device)
+    for _ in range(STEPS_TO_CAPTURE):
+        env.step(action)
+    return _now(env.device)
+
+
+def _launches(env: MultiTaskEnv) -> float | None:
+    """Count the launches of a control step, where a CUDA profiler can see them.
+
+    One step only: the profiler also records every kernel of every graph, hundreds of thousands with many scenes.
+    """
+    if env.device.type != "cuda":
+        return None
+    from torch.profiler import ProfilerActivity, profile
+
+    action = torch.zeros(env.spec.num_envs, env.spec.action_dim, device=env.device)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        env.step(action)
+        torch.cuda.synchronize(env.device)
+    count = sum(event.count for event in profiler.key_averages() if event.key.startswith(LAUNCHES))
+    return float(count) if count else None

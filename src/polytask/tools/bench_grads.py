@@ -1,0 +1,95 @@
+"""Measure what gradient methods cost: PPO's update of actor and critic with each of them, on random rows.
+
+No environment is built. The networks, the minibatch's size and the group that methods act on come from the config; the
+shapes are Meta-World's. On a CUDA device the update is replayed from a graph, as in training.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from polytask.algos import AlgoContext
+from polytask.algos.ppo import PPO, PPOConfig
+from polytask.cli.console import Result, table
+from polytask.config.schema import BenchConfig
+from polytask.envs.suites import SUITES
+from polytask.errors import UserError
+from polytask.grads import GRADS
+from polytask.runs.provenance import provenance
+from polytask.runs.setup import plain, tune_torch
+from polytask.types import EnvSpec
+
+OBS_DIM, ACTION_DIM = 39, 4
+NUM_TASKS = (10, 50)  # where the user names none
+TASKS = SUITES["mt50"]
+
+
+def bench_grads(config: BenchConfig) -> Result:
+    """Run `polytask bench what=grads`."""
+    if not isinstance(config.algo, PPOConfig):
+        raise UserError("what=grads measures the update of algo=ppo")
+    device = torch.device(config.device)
+    tune_torch(device)
+    counts = NUM_TASKS if config.num_tasks is None else config.num_tasks
+    measured = {count: {name: _milliseconds(config, name, count, device) for name in GRADS} for count in counts}
+    relative = {count: {name: each / one["mean"] for name, each in one.items()} for count, one in measured.items()}
+    payload = {
+        "what": "grads",
+        "minibatch": config.algo.minibatch,
+        "apply_to": config.grads.apply_to,
+        "net": config.net.name,
+        "updates": config.iterations * config.steps,
+        "milliseconds": {str(count): one for count, one in measured.items()},
+        "relative_to_mean": {str(count): one for count, one in relative.items()},
+        **provenance(device),
+    }
+    columns = ["method", *(f"{unit}, K={count}" for count in counts for unit in ("ms", "x mean"))]
+    rows = [[name, *(one[count][name] for count in counts for one in (measured, relative))] for name in GRADS]
+    return Result(payload, [table(f"one update, {config.algo.minibatch} rows", columns, rows)])
+
+
+def _milliseconds(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> float:
+    """Time one update: the median over `iterations` runs of `steps` updates each."""
+    updates = _learner(config, name, num_tasks, device).updates
+    updates.run(max(3, config.warmup))  # one minibatch an epoch; a graph is captured at the third
+    samples = []
+    for _ in range(config.iterations):
+        _finish(device)
+        begin = time.perf_counter()
+        for _ in range(config.steps):
+            updates.update()
+        _finish(device)
+        samples.append(1e3 * (time.perf_counter() - begin) / config.steps)
+    return statistics.median(samples)
+
+
+def _learner(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> PPO:
+    """Make a PPO whose rollout is one minibatch of random rows, equally many of every task."""
+    if not 1 <= num_tasks <= min(len(TASKS), config.algo.minibatch):
+        raise UserError(f"num_tasks={num_tasks}: from 1 to {len(TASKS)}, and a row for each, are needed")
+    each = round(config.algo.minibatch / num_tasks)
+    context = AlgoContext(
+        spec=EnvSpec(OBS_DIM, ACTION_DIM, TASKS[:num_tasks], (each,) * num_tasks, episode_length=150),
+        device=device,
+        net=plain(config.net),
+        critic_net=None if config.critic_net is None else plain(config.critic_net),
+        grads=GRADS[name][0](apply_to=config.grads.apply_to),
+        seed=config.seed,
+    )
+    algo = PPO(replace(plain(config.algo), horizon=1), context)
+    generator = context.generator("rows")
+    rows: Any = algo.rows
+    for tensor in (rows.obs, rows.action, rows.log_prob, rows.advantage, rows.value, rows.target):
+        tensor.normal_(generator=generator)
+    return algo
+
+
+def _finish(device: torch.device) -> None:
+    """Wait until the device has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

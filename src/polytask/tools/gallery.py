@@ -1,0 +1,192 @@
+"""Draw the task gallery: every task shortly before its scripted expert succeeds, with ranges, success rule and figures.
+
+The figures on the page are measured by the same run: one episode per goal in worlds of their own, on the CPU.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polytask.cli.console import Result, table
+from polytask.config.compose import suggest
+from polytask.config.schema import GalleryConfig
+from polytask.envs.make import make
+from polytask.envs.manipulation.task import Task
+from polytask.envs.manipulation.tasks import TASKS
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.render import Pose, Renderer, pose_of
+from polytask.envs.scripted import ScriptedPolicy
+from polytask.envs.tasks import SUITES
+from polytask.errors import UserError
+from polytask.runs.checkpoint import write_atomically
+from polytask.runs.provenance import provenance
+
+BEFORE = 5  # control steps between the picture and the first success
+CANDIDATES = 5  # worlds per task of which the most typical one is drawn
+OVERSAMPLING = 2  # pictures are drawn larger and scaled down, against jagged edges
+LARGEST = (640, 480)  # what the scenes' off-screen buffer holds, oversampled
+QUALITY = 85  # of the JPEG
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a page says about a task."""
+
+    success: float  # share of the goals that the expert reached at any step
+    first_step: float | None  # mean step of the first success, over the goals reached
+    pose: Pose  # a moment worth a picture
+
+
+def gallery(config: GalleryConfig) -> Result:
+    """Run `polytask gallery`."""
+    folder, page = _check(config)
+    names = list(SUITES["mt50"] if config.tasks is None else config.tasks)
+    env = make(
+        tasks=names,
+        num_envs=config.episodes * len(names),
+        robot=config.robot.name,
+        episode_length=config.episode_length,
+        stagger=False,
+        seed=config.seed,
+        threads=config.threads,
+    )
+    Renderer(env, names[0], 16, 16).close()  # fails here, before the long part, where there is no OpenGL
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from error
+    figures = measure(env)
+    for name, one in figures.items():
+        size = (config.width, config.height)
+        _draw(env, name, one.pose, folder / f"{name}.jpg", size)
+    env.close()
+    text = write_page(figures, config, folder.name)
+    write_atomically(page, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    tasks = {name: {"success": one.success, "first_success_step": one.first_step} for name, one in figures.items()}
+    mean = float(np.mean([one.success for one in figures.values()]))
+    payload = {"page": str(page), "mean_success": mean, "tasks": tasks, **provenance(env.device)}
+    rows = [(name, one.success, one.first_step) for name, one in figures.items()]
+    shown = table("scripted experts", ("task", "success", "first success at step"), [*rows, ("mean", mean, None)])
+    return Result(payload, [shown], [f"page: {page}", f"pictures: {folder}"])
+
+
+def _check(config: GalleryConfig) -> tuple[Path, Path]:
+    """Reject what cannot work; return the folder of the pictures and the page."""
+    if find_spec("PIL") is None:
+        raise UserError("no pictures: they need an extra, pip install 'polytask[video]'")
+    for name in config.tasks or ():
+        if name not in SUITES["mt50"]:
+            raise UserError(f"unknown task '{name}'; {suggest(name, SUITES['mt50'])}")
+    if config.episodes < 1:
+        raise UserError(f"episodes={config.episodes}: at least one is needed")
+    for name, largest in zip(("width", "height"), LARGEST, strict=True):
+        if not 16 <= vars(config)[name] <= largest:
+            raise UserError(f"{name}={vars(config)[name]}: a picture has 16 to {largest} pixels")
+    folder = Path(config.out).expanduser()
+    return folder, folder.with_name(f"{folder.name}.md")
+
+
+@torch.no_grad()
+def measure(env: MultiTaskEnv) -> dict[str, Figures]:
+    """Play one scripted episode in every world; count successes and keep a moment shortly before one."""
+    names, worlds = env.spec.tasks, env.spec.envs_per_task[0]
+    policy = ScriptedPolicy(env)
+    first = torch.full((env.spec.num_envs,), -1)
+    candidates = list(itertools.product(range(len(names)), range(min(CANDIDATES, worlds))))
+    trails: dict[tuple[int, int], deque[Pose]] = {key: deque(maxlen=BEFORE) for key in candidates}
+    for step in range(env.spec.episode_length):
+        for task, world in candidates:
+            if first[task * worlds + world] < 0:
+                trails[task, world].append(pose_of(env, names[task], world))
+        success = env.step(policy(env.obs, env.task)).success
+        first = torch.where((first < 0) & success, step, first)
+    figures = {}
+    for index, (name, steps) in enumerate(zip(names, first.reshape(len(names), worlds), strict=True)):
+        reached = steps[steps >= 0].double()
+        mean = float(reached.mean()) if len(reached) else None
+        pose = trails[index, _typical(steps[:CANDIDATES])][0]
+        figures[name] = Figures(len(reached) / worlds, mean, pose)
+    return figures
+
+
+def _typical(first: Tensor) -> int:
+    """Choose the world whose first success is the median of those that succeed, or the first world."""
+    order = [int(world) for world in first.argsort(stable=True) if first[world] >= 0]
+    return order[len(order) // 2] if order else 0
+
+
+def _draw(env: MultiTaskEnv, task: str, pose: Pose, path: Path, size: tuple[int, int]) -> None:
+    """Write the picture of one task."""
+    from PIL import Image
+
+    renderer = Renderer(env, task, OVERSAMPLING * size[0], OVERSAMPLING * size[1])
+    image: NDArray[np.uint8] = renderer.draw(pose)
+    renderer.close()
+    small = Image.fromarray(image).resize(size, Image.Resampling.LANCZOS)
+    write_atomically(path, lambda temporary: small.save(temporary, "JPEG", quality=QUALITY, optimize=True))
+
+
+def write_page(figures: dict[str, Figures], config: GalleryConfig, folder: str) -> str:
+    """Write the page in Markdown."""
+    mean = float(np.mean([one.success for one in figures.values()]))
+    lines = [
+        "# Task gallery",
+        "",
+        f"Written by `polytask gallery`, not by hand: robot {config.robot.name}, CPU, {config.episodes} goals a task,",
+        f"{config.episode_length} control steps, seed {config.seed}. *Expert* is the share of goals that the task's",
+        "scripted expert reaches at any step, *first* the mean step at which it first does.",
+        f"Mean over the {len(figures)} tasks: **{mean:.4f}**.",
+        "",
+        "A picture shows the expert a moment before success; the green ball is the goal. Lengths are in metres, angles",
+        "in radians. The robot stands at the origin and looks along y; z is up and zero at the table top.",
+        "",
+        "| | task | random vector, and what it places | success | expert | first |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, one in figures.items():
+        task = TASKS[name]
+        suites = ", ".join(suite for suite, tasks in SUITES.items() if name in tasks)
+        about = f"**{name}** (version {task.version})<br>{task.summary}<br>Scene `{task.scene}`. In {suites}."
+        first = "-" if one.first_step is None else f"{one.first_step:.0f}"
+        picture = f"![{name}]({folder}/{name}.jpg)"
+        rule = task.success_rule[0].upper() + task.success_rule[1:]
+        lines.append(f"| {picture} | {about} | {describe(task)} | {rule} | {one.success:.2f} | {first} |")
+    return "\n".join(lines) + "\n"
+
+
+def describe(task: Task) -> str:
+    """Say what a task's random vector may be and where it puts things."""
+    vector = ", ".join(_span(low, high) for low, high in zip(task.low, task.high, strict=True))
+    lines = [f"`[{vector}]`"]
+    if task.separation is not None:
+        (a0, a1), (b0, b1) = task.separation.a, task.separation.b
+        lines.append(f"with `[{a0}:{a1}]` and `[{b0}:{b1}]` at least {_number(task.separation.distance)} apart")
+    # A placement is linear in each entry of the vector, so that it is extreme where all entries are.
+    corners = torch.tensor(list(itertools.product(*zip(task.low, task.high, strict=True))))  # (2^R, R)
+    placement = task.place(corners)
+    for name, value in {"goal": placement.target, **placement.fixtures, **placement.joints}.items():
+        rows = value.reshape(len(value), -1)
+        spans = [_span(low, high) for low, high in zip(rows.amin(0).tolist(), rows.amax(0).tolist(), strict=True)]
+        shown = [f"{axis} {span}" for axis, span in zip("xyz", spans, strict=True)] if len(spans) == 3 else spans
+        lines.append(f"{name}: {', '.join(shown)}")
+    return "<br>".join(lines)
+
+
+def _span(low: float, high: float) -> str:
+    """Write a range, or the number where it is none."""
+    return _number(low) if _number(low) == _number(high) else f"{_number(low)} to {_number(high)}"
+
+
+def _number(value: float) -> str:
+    """Write a number to a tenth of a millimetre, without trailing zeros."""
+    text = f"{value:.4f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text

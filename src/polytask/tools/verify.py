@@ -1,0 +1,115 @@
+"""Check our tasks against recorded Meta-World episodes.
+
+Every recorded step becomes one world: the episode is placed from its random vector, the recorded joint positions are
+loaded, and observation, reward and success are recomputed and compared with the recording. The tool position at the
+start of an episode and the frame that the reset showed are taken from the file: both are products of the original's
+settling phase, not of the task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polytask.envs.domain import Buffers
+from polytask.envs.manipulation.task import Task
+from polytask.envs.manipulation.worlds import ACTIONS, DOMAIN, FRAME, Group, GroupConfig
+from polytask.robots import ROBOTS
+from polytask.sim import SimConfig
+from polytask.types import UserError
+
+OBS_TOLERANCE = 1e-3
+REWARD_TOLERANCE = 1e-2
+SUCCESS_AGREEMENT = 0.999
+_SUFFIX = "-v3.npz"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a task is from its recording."""
+
+    steps: int
+    obs_max: float
+    obs_mean: float
+    reward_max: float
+    reward_mean: float
+    success_agreement: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether all three figures are within tolerance."""
+        return (
+            self.obs_max <= OBS_TOLERANCE
+            and self.reward_max <= REWARD_TOLERANCE
+            and self.success_agreement >= SUCCESS_AGREEMENT
+        )
+
+
+def recordings(folder: Path) -> dict[str, Path]:
+    """Return the recordings in a folder by task name."""
+    if not folder.is_dir():
+        raise UserError(f"there is no folder '{folder}'")
+    found = {path.name.removesuffix(_SUFFIX): path for path in sorted(folder.glob(f"*{_SUFFIX}"))}
+    if not found:
+        raise UserError(f"no <task>{_SUFFIX} file in '{folder}'")
+    return found
+
+
+def compare(task: Task, path: Path) -> Comparison:
+    """Recompute every step of a recording and compare."""
+    try:
+        with path.open("rb") as stream, np.load(stream) as file:
+            record = {name: file[name] for name in file.files}
+        lengths = record["ep_len"]
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise UserError(f"'{path}' is not a readable recording: {error}") from error
+    episode = np.repeat(np.arange(len(lengths)), lengths)  # episode of each step
+    frame, reward, success = _recompute(task, record, episode)
+    first_rows = torch.from_numpy(record["ep_start"].astype(np.int64))
+    previous = torch.cat([frame[:1], frame[:-1]])
+    previous[first_rows] = torch.from_numpy(record["ep_obs0"][:, :FRAME])
+    recorded = torch.from_numpy(record["obs"])
+    obs = torch.cat([frame, previous, _target(task, record, episode)], -1)
+    obs_error = (obs - recorded).abs()
+    reward_error = (reward - torch.from_numpy(record["reward"])).abs()
+    agreement = (success == torch.from_numpy(record["success"]).bool()).float().mean()
+    return Comparison(
+        steps=len(episode),
+        obs_max=float(obs_error.max()),
+        obs_mean=float(obs_error.mean()),
+        reward_max=float(reward_error.max()),
+        reward_mean=float(reward_error.mean()),
+        success_agreement=float(agreement),
+    )
+
+
+def _target(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> Tensor:
+    return task.place(torch.from_numpy(record["ep_rand_vec"][episode])).target
+
+
+def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    """Return our frame (T, 18), reward (T,) and success (T,) for every recorded step."""
+    steps = len(episode)
+    device = torch.device("cpu")
+    buffers = Buffers.allocate(steps, DOMAIN, [task], device)
+    buffers.action.copy_(torch.from_numpy(record["action"]).reshape(steps, ACTIONS))
+    config = GroupConfig(ROBOTS["sawyer"], "cpu", SimConfig(), device, "dense", "random")
+    group = Group([(task, steps)], buffers, config)
+    worlds = group.tasks[0]
+    everything = torch.ones(steps, dtype=torch.bool)
+    worlds.restart_from(everything, torch.from_numpy(record["ep_rand_vec"][episode]))
+    worlds.state.tcp_init.copy_(torch.from_numpy(record["ep_init_tcp"][episode]))
+    qpos, qvel = torch.from_numpy(record["qpos"]), torch.from_numpy(record["qvel"])
+    if qpos.shape[1] != group.model.nq:
+        raise UserError(f"recorded joint positions of {task.name} have {qpos.shape[1]} numbers, not {group.model.nq}")
+    group.batch.reset(everything, qpos, qvel)
+    group.batch.mocap_pos[:, int(group.model.body("mocap").mocapid[0])] = torch.from_numpy(record["mocap_pos"])
+    group.batch.forward()
+    group.observe()
+    reward, success = task.reward(worlds.state)
+    return group.frame, reward, success

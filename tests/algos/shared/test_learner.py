@@ -1,0 +1,140 @@
+"""One learner's step: clipping, projection, learning rate and saved state; how it reports conflicts between tasks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from polytask.algos.shared.learner import Learner, adam
+from polytask.grads import GRADS, Backward, build_for
+from polytask.grads.mean import Mean, MeanConfig
+from polytask.types import UserError
+
+CPU = torch.device("cpu")
+BATCH = (torch.tensor([[1.0, 3.0], [5.0, 7.0]]),)  # two tasks, two rows each
+
+
+class Point(nn.Module):
+    """One number that is kept at or below `highest`."""
+
+    def __init__(self, highest: float = 1e9) -> None:
+        super().__init__()
+        self.x = nn.Parameter(torch.zeros(1))
+        self.highest = highest
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.x.expand(len(rows))
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        self.x.clamp_(max=self.highest)
+
+
+def square(net: nn.Module, batch: tuple[Tensor]) -> Tensor:
+    return (net(batch[0]) - batch[0]).square()
+
+
+def learner_of(net: Point, max_norm: float = 1e9) -> Learner:
+    method = Mean(MeanConfig(), 2, CPU, torch.Generator())
+    return Learner(Backward(method, net, square), adam(net, 0.5, CPU), max_norm)
+
+
+def test_step_reports_task_losses_and_the_norm_before_clipping() -> None:
+    learner = learner_of(Point(), max_norm=0.1)
+    losses, norm = learner.step(BATCH)
+    assert losses.tolist() == [5, 37]  # (1 + 9) / 2, (25 + 49) / 2
+    assert norm == 8  # |mean of -2, -6, -10, -14|
+    assert_close(learner.net.x.grad, torch.tensor([-0.1]), rtol=1e-4, atol=0)
+    assert_close(learner.net.x.detach(), torch.tensor([0.5]))  # Adam's first step is the learning rate
+
+
+def test_network_is_projected_after_the_step() -> None:
+    learner = learner_of(Point(highest=0.25))
+    learner.step(BATCH)
+    assert learner.net.x.item() == 0.25
+
+
+def test_learning_rate_can_be_changed_and_is_not_part_of_the_state() -> None:
+    learner, other = learner_of(Point()), learner_of(Point())
+    learner.set_learning_rate(0.0)
+    learner.step(BATCH)
+    assert learner.net.x.item() == 0
+    other.load_state_dict(learner.state_dict())
+    assert other.optimizer.param_groups[0]["lr"] == 0.5
+    moment = other.optimizer.state[other.net.x]["exp_avg"]
+    assert_close(moment, learner.optimizer.state[learner.net.x]["exp_avg"])
+    other.set_learning_rate(0.5)
+    other.step(BATCH)
+    assert other.net.x.item() > 0
+
+
+TASKS = ("a", "b")
+
+
+class Rows(NamedTuple):
+    obs: Tensor
+    target: Tensor
+
+
+def make(name: str, every: int) -> Learner:
+    net = nn.Linear(2, 1, bias=False)
+    nn.init.zeros_(net.weight)
+    config = GRADS[name][0](conflicts_every=every)
+    backward = Backward(
+        build_for("critic", config, 2, CPU, torch.Generator()),
+        net,
+        lambda net, rows: -(net(rows.obs)[:, 0] * rows.target),
+    )
+    return Learner(backward, adam(net, 0.1, CPU))
+
+
+# A loss -w . x of one row a task: the gradients are -x, of lengths 5 and 1 with cosine 3 / 5.
+LINES = Rows(torch.tensor([[[3.0, 4.0]], [[1.0, 0.0]]]), torch.ones(2, 1))
+
+
+def reports(learner: Learner, iterations: int) -> list[dict[str, Tensor]]:
+    found = []
+    for _ in range(iterations):
+        learner.step(LINES)
+        found.append(learner.conflicts("conflict/critic", TASKS))
+    return found
+
+
+@pytest.mark.parametrize("name", ["mean", "pcgrad"])
+def test_norms_and_cosines_are_reported_every_so_many_iterations(name):
+    found = reports(make(name, every=2), 4)
+    assert [bool(one) for one in found] == [False, True, False, True]
+    expected = {"cosine_min": 0.6, "cosine_mean": 0.6, "cosine_max": 0.6, "norms/a": 5.0, "norms/b": 1.0}
+    assert_close(
+        {key: value.item() for key, value in found[1].items()}, {f"conflict/critic/{k}": v for k, v in expected.items()}
+    )
+
+
+def test_by_default_only_methods_that_compare_gradients_report():
+    assert reports(make("mean", every=0), 2) == [{}, {}]
+    assert all(reports(make("pcgrad", every=0), 2))
+
+
+def test_a_resumed_learner_keeps_the_rhythm():
+    first, second = make("mean", every=2), make("mean", every=2)
+    reports(first, 1)
+    second.load_state_dict(first.state_dict())
+    assert reports(second, 1)[0]
+
+
+def test_the_other_network_is_measured_too():
+    config = GRADS["pcgrad"][0](apply_to="critic", conflicts_every=3)
+    assert build_for("actor", config, 2, CPU, torch.Generator()).conflicts_every == 3
+
+
+def test_before_the_first_step_there_is_nothing_to_report():
+    assert make("mean", every=1).conflicts("conflict/critic", TASKS) == {}
+
+
+def test_a_negative_rhythm_is_refused():
+    with pytest.raises(UserError, match="conflicts_every is -1"):
+        make("mean", every=-1)

@@ -1,0 +1,89 @@
+"""Per-task statistics against hand-computed and float64 references."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from polytask.algos.shared.normalize import TaskNormalizer, one_hot, standardize, task_moments
+
+TASK = torch.tensor([0, 0, 1])
+
+
+def test_one_hot() -> None:
+    assert one_hot(torch.tensor([2, 0]), 3).tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_moments_by_hand() -> None:
+    x = torch.tensor([[[1.0], [3.0], [10.0]], [[5.0], [7.0], [20.0]]])  # (T=2, N=3, D=1)
+    rows, mean, variance = task_moments(x, TASK, 3)
+    assert rows.tolist() == [4, 2, 0]
+    assert mean.tolist() == [[4], [15], [0]]
+    assert variance.tolist() == [[5], [25], [0]]
+
+
+def test_batches_merge_to_the_statistics_of_all_rows() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6, 3, 4, generator=generator) * torch.tensor([1.0, 2.0, 5.0, 0.1]) + 3
+    normalizer = TaskNormalizer(2, 4)
+    normalizer.update(x[:1], TASK)
+    normalizer.update(x[1], TASK)  # a batch without a time axis
+    normalizer.update(x[2:], TASK)
+    for k in range(2):
+        rows = x[:, k == TASK].reshape(-1, 4).double()
+        assert_close(normalizer.mean[k], rows.mean(0))
+        assert_close(normalizer.variance[k], rows.var(0, correction=0), rtol=1e-6, atol=0)
+        assert normalizer.count[k] == len(rows)
+
+
+def test_small_spread_on_a_large_offset_survives_many_batches() -> None:
+    normalizer = TaskNormalizer(1, 1)
+    task = torch.zeros(2, dtype=torch.int64)
+    for _ in range(1000):
+        normalizer.update(torch.tensor([[[1000.0], [1000.125]]]).expand(50, 2, 1), task)
+    assert normalizer.mean.item() == pytest.approx(1000.0625, rel=1e-12)
+    assert normalizer.variance.item() == pytest.approx(0.0625**2, rel=1e-9)
+
+
+def test_task_without_rows_is_left_alone() -> None:
+    normalizer = TaskNormalizer(2, 1)
+    normalizer.update(torch.tensor([[4.0], [6.0]]), torch.tensor([0, 0]))
+    x = torch.tensor([[7.0], [7.0]])
+    assert_close(normalizer.normalize(x, torch.tensor([0, 1])), torch.tensor([[2.0], [7.0]]))
+
+
+def test_denormalize_inverts_normalize_within_the_clip() -> None:
+    normalizer = TaskNormalizer(2, 1, clip=10.0)
+    normalizer.update(torch.tensor([[1.0], [5.0], [100.0]]), TASK)
+    x = torch.tensor([[2.0], [-1.0]])
+    task = torch.tensor([0, 0])
+    assert_close(normalizer.denormalize(normalizer.normalize(x, task), task), x)
+
+
+def test_entries_of_a_feature_that_was_constant_are_clipped() -> None:
+    normalizer = TaskNormalizer(1, 1, clip=10.0)
+    task = torch.zeros(2, dtype=torch.int64)
+    normalizer.update(torch.ones(2, 1), task)
+    assert normalizer.normalize(torch.tensor([[1.0], [1.5]]), task).tolist() == [[0], [10]]
+
+
+def test_standardize_gives_each_task_zero_mean_and_unit_deviation() -> None:
+    x = torch.tensor([[1.0, 3.0, -100.0], [5.0, 7.0, 300.0]])  # (T=2, N=3)
+    root = math.sqrt(5)
+    expected = torch.tensor([[-3 / root, -1 / root, -1], [1 / root, 3 / root, 1]])
+    assert_close(standardize(x, TASK, 2), expected)
+
+
+def test_standardize_turns_a_constant_task_into_zeros() -> None:
+    assert standardize(torch.full((2, 3), 0.7), TASK, 2).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_state_survives_a_round_trip() -> None:
+    normalizer, other = TaskNormalizer(2, 1), TaskNormalizer(2, 1)
+    normalizer.update(torch.tensor([[1.0], [5.0], [100.0]]), TASK)
+    other.load_state_dict(normalizer.state_dict())
+    assert_close(other.mean, normalizer.mean, rtol=0, atol=0)
+    assert_close(other.variance, normalizer.variance, rtol=0, atol=0)

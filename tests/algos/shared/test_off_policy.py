@@ -1,0 +1,143 @@
+"""What SAC and FastTD3 share: when they act at random, when they learn, what they report and how they resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers.learning import (
+    METHODS,
+    SMALL_NETS,
+    assert_acts_in_bounds,
+    assert_reports,
+    assert_resumes,
+    assert_trains,
+    context_of,
+)
+from helpers.toy import PointMass
+
+from polytask import algos
+from polytask.algos import ALGOS
+from polytask.algos.shared.off_policy import rows_per_task, updates_due
+from polytask.grads import GRADS
+from polytask.nets.mlp import MlpConfig
+from polytask.types import UserError
+
+SMALL = {"steps_per_iteration": 8, "batch": 48, "learning_starts": 4, "updates_per_step": 1, "capacity": 5000}
+every_algo = pytest.mark.parametrize("name", ["sac", "fast_td3"])
+
+
+def make(
+    name: str, env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any
+) -> Any:
+    """Build a small learner for the environment."""
+    context = context_of(env, net or MlpConfig(hidden=[32, 32], activation="relu"), grads, total_frames)
+    return algos.build(ALGOS[name][0](**{**SMALL, **settings}), context)
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(1, [1] * 6), (0.5, [0, 1] * 3), (2.5, [2, 3] * 3), (4, [4] * 6)])
+def test_updates_follow_steps_at_the_wanted_rate(rate: float, expected: list[int]) -> None:
+    assert [updates_due(step, rate) for step in range(1, 7)] == expected
+
+
+def test_batches_are_split_evenly() -> None:
+    assert (rows_per_task(1280, 10), rows_per_task(8192, 10), rows_per_task(4, 10)) == (128, 819, 1)
+
+
+@every_algo
+@pytest.mark.parametrize("setting", ["updates_per_step", "learning_starts", "steps_per_iteration"])
+def test_schedules_that_never_learn_are_refused(name: str, setting: str) -> None:
+    with pytest.raises(UserError, match=f"algo.{setting} is 0"):
+        make(name, PointMass((2, 2)), **{setting: 0})
+
+
+@every_algo
+def test_first_steps_are_random_and_without_updates(name: str) -> None:
+    env = PointMass((5, 4, 3))
+    algo = make(name, env, steps_per_iteration=16, learning_starts=10, updates_per_step=0.5)
+    before = [p.clone() for p in algo.policy.parameters()]
+    algo.policy.net.head.linear.bias.data.fill_(50.0)
+    metrics = algo.iterate(env)
+    action = algo.experience.replay.ring.action[:16]
+    assert metrics["updates"] == 4  # after steps 10, 12, 14 and 16
+    assert action[:10].abs().mean().item() == pytest.approx(0.5, abs=0.06)
+    assert action[10].min() > 0.1 and (action[10] == 1).any()  # the policy's, whatever the noise
+    assert any((old != new).any() for old, new in zip(before[:-1], list(algo.policy.parameters())[:-1], strict=True))
+
+
+@every_algo
+def test_one_world_per_task_learns_at_any_rate(name: str) -> None:
+    env = PointMass((1, 1, 1))
+    algo = make(name, env, updates_per_step=0.25, batch=30, learning_starts=1)
+    assert algo.loop.rows_per_task == 10
+    assert algo.frames_per_iteration == 24
+    assert algo.iterate(env)["updates"] == 2
+
+
+@pytest.mark.parametrize(("name", "own"), [("sac", {}), ("fast_td3", {"end_lr": 1e-5, "total_frames": 500})])
+@pytest.mark.parametrize("method", METHODS)
+def test_resumed_run_equals_an_unbroken_one_bit_for_bit(name: str, own: dict[str, Any], method: str) -> None:
+    grads = GRADS[method][0](apply_to="both")
+    # Twenty steps are kept, so that the ring has been gone round by the end.
+    assert_resumes(lambda env: make(name, env, grads=grads, capacity=12 * 20, **own), after=3)
+
+
+@every_algo
+def test_run_resumed_without_its_replay_fills_it_before_it_learns(name: str) -> None:
+    env = PointMass((5, 4, 3))
+    algo = make(name, env, save_replay=False, learning_starts=12)
+    for _ in range(3):
+        algo.iterate(env)
+    state = algo.state_dict()
+    assert "replay" not in state["experience"]
+    other = make(name, env, save_replay=False, learning_starts=12)
+    other.load_state_dict(state)
+    assert other.iterate(env)["updates"] == 0
+    assert other.iterate(env)["updates"] == 5  # steps 12 to 16
+
+
+@pytest.mark.parametrize(("name", "own"), [("sac", "alpha"), ("fast_td3", "reward_scale")])
+def test_metrics_have_stable_names(name: str, own: str) -> None:
+    env = PointMass((3, 2))
+    common = {"loss/actor", "grad_norm/critic", "value/target", "per_task/goal-1/critic_loss"}
+    assert_reports(make(name, env), env, common | {f"per_task/goal-1/{own}"}, "loss/critic")
+
+
+@every_algo
+def test_losses_are_averaged_over_tasks_and_updates(name: str) -> None:
+    env = PointMass((3, 2))
+    algo = make(name, env)
+    reported: dict[str, list[Any]] = {"actor": [], "critic": []}
+    for group, learner in list(algo.learners.items()):
+        if group in reported:
+            step = learner.step
+            learner.step = lambda rows, step=step, kept=reported[group]: kept.append(step(rows)) or kept[-1]
+    metrics = algo.iterate(env)
+    assert metrics["updates"] == len(reported["critic"]) == 5  # after steps 4 to 8
+    assert len(reported["actor"]) == {"sac": 5, "fast_td3": 3}[name]  # FastTD3's actor learns every second time
+    for group, steps in reported.items():
+        assert metrics[f"loss/{group}"].item() == pytest.approx(sum(x.mean().item() for x, _ in steps) / len(steps))
+        assert metrics[f"grad_norm/{group}"].item() == pytest.approx(sum(x.item() for _, x in steps) / len(steps))
+        own = sum(losses[1].item() for losses, _ in steps) / len(steps)
+        assert metrics[f"per_task/goal-1/{group}_loss"].item() == pytest.approx(own)
+
+
+@every_algo
+def test_acting_without_noise_repeats_and_stays_in_bounds(name: str) -> None:
+    env = PointMass((4, 4))
+    assert_acts_in_bounds(make(name, env), env)
+
+
+@every_algo
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("net", SMALL_NETS)
+def test_networks_and_gradient_methods_combine(name: str, net: str, method: str) -> None:
+    env = PointMass((3, 2, 2))
+    grads = GRADS[method][0](apply_to="both")
+    assert_trains(make(name, env, net=SMALL_NETS[net], grads=grads, steps_per_iteration=4, learning_starts=2), env)
+
+
+@every_algo
+def test_bfloat16_trains(name: str) -> None:
+    env = PointMass((3, 2, 2))
+    assert_trains(make(name, env, bf16=True), env)

@@ -1,0 +1,90 @@
+"""Targets and update in one call give what the two calls give."""
+
+import torch
+from torch.testing import assert_close
+
+from polytask.mtopt.learning.bellman import BellmanConfig
+from polytask.mtopt.learning.buffers import Transitions
+from polytask.mtopt.learning.captured import CapturedUpdate
+from polytask.mtopt.learning.cem import CEMConfig
+from polytask.mtopt.learning.learner import LearnerConfig, QLearner, TrainBatch
+from polytask.mtopt.networks import NetworkConfig
+
+
+def transitions(seed, count=6):
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.randint(0, 256, (2, count, 32, 32, 3), dtype=torch.uint8, generator=generator)
+    some, zero = torch.rand(count, generator=generator), torch.zeros(count, dtype=torch.long)
+    pose = torch.tensor([0.15, 0.6, 0.0]).expand(count, 3)
+    done = torch.arange(count) % 2 == 0
+    return Transitions(
+        image=image[0],
+        closed=some.round(),
+        height=some * 0.2,
+        action=torch.rand(count, 8, generator=generator) * 2 - 1,
+        next_image=image[1],
+        next_closed=some.round(),
+        next_height=some * 0.2,
+        reward=(done & (some > 0.5)).float(),
+        done=done,
+        task=zero,
+        success=some > 0.5,
+        remaining=(~done).long(),
+        pose=pose,
+        next_pose=pose,
+        policy=zero,
+    )
+
+
+def make(cost=0.0):
+    cem = CEMConfig(samples=8, elites=2)
+    config = LearnerConfig(network=NetworkConfig("small", image_size=32), bellman=BellmanConfig(cost=cost, cem=cem))
+    return QLearner(config, 1), torch.Generator().manual_seed(1)
+
+
+def weights(learner):
+    return torch.cat([value.flatten() for net in (learner.net, learner.q1, learner.q2) for value in net.parameters()])
+
+
+def by_hand(target_of, cost=0.0):
+    learner, generator = make(cost)
+    for seed in range(3):
+        row = transitions(seed)
+        target = target_of(learner, row, generator)
+        example = TrainBatch(row.image, row.closed, row.height, row.task, row.action, target, row.pose)
+        learner.update(example, generator)
+    return weights(learner)
+
+
+def captured(cost=0.0, **options):
+    learner, generator = make(cost)
+    update = CapturedUpdate(learner, generator, **options)
+    for seed in range(3):
+        metrics = update(transitions(seed))
+    assert learner.step == 3 and metrics["done"] == 0.5
+    return weights(learner)
+
+
+def test_the_same_weights_as_by_two_calls():
+    assert_close(captured(), by_hand(lambda learner, row, generator: learner.targets(row, generator)), atol=0, rtol=0)
+
+
+def test_a_bound_and_the_reward_alone():
+    def bounded(learner, row, generator):
+        return learner.targets(row, generator, row.success * 0.9 ** row.remaining.float())
+
+    assert_close(captured(has_bound=True), by_hand(bounded), atol=0, rtol=0)
+    assert_close(captured(has_next=False), by_hand(lambda learner, row, generator: row.reward), atol=0, rtol=0)
+
+
+def test_a_steps_cost_counts_in_the_bound_and_in_the_reward_alone():
+    def bounded(learner, row, generator):
+        # All steps are the last or the last but one, which pays for two.
+        got = torch.where(row.done, 1 - 0.2, 0.9 - 0.2 - 0.9 * 0.2)
+        return learner.targets(row, generator, row.success * got)
+
+    def alone(learner, row, generator):
+        return torch.where(row.reward > 0, 0.8, 0.0)
+
+    assert_close(captured(cost=0.2, has_bound=True), by_hand(bounded, cost=0.2))
+    assert_close(captured(cost=0.2, has_next=False), by_hand(alone, cost=0.2))

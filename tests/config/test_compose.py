@@ -1,0 +1,140 @@
+"""Composition: words in, typed dataclasses or one clear line out."""
+
+from dataclasses import fields
+
+import pytest
+
+from polytask.algos.ppo import PPOConfig
+from polytask.config.compose import compose, to_plain
+from polytask.config.schema import DEFAULTS, SCHEMAS, EvalConfig, TrainConfig, register
+from polytask.errors import UserError
+from polytask.nets.mlp import MlpConfig
+from polytask.runs.setup import plain
+
+
+def test_defaults_are_typed():
+    config = compose("train", [])
+    assert isinstance(config, TrainConfig)
+    assert isinstance(config.algo, PPOConfig)
+    assert plain(config.algo) == PPOConfig()
+    assert plain(config.net) == MlpConfig()
+    assert config.critic_net is None
+    assert {group: getattr(config, group).name for group in ("suite", "robot", "sim", "algo", "net", "grads")} == {
+        group: name for group, name in DEFAULTS.items() if name
+    }
+
+
+def test_overrides_reach_groups_and_their_settings():
+    words = ["tasks=[reach,push]", "algo.gamma=0.9", "net=multihead", "net.hidden=[32,16]", "critic_net=mlp", "seed=7"]
+    config = compose("train", words)
+    assert config.tasks == ["reach", "push"]
+    assert (config.algo.gamma, config.net.name, config.net.hidden, config.seed) == (0.9, "multihead", [32, 16], 7)
+    assert (config.critic_net.name, config.critic_net.hidden) == ("mlp", MlpConfig().hidden)
+
+
+def test_the_last_word_on_a_key_wins():
+    assert compose("train", ["seed=1", "net=moore", "seed=2", "net=mlp"]).seed == 2
+
+
+@pytest.mark.parametrize("group", ["suite", "robot", "sim", "algo", "net", "critic_net", "grads"])
+def test_every_option_of_every_group_composes(group):
+    for name in register()[group]:
+        option = getattr(compose("train", [f"{group}={name}"]), group)
+        assert option.name == name
+        assert not hasattr(plain(option), "name") or group == "robot"
+
+
+def test_a_word_beats_a_preset():
+    assert compose("train", ["num_envs=20", "experiment=cpu_demo"]).num_envs == 20
+
+
+@pytest.mark.parametrize("path", ["runs/a b", "runs/(x)=1", "~/it's", "C:\\runs", "[odd]", "{a,b}"])
+def test_any_path_can_be_named(path):
+    assert compose("train", [f"run_dir={path}"]).run_dir == path
+
+
+def test_path_may_be_null():
+    assert compose("train", ["checkpoint=null"]).checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("sed=1", "unknown key 'sed'; did you mean 'seed'?"),
+        ("algo.epoch=3", "unknown key 'algo.epoch'; did you mean 'epochs'?"),
+        ("seed.deep=1", "unknown key 'seed.deep'; 'seed' has no settings"),
+        ("algo.name=other", "unknown key 'algo.name'"),
+        ("algo=pp0", "unknown algo 'pp0' (did you mean 'ppo'?); known: ppo"),
+        ("suite=mt11", "did you mean 'mt10'?"),
+        ("experiment=nothing-near", "known: cpu_demo"),
+        ("seed=1.5", "seed: Value '1.5' of type 'float' could not be converted to Integer"),
+        ("stagger=perhaps", "stagger: Value 'perhaps'"),
+        ("net.hidden=wide", "net.hidden: "),
+        ("tasks=reach,push", "a list is written tasks=[a,b]"),
+        ("tasks=[reach", "cannot read 'tasks=[reach'"),
+        ("+extra=1", "none is added or removed"),
+        ("~seed=1", "none is added or removed"),
+        ("seed", "'seed' is not of the form key=value"),
+        ("reward=dens", "unknown reward 'dens'; did you mean 'dense'?"),
+        ("grads.apply_to=all", "grads.apply_to"),
+    ],
+)
+def test_mistakes_are_explained_in_one_line(word, line):
+    with pytest.raises(UserError) as caught:
+        compose("train", [word])
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_of_another_command_is_unknown():
+    with pytest.raises(UserError, match="unknown key 'num_envs'"):
+        compose("eval", ["num_envs=3"])
+
+
+@pytest.fixture
+def saved():
+    words = ["tasks=[push,reach]", "net=multihead", "net.hidden=[8]", "num_envs=6", "sim=cpu", "seed=5", "format=json"]
+    return to_plain(compose("train", [*words, "run_dir=elsewhere"]))
+
+
+def test_saved_config_survives_the_round_trip(saved):
+    assert to_plain(compose("train", ["format=json", "run_dir=elsewhere"], saved=saved)) == saved
+
+
+def test_words_beat_the_saved_config(saved):
+    config = compose("train", ["seed=6", "net.heads=single"], saved=saved)
+    assert (config.seed, config.net.heads, config.net.hidden, config.tasks) == (6, "single", [8], ["push", "reach"])
+
+
+def test_another_option_does_not_inherit_saved_settings(saved):
+    assert compose("train", ["net=mlp"], saved=saved).net.hidden == MlpConfig().hidden
+
+
+def test_where_and_how_to_print_is_not_inherited(saved):
+    config = compose("train", [], saved=saved)
+    assert (config.run_dir, config.format) == (None, "table")
+
+
+@pytest.mark.parametrize(
+    ("word", "void"), [("suite=mt10", "tasks"), ("envs_per_task=[1,2]", "num_envs"), ("device=cuda", "sim")]
+)
+def test_a_word_voids_the_saved_rival(saved, word, void):
+    value = getattr(compose("train", [word], saved=saved), void)
+    assert value is None or value.name == "auto"
+
+
+def test_a_preset_replaces_the_saved_config(saved):
+    assert to_plain(compose("train", ["experiment=cpu_demo"], saved=saved)) == to_plain(
+        compose("train", ["experiment=cpu_demo"])
+    )
+
+
+def test_evaluation_takes_its_keys_from_a_saved_run(saved):
+    config = compose("eval", ["episodes=3"], saved=saved)
+    assert isinstance(config, EvalConfig)
+    assert (config.tasks, config.sim.name, config.seed, config.episodes) == (["push", "reach"], "cpu", 5, 3)
+
+
+@pytest.mark.parametrize("command", SCHEMAS)
+def test_every_key_has_a_line_of_help(command):
+    assert all(each.metadata["help"] for each in fields(SCHEMAS[command]))

@@ -1,0 +1,168 @@
+"""Presets: each composes, says what it is for, differs only where it should, and its learner runs."""
+
+from dataclasses import asdict, replace
+from functools import cache
+
+import pytest
+import torch
+
+from polytask import make
+from polytask.algos import ALGOS
+from polytask.algos.ppo import PPOConfig
+from polytask.config.compose import compose, presets
+from polytask.config.schema import TrainConfig
+from polytask.envs.tasks import TASKS
+from polytask.grads import GRADS
+from polytask.nets import NETS
+from polytask.runs.setup import build_algo, plain, task_names
+
+METHODS = ("vanilla", "multihead", "sh_care", "mh_care", "sh_moore", "mh_moore", "paco", "soft_modularization")
+METHODS += ("pcgrad", "cagrad", "famo")
+STUDIES = ("sac", "soft_modular", "care", "care_ptsl_3hidden", "care_ptsl_2hidden")
+
+# One preset for each distinct combination of algorithm, networks and gradient method.
+REPRESENTATIVES = (
+    *(f"mtbench/mt10_rand/ppo_{name}" for name in METHODS if not name.startswith("mh_")),
+    *(f"mtbench/mt10_rand/grpo_{name}" for name in ("vanilla", "famo")),
+    *(f"mtbench/mt10_rand/sac_{name}" for name in ("vanilla", "soft_modularization")),
+    *(f"mtbench/mt10_rand/pqn_{name}" for name in ("vanilla", "soft_modularization")),
+    *(f"mtbench/mt10_rand/fast_td3_{name}" for name in ("vanilla", "simba_v2")),
+    "mtbench/critic_scaling/mlp_768",
+    "mtbench/critic_scaling/simba_v2_256",
+    *(f"ptsl/mt10_200k/{name}" for name in ("care", "care_ptsl_3hidden")),
+)
+
+# What makes each part small enough for a test; everything else is the preset's.
+TINY_ALGO = {
+    "ppo": ("horizon=4", "minibatch=8", "epochs=1"),
+    "grpo": ("minibatch=8", "epochs=1"),
+    "pqn": ("horizon=4", "minibatches=2", "epochs=1"),
+    "sac": ("steps_per_iteration=4", "updates_per_step=0.5", "learning_starts=4", "batch=8", "capacity=64", "n_step=1"),
+    "fast_td3": ("steps_per_iteration=4", "updates_per_step=0.5", "learning_starts=4", "batch=8", "capacity=64"),
+}
+TINY_NET = {
+    "mlp": ("hidden=[8,8]",),
+    "multihead": ("hidden=[8,8]",),
+    "soft_modular": ("width=8", "state_hidden=[8]", "task_hidden=[8]", "feature_dim=8"),
+    "care": ("hidden=[8,8]", "context_hidden=[8]"),
+    "paco": ("hidden=[8,8]",),
+    "moore": ("hidden=[8,8]", "task_hidden=8"),
+    "ptsl": ("hidden=8", "rank=4", "context_hidden=[8]"),
+    "bro": ("hidden=8",),
+    "simba_v2": ("hidden=8",),
+}
+
+
+@cache
+def composed(name):
+    return compose("train", [f"experiment={name}"])
+
+
+def combination(config):
+    critic = None if config.critic_net is None else config.critic_net.name
+    return config.algo.name, config.net.name, critic, config.grads.name
+
+
+@pytest.mark.parametrize("name", presets())
+def test_every_preset_composes_and_says_what_it_is_for(name):
+    config = composed(name)
+    assert isinstance(config, TrainConfig)
+    assert type(plain(config.algo)) is ALGOS[config.algo.name][0]
+    assert type(plain(config.net)) is NETS[config.net.name][0]
+    assert type(plain(config.grads)) is GRADS[config.grads.name][0]
+    assert config.critic_net is None or type(plain(config.critic_net)) is NETS[config.critic_net.name][0]
+    assert set(task_names(config)) <= set(TASKS)
+    assert config.num_envs >= len(task_names(config))
+    assert config.max_frames >= 10_000
+    assert presets()[name].endswith(".")
+
+
+def test_no_two_published_presets_are_the_same():
+    names = [name for name in presets() if name.startswith(("mtbench/", "ptsl/"))]
+    seen = {}
+    for name in names:
+        seen.setdefault(repr(composed(name)), []).append(name)
+    repeated = [group for group in seen.values() if len(group) > 1]
+    # The study's shared projection and no residual are rows of the main table again.
+    assert sorted(repeated) == [
+        ["ptsl/mt10_200k/care_ptsl_2hidden", "ptsl/projection/shared"],
+        ["ptsl/mt10_200k/care_ptsl_3hidden", "ptsl/residual/none"],
+    ]
+
+
+@pytest.mark.parametrize("suite", ["mt10", "mt50"])
+def test_methods_of_a_table_differ_in_network_and_gradients_alone(suite):
+    vanilla = composed(f"mtbench/{suite}_rand/ppo_vanilla")
+    assert (vanilla.suite.name, vanilla.robot.name, vanilla.num_envs) == (suite, "panda", 24576)
+    assert plain(vanilla.algo) == PPOConfig()
+    for method in METHODS:
+        other = composed(f"mtbench/{suite}_rand/ppo_{method}")
+        assert replace(other, net=vanilla.net, grads=vanilla.grads) == vanilla
+
+
+@pytest.mark.parametrize(("suite", "worlds", "iterations"), [("mt10", 5120, 1908), ("mt50", 6400, 1221)])
+def test_fixed_goals_change_goals_worlds_and_frames_alone(suite, worlds, iterations):
+    for method in METHODS:
+        fixed, rand = (composed(f"mtbench/{suite}_{goals}/ppo_{method}") for goals in ("fixed", "rand"))
+        assert (fixed.goals, fixed.num_envs, fixed.max_frames) == ("fixed", worlds, worlds * 32 * iterations)
+        assert replace(fixed, goals="random", num_envs=rand.num_envs, max_frames=rand.max_frames) == rand
+
+
+def test_networks_grow_with_the_suite_as_published():
+    small, large = (composed(f"mtbench/{suite}_rand/ppo_mh_moore").net for suite in ("mt10", "mt50"))
+    assert (small.heads, small.experts, large.heads, large.experts) == ("multi", 4, "multi", 6)
+    assert [composed(f"mtbench/{suite}_rand/ppo_paco").net.sets for suite in ("mt10", "mt50")] == [5, 20]
+
+
+@pytest.mark.parametrize("worlds", [1024, 2048, 4096, 8192, 16384, 32768])
+@pytest.mark.parametrize("horizon", [32, 64])
+def test_batch_scaling_keeps_the_number_of_updates(worlds, horizon):
+    config = composed(f"mtbench/batch_scaling/envs_{worlds}_horizon_{horizon}")
+    assert (config.num_envs, config.algo.horizon) == (worlds, horizon)
+    assert config.max_frames * config.algo.epochs == 60_000 * config.algo.minibatch
+
+
+@pytest.mark.parametrize(("suite", "tasks"), [("mt10", 10), ("mt50", 50)])
+@pytest.mark.parametrize(("budget", "steps"), [("200k", 200_000), ("1m", 1_000_000)])
+def test_ptsl_counts_steps_of_every_task(suite, tasks, budget, steps):
+    for name in STUDIES:
+        config = composed(f"ptsl/{suite}_{budget}/{name}")
+        assert (len(task_names(config)), config.num_envs, config.max_frames) == (tasks, tasks, tasks * steps)
+
+
+def test_residual_study_changes_residual_and_width_alone():
+    base = asdict(composed("ptsl/mt10_200k/care_ptsl_3hidden").net)
+    for residual, width in {"none": 326, "sum": 326, "linear": 326, "project": 321}.items():
+        net = asdict(composed(f"ptsl/residual/{residual}").net)
+        assert net == {**base, "residual": residual, "hidden": width}
+
+
+def test_representatives_cover_every_combination():
+    names = [name for name in presets() if name.startswith(("mtbench/", "ptsl/"))]
+    expected = {combination(composed(name)) for name in names}
+    assert {combination(composed(name)) for name in REPRESENTATIVES} == expected
+    assert len(REPRESENTATIVES) == len(expected)
+
+
+@pytest.fixture(scope="module")
+def env():
+    """Four worlds of two tasks whose episodes last as long as an iteration, as GRPO needs."""
+    return make(tasks=("reach", "drawer-close"), num_envs=4, robot="panda", episode_length=4, stagger=False, threads=1)
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+def test_two_iterations_of_every_combination(name, env):
+    algo, net, critic, _ = combination(composed(name))
+    words = [f"algo.{word}" for word in TINY_ALGO[algo]] + [f"net.{word}" for word in TINY_NET[net]]
+    words += [f"critic_net.{word}" for word in (TINY_NET[critic] if critic else ())]
+    config = compose("train", [f"experiment={name}", "device=cpu", "threads=1", *words])
+    learner = build_algo(config, env.spec, env.device)
+    before = learner.act(env.obs, env.task, explore=False)
+    obs = env.obs
+    for _ in range(2):
+        metrics = learner.iterate(env)
+    assert all(torch.isfinite(torch.as_tensor(value)).all() for value in metrics.values())
+    after = learner.act(obs, env.task, explore=False)
+    assert after.shape == (4, 4)
+    assert torch.isfinite(after).all()
+    assert algo == "pqn" or not torch.equal(before, after), "nothing was learned"

@@ -1,0 +1,205 @@
+"""Recording episodes and reading them back."""
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import polytask
+from polytask.cli.main import main
+from polytask.datasets import read as recording_module
+from polytask.datasets.collect import load, play, seed_of
+from polytask.datasets.read import stream
+from polytask.errors import UserError
+
+WORDS = ["tasks=[reach,drawer-close]", "policy=scripted", "episode_length=12", "threads=1"]
+
+
+def run(*words):
+    return main(["collect", *WORDS, *(str(word) for word in words)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Record three episodes of each of two tasks in shards of two."""
+    path = tmp_path_factory.mktemp("recordings") / "one"
+    assert run("episodes=3", "worlds=2", f"out={path}", "format=json") == 0
+    return path
+
+
+def test_the_shards_hold_whole_episodes(folder):
+    assert sorted(path.name for path in folder.iterdir()) == ["index.json", "shard-00000.npz", "shard-00001.npz"]
+    index = json.loads((folder / "index.json").read_text())
+    assert [(one["episodes"], one["steps"]) for one in index["shards"]] == [(4, 48), (2, 24)]
+    assert index["tasks"]["reach"]["version"] == 1
+    assert index["tasks"]["reach"]["episodes"] == 3
+    assert index["config"]["policy"] == "scripted"
+    assert index["robot"] == "sawyer"
+
+
+def test_a_recording_reads_back(folder):
+    data = load(folder)
+    assert data.tasks == ("reach", "drawer-close")
+    assert data.task.tolist() == [0, 0, 1, 1, 0, 1]
+    assert data.world.tolist() == [0, 1, 0, 1, 0, 0]
+    assert data.length.tolist() == [12] * 6
+    assert data.start.tolist() == [0, 12, 24, 36, 48, 60]
+    assert (data.obs.shape, data.action.shape, data.last_obs.shape) == ((72, 39), (72, 4), (6, 39))
+    assert data.step_task.tolist() == [task for task in data.task.tolist() for _ in range(12)]
+    assert data.truncated.nonzero()[:, 0].tolist() == [11, 23, 35, 47, 59, 71]
+    assert not data.terminated.any()
+    assert len(list(stream(folder))) == 2
+
+
+def test_an_observation_follows_from_the_one_before(folder):
+    data = load(folder)
+    for number in range(len(data)):
+        obs = data.episode(number).obs  # (13, 39)
+        assert_close(obs[1:, 18:36], obs[:-1, 0:18])  # the second frame is the previous step's first
+    assert_close(data.next_obs[11], data.last_obs[0])
+    assert_close(data.next_obs[:11], data.obs[1:12])
+
+
+def test_recorded_actions_lead_to_what_was_recorded(folder):
+    data = load(folder)
+    env = polytask.make(tasks=data.tasks, num_envs=4, episode_length=12, stagger=False, threads=1)
+    env.seed(int(data.seed[0]))
+    env.reset()
+    episodes = [data.episode(number) for number in range(4)]
+    for step in range(12):
+        outcome = env.step(torch.stack([episode.action[step] for episode in episodes]))
+        assert torch.equal(outcome.next_obs, torch.stack([episode.obs[step + 1] for episode in episodes]))
+        assert torch.equal(outcome.reward, torch.stack([episode.reward[step] for episode in episodes]))
+
+
+def test_a_world_that_ends_early_gives_a_short_episode():
+    env = polytask.make(tasks=["reach"], num_envs=3, episode_length=10, stagger=False, threads=1)
+    step = env.step
+
+    def interrupted(action):
+        outcome = step(action)
+        if interrupted.count == 4:
+            outcome.truncated[1] = True
+        interrupted.count += 1
+        return outcome
+
+    interrupted.count = 0
+    env.step = interrupted
+    episodes = play(env, lambda obs, task: torch.full((3, 4), 2.0), seed=0)
+    assert episodes.length.tolist() == [10, 5, 10]
+    assert float(episodes.steps["action"].max()) == 1.0, "actions are recorded as applied: clipped"
+    assert_close(episodes.last_obs[1, 18:36], episodes.steps["obs"][4, 1, 0:18])
+
+
+def test_a_trained_policy_is_recorded_in_the_environment_it_was_trained_in(tmp_path):
+    train = ["tasks=[reach]", "num_envs=2", "episode_length=9", "algo.horizon=4", "algo.minibatch=8", "threads=1"]
+    ends = ["max_iterations=1", "eval_episodes=0", "video=false", "format=json"]
+    assert main(["train", *train, *ends, f"run_dir={tmp_path / 'run'}"]) == 0
+    words = ["episodes=2", f"checkpoint={tmp_path / 'run'}", f"out={tmp_path / 'episodes'}", "format=json"]
+    assert main(["collect", *words]) == 0
+    data = load(tmp_path / "episodes")
+    assert data.tasks == ("reach",)
+    assert data.length.tolist() == [9, 9]
+
+
+def test_neighbouring_seeds_share_no_episodes():
+    seeds = [seed_of(seed, number) for seed in range(3) for number in range(3)]
+    assert len(set(seeds)) == 9
+
+
+def test_the_same_seed_records_the_same(tmp_path):
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        assert run("episodes=1", "policy=random", f"seed={seed}", f"out={tmp_path / name}", "format=json") == 0
+    a, b, c = (load(tmp_path / name) for name in "abc")
+    assert torch.equal(a.obs, b.obs)
+    assert torch.equal(a.action, b.action)
+    assert not torch.equal(a.obs[0], c.obs[0])
+
+
+def test_a_kill_leaves_what_was_whole(tmp_path, monkeypatch):
+    save = np.savez_compressed
+
+    def killed(file, **arrays):
+        if arrays["seed"][0] == seed_of(0, 1):
+            file.write(b"half a shard")
+            raise KeyboardInterrupt
+        save(file, **arrays)
+
+    monkeypatch.setattr(np, "savez_compressed", killed)
+    assert run("episodes=2", "worlds=1", f"out={tmp_path / 'cut'}") == 130
+    assert len(load(tmp_path / "cut")) == 2
+
+
+def test_a_changed_task_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(recording_module, "TASKS", {})
+    with pytest.raises(UserError, match="holds version 1 of 'reach', and it is gone"):
+        load(folder)
+    assert len(load(folder, any_version=True)) == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "out=DIR"),
+        (["out=x", "episodes=0"], "episodes=0"),
+        (["out=x", "worlds=0"], "worlds=0"),
+        (["out=x", "export=csv"], "unknown export 'csv'"),
+        (["out=/dev/null/x"], "cannot make the folder"),
+        (["out=x", "policy=null"], "name one policy"),
+    ],
+)
+def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):
+    monkeypatch.chdir(tmp_path)
+    assert run(*words) == 2
+    assert line in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recording_is_never_overwritten(capsys, folder):
+    before = (folder / "index.json").read_bytes()
+    assert run("episodes=1", f"out={folder}") == 2
+    assert "already holds a recording" in capsys.readouterr().err
+    assert (folder / "index.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [None, b"not a zip file", b"PK"])
+def test_a_missing_or_damaged_shard_is_named(folder, tmp_path, content):
+    (tmp_path / "index.json").write_bytes((folder / "index.json").read_bytes())
+    if content is not None:
+        (tmp_path / "shard-00000.npz").write_bytes(content)
+    with pytest.raises(UserError, match=r"shard-00000\.npz' is missing or damaged"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"), [(None, "holds no recording"), ("{", "cannot be read"), ("{}", "format 1")]
+)
+def test_a_folder_without_a_good_index_is_refused(tmp_path, content, line):
+    if content is not None:
+        (tmp_path / "index.json").write_text(content)
+    with pytest.raises(UserError, match=line):
+        load(tmp_path)
+
+
+def test_a_missing_extra_is_named_before_anything_is_recorded(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("polytask.datasets.minari.find_spec", lambda name: None)
+    assert run("episodes=1", f"out={tmp_path / 'x'}", "export=minari") == 2
+    assert capsys.readouterr().err == "polytask: export=minari needs an extra: pip install 'polytask[export]'\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(find_spec("minari") is None, reason="Minari is an optional package: pip install 'polytask[export]'")
+def test_minari_reads_the_export(tmp_path, monkeypatch):
+    out = tmp_path / "exported"
+    assert run("episodes=2", f"out={out}", "export=minari", "format=json") == 0
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(out / "minari"))
+    import minari
+
+    dataset, data = minari.load_dataset("polytask/drawer-close/scripted-v1"), load(out)
+    assert (dataset.total_episodes, dataset.total_steps) == (2, 24)
+    assert_close(torch.from_numpy(dataset[1].observations), data.episode(3).obs)
+    assert_close(torch.from_numpy(dataset[1].actions), data.episode(3).action)
+    assert dataset[1].truncations.tolist() == data.episode(3).truncated.tolist()

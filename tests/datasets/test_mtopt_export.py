@@ -1,0 +1,96 @@
+"""Datasets for other libraries."""
+
+import io
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from helpers.episodes import make
+
+from polytask.datasets.lerobot import IMAGE, to_lerobot
+from polytask.datasets.mtopt_minari import to_minari
+from polytask.errors import UserError
+from polytask.mtopt.learning.sharing import Shared
+from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
+
+SHARED = [Shared(1, "lift-any", True), Shared(2, "lift-any", False), Shared(1, "lift-can", False)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    with_store = EpisodeStore(tmp_path / "log", StoreConfig(fsync=False))
+    with with_store.writer("a") as writer:
+        writer.append_many(
+            [make(0, steps=2, size=40), make(1, steps=3, size=40), uploaded(make(2).outcome, "lift-any")]
+        )
+    yield with_store
+    with_store.close()
+
+
+def test_a_missing_extra_is_named(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("polytask.datasets.minari.find_spec", lambda name: None)
+    monkeypatch.setattr("polytask.datasets.lerobot.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'polytask\[export\]'"):
+        to_minari(store, tmp_path / "minari", SHARED)
+    with pytest.raises(UserError, match=r"pip install 'polytask\[export\]'"):
+        to_lerobot(store, tmp_path / "lerobot", SHARED, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"log"}
+
+
+@pytest.mark.skipif(find_spec("minari") is None, reason="Minari is an optional package: pip install 'polytask[export]'")
+def test_minari_reads_the_export_unchanged(store, tmp_path, monkeypatch):
+    names = to_minari(store, tmp_path / "minari", [*SHARED, Shared(3, "lift-any", True)])
+    assert names == ["polytask/mtopt-lift-any/log-v0", "polytask/mtopt-lift-can/log-v0"]
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    import minari
+
+    dataset = minari.load_dataset(names[0])
+    assert (dataset.total_episodes, dataset.total_steps) == (2, 5)  # the uploaded picture has no action
+    assert np.array_equal(dataset[1].observations["image"], make(1, steps=3, size=40).images)
+    assert np.array_equal(dataset[1].actions, make(1, steps=3, size=40).actions)
+    assert dataset[0].rewards.tolist() == [0.0, 1.0]
+    assert dataset[1].rewards.tolist() == [0.0, 0.0, 0.0]
+    assert dataset[0].terminations.tolist() == [False, True]
+
+
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="an optional package: pip install 'polytask[export]'")
+def test_the_lerobot_layout_holds_one_row_per_action(store, tmp_path):
+    import pyarrow.parquet as pq
+
+    root = tmp_path / "lerobot"
+    shared = [*SHARED, Shared(3, "lift-any", True)]
+    assert to_lerobot(store, root, shared, {"lift-any": "Lift something."}) == 7
+    data = pq.read_table(root / "data" / "chunk-000" / "file-000.parquet").to_pydict()
+    assert data["episode_index"] == [0, 0, 1, 1, 1, 2, 2]
+    assert data["frame_index"] == [0, 1, 0, 1, 2, 0, 1]
+    assert data["index"] == list(range(7))
+    assert data["task_index"] == [0] * 5 + [1] * 2
+    assert data["next.reward"] == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert data["next.done"] == [False, True, False, False, True, False, True]
+    assert np.allclose(data["timestamp"][2:5], [0.0, 0.2, 0.4])
+    assert np.array_equal(np.float32(data["action"][2:5]), make(1, steps=3, size=40).actions)
+    if find_spec("PIL"):
+        from PIL import Image
+
+        frame = np.asarray(Image.open(io.BytesIO(data[IMAGE][3]["bytes"])))
+        assert np.array_equal(frame, make(1, steps=3, size=40).images[1])
+    info = json.loads((root / "meta" / "info.json").read_text())
+    assert (info["codebase_version"], info["total_episodes"], info["total_frames"]) == ("v3.0", 3, 7)
+    assert set(info["features"]) == set(data)
+    episodes = pq.read_table(root / "meta" / "episodes" / "chunk-000" / "file-000.parquet").to_pydict()
+    assert episodes["tasks"] == [["Lift something."], ["Lift something."], ["lift-can"]]
+    assert (episodes["dataset_from_index"], episodes["dataset_to_index"]) == ([0, 2, 5], [2, 5, 7])
+    stats = json.loads((root / "meta" / "stats.json").read_text())
+    height = np.concatenate([make(seed, steps=steps, size=40).height[:-1] for seed, steps in ((0, 2), (1, 3), (0, 2))])
+    assert stats["observation.state"]["mean"][1] == pytest.approx(height.mean())
+    assert stats["observation.state"]["std"][1] == pytest.approx(height.std())
+    assert np.shape(stats[IMAGE]["max"]) == (3, 1, 1)
+    with pytest.raises(UserError, match="exists already"):
+        to_lerobot(store, root, shared, {})
+
+
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="an optional package: pip install 'polytask[export]'")
+def test_pictures_alone_are_nothing_to_export(store, tmp_path):
+    with pytest.raises(UserError, match="no episode with actions"):
+        to_lerobot(store, tmp_path / "x", [Shared(3, "lift-any", True)], {})

@@ -1,0 +1,99 @@
+"""What every algorithm's tests ask of it on the point mass: to resume, train, report and act as promised."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from helpers.toy import PointMass, success_rate
+from polytask.algos import AlgoContext
+from polytask.grads.mean import MeanConfig
+from polytask.nets.mlp import MlpConfig, MultiheadConfig
+from polytask.nets.moore import MooreConfig
+from polytask.nets.simba_v2 import SimbaV2Config
+
+METHODS = ("mean", "pcgrad", "famo")  # that weigh task losses not at all, by their gradients and by their past
+SMALL_NETS: dict[str, Any] = {
+    "mlp": MlpConfig(hidden=[16]),
+    "multihead": MultiheadConfig(hidden=[16]),
+    "moore": MooreConfig(hidden=[16, 16]),
+    "simba_v2": SimbaV2Config(hidden=16),
+}
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def context_of(env: PointMass, net: Any, grads: Any = None, total_frames: int = 10**6) -> AlgoContext:
+    """Give the surroundings of a learner in the environment."""
+    return AlgoContext(env.spec, env.device, net=net, grads=grads or MeanConfig(), total_frames=total_frames)
+
+
+def assert_resumes(build: Callable[[PointMass], Any], before: int = 1, after: int = 2) -> None:
+    """Check bit for bit that a run saved after some iterations goes on as if it had not been interrupted."""
+    env = PointMass((5, 4, 3))
+    algo = build(env)
+    for _ in range(before):
+        algo.iterate(env)
+    file = io.BytesIO()
+    torch.save({"algo": algo.state_dict(), "env": env.state_dict()}, file)
+    for _ in range(after):
+        algo.iterate(env)
+
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    other_env = PointMass((5, 4, 3), seed=5)
+    other = build(other_env)
+    other.load_state_dict(saved["algo"])
+    other_env.load_state_dict(saved["env"])
+    for _ in range(after):
+        other.iterate(other_env)
+    assert_close(flat(other.state_dict()), flat(algo.state_dict()), rtol=0, atol=0)
+
+
+def flat(state: Any, prefix: str = "") -> dict[str, Any]:
+    """Name every leaf of a nested state by its path."""
+    if not isinstance(state, dict):
+        return {prefix: torch.as_tensor(state)}
+    return {name: leaf for key, value in state.items() for name, leaf in flat(value, f"{prefix}/{key}").items()}
+
+
+def assert_trains(algo: Any, env: PointMass) -> None:
+    """Check that two iterations report finite scalars under the same names and move most of the parameters."""
+    before = [p.clone() for learner in algo.learners.values() for p in learner.net.parameters()]
+    first, second = algo.iterate(env), algo.iterate(env)
+    after = [p for learner in algo.learners.values() for p in learner.net.parameters()]
+    assert first.keys() == second.keys()
+    for name, value in second.items():
+        assert value.shape == () and value.isfinite(), name
+    moved = [(old != new).any().item() for old, new in zip(before, after, strict=True)]
+    assert sum(moved) > len(moved) / 2
+
+
+def assert_reports(algo: Any, env: PointMass, names: set[str], loss: str) -> None:
+    """Check that these are among the metrics, and that they are not one buffer handed out twice."""
+    first, second = algo.iterate(env), algo.iterate(env)
+    assert names | {loss} <= second.keys()
+    assert first[loss] != second[loss]
+
+
+def assert_acts_in_bounds(algo: Any, env: PointMass) -> None:
+    """Check that actions lie in [-1, 1] however far the observation, repeat without noise and differ with it."""
+    obs = 100 * env.obs
+    mean = algo.act(obs, env.task, explore=False)
+    assert (mean == algo.act(obs, env.task, explore=False)).all()
+    noisy = algo.act(obs, env.task, explore=True)
+    assert (noisy != mean).any() and noisy.abs().max() <= 1 and mean.abs().max() <= 1
+
+
+def assert_solves(algo: Any, env: PointMass, iterations: int) -> dict[str, torch.Tensor]:
+    """Check that so many iterations solve every task, and return the metrics of the last."""
+    for _ in range(iterations):
+        metrics = algo.iterate(env)
+    assert all(value.isfinite() for value in metrics.values())
+    rate = success_rate(PointMass((64, 64, 64), seed=1, device=env.device.type), algo.act)
+    assert rate.min() > 0.9, rate
+    return metrics

@@ -1,0 +1,129 @@
+"""CEM finds known maxima, among actions that a robot can take."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from polytask.errors import UserError
+from polytask.mtopt.learning.cem import CEMConfig, draw, draw_mode, first_sampler, maximise, refit
+
+CPU = torch.device("cpu")
+
+
+def goals(count, generator):
+    """Draw one best action for each state: inside the box, on the circle, of one mode."""
+    angle = torch.rand(count, generator=generator) * 2 * math.pi
+    mode = torch.eye(4)[torch.arange(count) % 4, 1:]
+    box = torch.rand(count, 3, generator=generator) * 1.6 - 0.8
+    return torch.cat((box, angle.sin()[:, None], angle.cos()[:, None], mode), 1)
+
+
+def search(iterations, samples=64, elites=6):
+    generator = torch.Generator().manual_seed(0)
+    goal = goals(64, generator)
+
+    def score(action):
+        return -(action - goal[:, None]).square().sum(-1)
+
+    action, value = maximise(score, 64, CEMConfig(samples, elites, iterations), generator)
+    assert_close(value, score(action[:, None])[:, 0])
+    return (action - goal).abs()
+
+
+def test_two_rounds_come_near_the_maximum_of_a_quadratic():
+    error = search(iterations=2)
+    assert error[:, :5].mean() < 0.25
+    assert (error[:, 5:].sum(-1) == 0).float().mean() > 0.95  # the mode is right
+
+
+def test_more_rounds_find_the_maximum():
+    error = search(iterations=8)
+    assert error[:, :5].max() < 0.1 and error[:, :5].mean() < 0.02 and error[:, 5:].max() == 0
+
+
+def test_actions_stay_in_the_box_on_the_circle_and_in_one_mode():
+    generator = torch.Generator().manual_seed(1)
+    config = CEMConfig()
+    first = first_sampler(16, config, CPU)
+    action = draw(first, 64, generator)
+    later = draw(refit(first, action, torch.randn(16, 64, generator=generator)), 64, generator)
+    for drawn in (action, later):
+        assert drawn[..., :3].abs().max() <= 1
+        assert_close(drawn[..., 3:5].square().sum(-1), torch.ones(16, 64))
+        assert set(drawn[..., 5:].flatten().tolist()) == {0.0, 1.0} and drawn[..., 5:].sum(-1).max() == 1
+
+
+def test_first_round_covers_the_box_and_the_circle():
+    action = draw(first_sampler(4, CEMConfig(), CPU), 4096, torch.Generator().manual_seed(0)).flatten(0, 1)
+    assert_close(action[:, :5].mean(0), torch.zeros(5), atol=0.03, rtol=0)
+    assert_close(action[:, :3].std(0), torch.full((3,), 3**-0.5), atol=0.02, rtol=0)
+    assert_close(action[:, 3:5].std(0), torch.full((2,), 0.5**0.5), atol=0.02, rtol=0)
+
+
+def test_modes_are_dealt_by_share_in_every_state():
+    flags = draw_mode(torch.tensor([[0.5, 0.25, 0.125, 0.125]]).expand(100, -1), 64, torch.Generator().manual_seed(0))
+    assert flags.sum(1).sub(torch.tensor([16, 8, 8])).abs().max() <= 1
+    none = draw_mode(torch.tensor([[0.7, 0.3, 0.0, 0.0]]).expand(2000, -1), 64, torch.Generator().manual_seed(0))
+    assert none[..., 1:].sum() == 0
+
+
+def test_a_mode_that_is_not_offered_is_never_taken():
+    config = CEMConfig(modes=[1.0, 0.0, 0.0, 0.0], iterations=3)
+    action, _ = maximise(lambda action: action[..., 5:].sum(-1), 8, config, torch.Generator().manual_seed(0))
+    assert action[:, 5:].sum() == 0
+
+
+def test_turns_can_be_limited():
+    config = CEMConfig(max_turn=0.5, iterations=3)
+    generator = torch.Generator().manual_seed(0)
+    assert draw(first_sampler(1, config, CPU), 1000, generator)[..., 4].min() >= math.cos(0.5) - 1e-6
+    action, _ = maximise(lambda action: action[..., 3], 8, config, generator)  # the largest sine allowed
+    assert_close(action[:, 3:5], torch.tensor([[math.sin(0.5), math.cos(0.5)]]).expand(8, -1), atol=0.02, rtol=0)
+
+
+def test_elites_by_hand():
+    config = CEMConfig(samples=3, elites=2, keep=0.0, spread=0.0)
+    action = torch.zeros(1, 3, 8)
+    action[0, :, 0] = torch.tensor([0.2, 0.6, -1.0])
+    action[0, 1, 5] = 1  # one of the two elites closes
+    sampler = refit(first_sampler(1, config, CPU), action, torch.tensor([[2.0, 3.0, 1.0]]))
+    assert_close(sampler.mean[0, 0, 0], torch.tensor(0.4))
+    assert_close(sampler.std[0, 0, 0], torch.tensor(0.08**0.5))  # Bessel: (0.2^2 + 0.2^2) / 1
+    assert_close(sampler.mode, torch.tensor([[0.5, 0.5, 0.0, 0.0]]))
+
+
+def test_states_do_not_mix_and_the_generator_decides():
+    def run(offset):
+        best = torch.tensor([0.5, offset])[:, None, None]
+        return maximise(
+            lambda a: -(a[..., :3] - best).square().sum(-1), 2, CEMConfig(), torch.Generator().manual_seed(3)
+        )
+
+    (first, _), (again, _), (other, _) = run(-0.5), run(-0.5), run(0.9)
+    assert torch.equal(first, again) and torch.equal(first[0], other[0]) and not torch.equal(first[1], other[1])
+
+
+@pytest.mark.parametrize(
+    "config", [CEMConfig(modes=[1.0]), CEMConfig(modes=[0.0] * 4), CEMConfig(elites=1), CEMConfig(elites=65)]
+)
+def test_senseless_settings_are_refused(config):
+    with pytest.raises(UserError, match="must"):
+        maximise(lambda action: action[..., 0], 1, config, torch.Generator())
+
+
+def test_axes_limit_the_search():
+    config = CEMConfig(axes=[1.0, 0.5, 0.0], iterations=3)
+    seen = []
+
+    def score(action):
+        seen.append(action)
+        return action[..., :3].sum(-1)
+
+    action, _ = maximise(score, 4, config, torch.Generator().manual_seed(0))
+    tried = torch.cat(seen, 1)[..., :3].abs().amax((0, 1))
+    assert 0.9 < tried[0] <= 1 and 0.4 < tried[1] <= 0.5 and tried[2] == 0
+    assert (action[:, 1] <= 0.5).all()
+    with pytest.raises(UserError, match="axes must be 3"):
+        first_sampler(1, CEMConfig(axes=[1.0, 1.0]), torch.device("cpu"))

@@ -1,0 +1,298 @@
+"""A run of workers under Ray, most of which are killed once while they work; and the supervision by itself."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+from helpers.tiny_run import TASKS, tiny
+
+from polytask.errors import UserError
+from polytask.mtopt.config.run import RayConfig, check
+from polytask.mtopt.detector.folder import choose
+from polytask.mtopt.learning.weights import WeightFolder
+from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.runtime.local import LocalRuntime
+from polytask.mtopt.runtime.lock import BusyError
+from polytask.mtopt.runtime.ray import prepare, run_ray
+from polytask.mtopt.store import EpisodeStore
+
+prepare("")
+ray = pytest.importorskip("ray")
+
+from polytask.mtopt.runtime.ray.cluster import cluster  # noqa: E402
+from polytask.mtopt.runtime.ray.crew import Crew, TimeIsUpError  # noqa: E402
+from polytask.mtopt.runtime.ray.runtime import Counts, RayRuntime  # noqa: E402
+from polytask.mtopt.runtime.ray.transfer import Newest  # noqa: E402
+
+SMALL = RayConfig(collectors=2, updaters=1, cpus=2, object_store=100)
+# After which of the calls to it each is killed; the call is still under way then. The trainer's second call is to make
+# updates, its fourth to publish the first round's first version.
+VICTIMS = {"collector-0": {1}, "writer": {2}, "updater-0": {2}, "trainer": {2, 4}}
+DEATHS = [name for name, calls in VICTIMS.items() for _ in calls]
+SEQUENCE = 4  # episodes: two worlds pick, then place
+
+
+@dataclass
+class Outcome:
+    config: object
+    evaluation: object
+    counts: Counts
+    lines: list
+    killed: list
+    pids: set
+    again: object
+
+
+def kill_amid_calls(crew, killed, pids):
+    """Let `crew.call` kill each victim right after it was given something to do."""
+    call, seen = crew.call, Counter()
+
+    def deadly(post, submit, then, lost):
+        call(post, submit, then, lost)
+        pids.add(post.pid)
+        seen[post.name] += post.pid > 0  # calls to those who are ready
+        if post.pid and seen[post.name] in VICTIMS.get(post.name, ()):
+            killed.append(post.name)
+            os.kill(post.pid, signal.SIGKILL)
+
+    crew.call = deadly
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://here:10001", "here"])
+def test_an_address_without_a_cluster_is_one_line(address):
+    with pytest.raises(UserError, match=r"ray\.address="), cluster(RayConfig(address=address)):
+        pass
+
+
+def test_too_little_memory_is_refused():
+    with pytest.raises(UserError, match=r"ray\.object_store=10: at least 80 MB"), cluster(RayConfig(object_store=10)):
+        pass
+
+
+@pytest.fixture(scope="module")
+def session():
+    with cluster(SMALL):
+        yield
+
+
+@pytest.fixture(scope="module")
+def outcome(session, tmp_path_factory):
+    config = check(tiny(tmp_path_factory.mktemp("ray"), ray=SMALL))
+    config.collector.episodes, config.collector.round_episodes, config.trainer.updates = 40, 8, 8
+    config.labels.per_task = 8  # there should be both successes and failures among them
+    lines, killed, pids = [], [], set()
+    runtime = RayRuntime(config, lines.append)
+    try:
+        kill_amid_calls(runtime.crew, killed, pids)
+        evaluation, counts = runtime.run(), runtime.counts()
+    finally:
+        runtime.close()
+    again = run_ray(config, lines.append)
+    return Outcome(config, evaluation, counts, lines, killed, pids - {0}, again)
+
+
+def records(config, kind):
+    found = map(json.loads, (config.root / "metrics.jsonl").read_text().splitlines())
+    return [record for record in found if record["kind"] == kind]
+
+
+def test_the_run_goes_on_when_workers_die(outcome):
+    assert sorted(outcome.killed) == sorted(DEATHS)
+    assert outcome.counts.deaths == len(DEATHS)
+    assert [row.task for row in outcome.evaluation.tasks] == TASKS
+    for name in VICTIMS:
+        assert f"{name} died; another one takes its place" in outcome.lines
+
+
+def test_every_stored_episode_was_acknowledged_once(outcome):
+    counts, told = outcome.counts, records(outcome.config, "collect")
+    assert counts.stored == counts.acknowledged == sum(record["episodes"] for record in told)
+    assert counts.lost == 1  # the sequence that the killed collector was at
+    store = EpisodeStore(outcome.config.root)
+    report = store.check(deep=True)
+    seeds = Counter(row.seed for row in store.rows())
+    store.close()
+    assert report.is_sound
+    assert not report.writing
+    assert report.episodes == counts.stored
+    assert set(seeds.values()) == {SEQUENCE}
+
+
+def test_records_carry_versions_and_lag(outcome):
+    config, trained = outcome.config, records(outcome.config, "train")
+    assert [record["updates"] for record in trained] == [2, 4, 6, 8, 10]  # those of killed trainers were made again
+    weights = [record["weights"] for record in trained]
+    assert weights == sorted(set(weights))  # no two share a number
+    assert [record["detector"] for record in trained] == 4 * ["run-1"] + ["run-2"]
+    assert all(record["lag"] >= 0 and record["lag/targets"] >= 0 for record in trained)
+    assert WeightFolder(config.weights).newest() == outcome.evaluation.weights == weights[-1]
+    store = EpisodeStore(config.root)
+    policies = [row.policy for row in store.rows() if row.id > 40]
+    store.close()
+    assert any(policy.startswith(f"q:{weights[3]:.0f}") for policy in policies)  # as the first round left them
+
+
+def test_local_and_ray_give_the_same_kind_of_result(outcome, tmp_path):
+    config = check(tiny(tmp_path))
+    for name in ("collector", "labels", "trainer"):
+        setattr(config, name, getattr(outcome.config, name))
+    local = LocalRuntime(config, lambda line: None)
+    evaluation = local.run()
+    local.close()
+    assert (evaluation.detector, evaluation.seed) == (outcome.evaluation.detector, outcome.evaluation.seed)
+    assert [(row.task, row.episodes) for row in evaluation.tasks] == [
+        (row.task, row.episodes) for row in outcome.evaluation.tasks
+    ]
+    state = json.loads((outcome.config.root / "run.json").read_text())["controller"]
+    assert state["updates"] == local.controller.updates == 10
+    goal, most_under_way = 40 + 8, 2 * SMALL.collectors  # a collector is at one sequence while another is stored
+    assert goal <= outcome.counts.stored <= goal + 2 * most_under_way * SEQUENCE
+    for kind in ("collect", "label", "detector", "grade", "train", "evaluate"):
+        mine, theirs = records(config, kind), records(outcome.config, kind)
+        assert kind == "collect" or len(mine) == len(theirs)
+        if kind in ("collect", "train"):  # which figures a detector has depends on its labels
+            assert set(mine[0]) <= set(theirs[0])
+
+
+def test_a_run_that_is_over_gives_its_result_again(outcome):
+    assert outcome.again == outcome.evaluation
+
+
+def test_the_driver_holds_the_run(session, tmp_path):
+    config = check(tiny(tmp_path, ray=SMALL))
+    config.controller.rounds = 0
+    config.collector.episodes = config.labels.per_task = config.trainer.updates = 0
+    runtime = RayRuntime(config, lambda line: None)
+    with pytest.raises(BusyError, match=f"in use by process {os.getpid()}"):
+        run_ray(config, lambda line: None)
+    runtime.close()
+    folder = RunFolder(tmp_path)
+    folder.lock()
+    folder.close()
+
+
+def test_a_run_is_refused_before_ray_starts(tmp_path, monkeypatch):
+    def start(config):
+        raise RuntimeError("Ray starts")
+
+    monkeypatch.setattr("polytask.mtopt.runtime.ray.cluster.cluster", start)
+    folder, config = RunFolder(tmp_path), tiny(tmp_path, ray=SMALL)
+    folder.begin(config)
+    with pytest.raises(BusyError, match=f"in use by process {os.getpid()}"):
+        run_ray(config, lambda line: None)
+    folder.close()
+    with pytest.raises(UserError, match="seed=0, not 5"):
+        run_ray(tiny(tmp_path, ray=SMALL, seed=5), lambda line: None)
+    with pytest.raises(RuntimeError, match="Ray starts"):
+        run_ray(config, lambda line: None)
+    folder.lock()  # whatever happens, it is let go of
+    folder.close()
+    with pytest.raises(RuntimeError, match="Ray starts"):
+        run_ray(tiny(tmp_path / "new"), lambda line: None)
+    assert not (tmp_path / "new").exists()
+
+
+def test_workers_get_the_detector_in_use(session, tmp_path):
+    config = tiny(tmp_path)
+    config.detectors.mkdir()
+    for version in ("d1", "d2"):
+        (config.detectors / f"{version}.pt").write_bytes(version.encode())
+    choose(config.detectors, "d1")
+    newest = Newest(config)
+    assert [(one.folder, one.name) for one in newest.parcels] == [("detectors", "d1.pt")]
+    choose(config.detectors, "d2")
+    newest.look()
+    assert [ray.get(one.content) for one in newest.parcels] == [b"d2"]
+
+
+def test_no_worker_outlives_the_run(outcome):
+    end = time.monotonic() + 60
+    alive = outcome.pids
+    while alive and time.monotonic() < end:
+        alive = {pid for pid in alive if os.path.exists(f"/proc/{pid}")}
+        time.sleep(0.1)
+    assert len(outcome.pids) >= 8
+    assert not alive
+
+
+# --- supervision alone ------------------------------------------------------------------------------------------------
+
+
+def make_worker(deaths=0):
+    """Start an actor; the class is made here so that it travels whole."""
+
+    class Worker:
+        def open(self):
+            return os.getpid()
+
+        def die(self):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def once(self):
+            return os.getpid() if deaths else self.die()
+
+        def complain(self, kind):
+            raise kind("that cannot be")
+
+        def wait(self):
+            time.sleep(60)
+
+        def close(self):
+            pass
+
+    return ray.remote(Worker).options(num_cpus=0).remote()
+
+
+@pytest.fixture
+def crew(session):
+    made = Crew(lambda line: None, max_deaths=2)
+    yield made
+    made.close()
+
+
+def test_a_successor_is_asked_again(crew):
+    post = crew.add("worker", make_worker)
+    assert crew.ask(post, lambda actor: actor.once.remote()) == post.pid
+    assert post.deaths == 1
+
+
+def test_a_worker_that_always_dies_ends_the_run(crew):
+    post = crew.add("worker", make_worker)
+    with pytest.raises(UserError, match="worker died 3 times"):
+        crew.ask(post, lambda actor: actor.die.remote())
+
+
+def test_calls_that_die_together_are_one_death(crew):
+    post, lost = crew.add("worker", make_worker), []
+    for number in range(3):
+        crew.call(post, lambda actor: actor.die.remote(), lambda *_: None, lambda number=number: lost.append(number))
+    while len(lost) < 3:
+        crew.step()
+    assert sorted(lost) == [0, 1, 2]
+    assert post.deaths == 1
+
+
+def test_errors_of_a_worker_reach_the_driver(crew):
+    post = crew.add("worker", make_worker)
+    with pytest.raises(UserError, match=r"^that cannot be$"):
+        crew.ask(post, lambda actor: actor.complain.remote(UserError))
+    with pytest.raises(ValueError, match="that cannot be"):
+        crew.ask(post, lambda actor: actor.complain.remote(ValueError))
+    assert post.deaths == 0
+
+
+def test_a_crew_stops_when_its_time_is_up(session):
+    crew = Crew(lambda line: None, max_deaths=2, max_seconds=0.01)
+    post = crew.add("worker", make_worker)
+    with pytest.raises(TimeIsUpError):
+        crew.ask(post, lambda actor: actor.wait.remote())
+
+
+def test_without_ray_one_line_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setattr("polytask.mtopt.runtime.ray.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"^runtime=ray needs an extra: pip install 'polytask\[ray\]'$"):
+        run_ray(tiny(tmp_path), lambda line: None)

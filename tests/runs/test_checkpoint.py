@@ -1,0 +1,204 @@
+"""Checkpoints: atomic, safe to open, and complete enough that a resumed run equals an unbroken one."""
+
+import json
+import os
+import pickle
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from polytask.runs.checkpoint import load, locate, restore, save
+from polytask.config.compose import compose
+from polytask.cli.console import Display
+from polytask.errors import UserError
+from polytask.runs.train import train
+
+# Two scenes, an episode end within two iterations, evaluations in between: everything a run's state consists of.
+WORDS = [
+    "tasks=[reach,drawer-close]",
+    "num_envs=4",
+    "episode_length=20",
+    "algo.horizon=16",
+    "algo.minibatch=32",
+    "algo.epochs=2",
+    "success_window=3",
+    "eval_episodes=1",
+    "threads=1",
+    "video=false",
+]
+
+
+def test_save_then_load(tmp_path):
+    save(tmp_path / "checkpoint.pt", {"weights": torch.arange(3), "plain": {"a": [1, (2.5, "x", None)]}})
+    state = load(tmp_path)  # a run directory will do
+    assert torch.equal(state["weights"], torch.arange(3))
+    assert state["plain"] == {"a": [1, (2.5, "x", None)]}
+    assert os.listdir(tmp_path) == ["checkpoint.pt"]
+
+
+@pytest.mark.parametrize("moment", ["while writing", "before the rename"])
+def test_a_crash_leaves_the_previous_checkpoint(tmp_path, monkeypatch, moment):
+    path = tmp_path / "checkpoint.pt"
+    save(path, {"step": 1})
+
+    def half(state, file):
+        Path(file).write_bytes(b"PK half a file")
+        raise KeyboardInterrupt
+
+    def die(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", half) if moment == "while writing" else patch.setattr(os, "fsync", die)
+        with pytest.raises(KeyboardInterrupt):
+            save(path, {"step": 2})
+    assert load(path)["step"] == 1
+    save(path, {"step": 3})
+    assert load(path)["step"] == 3
+    assert os.listdir(tmp_path) == ["checkpoint.pt"]  # the leftover was written over
+
+
+def test_missing_checkpoints_are_named(tmp_path):
+    for path in (tmp_path, tmp_path / "nothing.pt"):
+        with pytest.raises(UserError, match="no checkpoint at"):
+            locate(path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.98])
+def test_truncated_checkpoints_are_refused(tmp_path, share):
+    path = tmp_path / "checkpoint.pt"
+    save(path, {"weights": torch.arange(10_000)})
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(UserError, match="truncated or no checkpoint"):
+        load(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "other.pt"
+    torch.save({"weights": torch.zeros(1)}, path)
+    with pytest.raises(UserError, match="not a polytask checkpoint of format 1"):
+        load(path)
+    path.write_text("hello")
+    with pytest.raises(UserError, match="truncated or no checkpoint"):
+        load(path)
+
+
+class Trap:
+    """Runs code when it is unpickled the careless way."""
+
+    def __reduce__(self):
+        return os.mkdir, ("sprung",)
+
+
+def test_opening_a_checkpoint_runs_no_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"format": 1, "trap": Trap()}, "trap.pt")
+    Path("raw.pt").write_bytes(pickle.dumps({"format": 1, "trap": Trap()}))
+    for name in ("trap.pt", "raw.pt"):
+        with pytest.raises(UserError):
+            load(name)
+    assert not Path("sprung").exists()
+
+
+def test_a_state_of_another_shape_is_explained_in_one_line():
+    with pytest.raises(UserError, match=r"its net is of another shape \(size mismatch for weight") as caught:
+        restore(torch.nn.Linear(3, 2), torch.nn.Linear(4, 2).state_dict(), "net")
+    assert "\n" not in str(caught.value)
+
+
+def run(directory, *words):
+    return train(compose("train", [*WORDS, f"run_dir={directory}", *words])).payload
+
+
+def resume(directory, *words):
+    saved = load(directory)["config"]
+    return train(compose("train", [f"checkpoint={directory}", *words], saved=saved)).payload
+
+
+def records(directory):
+    """Read the metrics, without what a clock says."""
+    rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    return [{name: row[name] for name in row if name not in ("seconds", "frames_per_second")} for row in rows]
+
+
+def assert_same(a, b, path=""):
+    """Compare nested states bit for bit."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), path
+        for name in a:
+            assert_same(a[name], b[name], f"{path}/{name}")
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b), path
+        for index, (left, right) in enumerate(zip(a, b, strict=True)):
+            assert_same(left, right, f"{path}/{index}")
+    elif isinstance(a, torch.Tensor):
+        assert torch.equal(a, b), path
+    else:
+        assert a == b, path
+
+
+def assert_same_runs(one, other):
+    assert records(one) == records(other)
+    first, second = (load(directory) for directory in (one, other))
+    for part in ("algo", "env", "window", "spec", "iteration"):
+        assert_same(first[part], second[part], part)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("unbroken") / "run"
+    run(directory, "max_iterations=4", "eval_every=2")
+    return directory
+
+
+def test_a_resumed_run_equals_an_unbroken_one(unbroken, tmp_path):
+    directory = tmp_path / "run"
+    run(directory, "max_iterations=2", "eval_every=2")
+    assert resume(directory, "max_iterations=4")["iterations"] == 4
+    assert records(directory)[-1]["success"] is not None  # episodes ended, so the window took part
+    assert_same_runs(unbroken, directory)
+
+
+def test_a_run_ends_when_its_minutes_are_over(tmp_path):
+    summary = run(tmp_path / "run", "max_iterations=4", "max_minutes=1e-6")
+    assert (summary["complete"], summary["iterations"]) == (True, 1)
+
+
+def test_a_run_stopped_by_a_signal_saves_and_can_go_on(unbroken, tmp_path, monkeypatch):
+    directory = tmp_path / "run"
+
+    def stop(display, record):
+        if record["iteration"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    handler = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr(Display, "update", stop)
+        summary = run(directory, "max_iterations=4", "eval_every=2")
+    assert (summary["complete"], summary["iterations"]) == (False, 3)
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert resume(directory)["complete"]
+    assert_same_runs(unbroken, directory)
+
+
+def test_records_after_the_checkpoint_are_written_anew(unbroken, tmp_path):
+    directory = tmp_path / "run"
+    run(directory, "max_iterations=2", "eval_every=2")
+    with (directory / "metrics.jsonl").open("a") as file:  # the run was killed after its last checkpoint
+        file.write('{"iteration": 3, "frames": 192, "loss/policy": 1e9}\n{"iteration": 4, "fra')
+    resume(directory, "max_iterations=4")
+    assert_same_runs(unbroken, directory)
+
+
+def test_continuing_elsewhere_leaves_the_first_run_alone(unbroken, tmp_path):
+    before = (unbroken / "metrics.jsonl").read_bytes()
+    resume(unbroken, "max_iterations=5", f"run_dir={tmp_path / 'longer'}")
+    assert (unbroken / "metrics.jsonl").read_bytes() == before
+    assert [row["iteration"] for row in records(tmp_path / "longer")] == [1, 2, 3, 4, 5]
+
+
+def test_another_seed_gives_another_run(unbroken, tmp_path):
+    run(tmp_path / "run", "max_iterations=1", "seed=1")
+    assert records(tmp_path / "run")[0]["loss/value"] != records(unbroken)[0]["loss/value"]

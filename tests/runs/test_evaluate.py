@@ -1,0 +1,118 @@
+"""Evaluation: one episode per world, the same worlds every time."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from polytask.runs.setup import build_env, load_policy
+from polytask.config.compose import compose
+from polytask.errors import UserError
+from polytask.runs.evaluate import Evaluator, run_episodes, summarise
+from polytask.types import EnvSpec, Step
+
+WORDS = ["tasks=[reach,drawer-close]", "policy=random", "episode_length=6", "threads=1"]
+
+
+class Played:
+    """An environment that plays back what happens, as rows of (reward, success, ended) per step."""
+
+    def __init__(self, steps):
+        self.spec = EnvSpec(1, 1, ("a", "b"), (2, 2), len(steps))
+        self.device = torch.device("cpu")
+        self.obs, self.task = torch.zeros(4, 1), torch.tensor([0, 0, 1, 1])
+        self._steps = iter(steps)
+
+    def step(self, action):
+        reward, success, ended = (torch.tensor(row) for row in next(self._steps))
+        self.score = success.float()
+        return Step(self.obs, self.obs, reward.float(), torch.zeros(4, dtype=torch.bool), ended.bool(), success.bool())
+
+
+def test_outcomes_count_the_first_episode_only():
+    env = Played(
+        [
+            ([1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 0]),  # the third world ends early, without success
+            ([1, 1, 9, 1], [0, 0, 1, 1], [1, 1, 0, 1]),  # and what its next episode does is not counted
+        ]
+    )
+    outcome = run_episodes(env, lambda obs, task: torch.zeros(4, 1))
+    assert outcome.success.tolist() == [[0, 0], [1, 1]]  # rows: episodes, columns: tasks
+    assert outcome.success_at_end.tolist() == [[0, 0], [0, 1]]
+    assert outcome.returns.tolist() == [[2, 1], [2, 2]]
+
+
+def test_summary_of_known_outcomes():
+    ones, half = [[1.0, 1.0]] * 4, [[1.0, 0.0], [1.0, 1.0]] * 2
+    outcome = SimpleNamespace(
+        success=torch.tensor(half).double().numpy(),
+        success_at_end=torch.zeros(4, 2).double().numpy(),
+        returns=3 * torch.tensor(ones).double().numpy(),
+    )
+    summary = summarise(outcome, ("a", "b"))
+    assert summary["tasks"]["a"] == {"success": 1.0, "success_at_end": 0.0, "return": 3.0, "interval": [1.0, 1.0]}
+    assert summary["tasks"]["b"]["success"] == 0.5
+    low, high = summary["tasks"]["b"]["interval"]
+    assert 0.0 <= low < 0.5 < high <= 1.0
+    assert (summary["mean_success"], summary["episodes"]) == (0.75, 4)
+
+
+def test_every_evaluation_starts_from_the_same_states():
+    evaluator = Evaluator(compose("eval", WORDS), episodes=2)
+
+    def reach_out(obs, task):
+        starts.append(obs.clone())
+        return torch.full((4, 4), 0.5)
+
+    starts = []
+    first = evaluator.run(reach_out)
+    length = len(starts)
+    second = evaluator.run(reach_out)
+    evaluator.close()
+    assert length == 6
+    assert first == second
+    assert all(torch.equal(a, b) for a, b in zip(starts[:length], starts[length:], strict=True))
+
+
+def test_evaluation_draws_other_goals_than_training():
+    config = compose("eval", WORDS)
+    evaluator, env = Evaluator(config, episodes=2), build_env(config, num_envs=4)
+    assert not torch.equal(evaluator.env.obs, env.obs)
+    assert evaluator.env.spec == env.spec
+    env.close()
+    evaluator.close()
+
+
+@pytest.fixture
+def checkpoint():
+    """Give an untrained policy for two tasks, as a checkpoint holds it."""
+    from polytask.runs.setup import build_algo
+    from polytask.config.compose import to_plain
+
+    config = compose("train", ["tasks=[reach,drawer-close]", "num_envs=2"])
+    spec = EnvSpec(39, 4, ("reach", "drawer-close"), (1, 1), 150)
+    algo = build_algo(config, spec, torch.device("cpu"))
+    state = {"config": to_plain(config), "spec": vars(spec), "algo": algo.state_dict()}
+    return algo, state
+
+
+def test_a_policy_knows_its_tasks_by_name_not_by_number(checkpoint):
+    algo, state = checkpoint
+    env = build_env(compose("eval", ["tasks=[drawer-close,reach]", "policy=random"]), num_envs=2)
+    policy = load_policy(state, env)
+    expected = algo.act(env.obs, torch.tensor([1, 0]), explore=False)
+    assert torch.equal(policy(env.obs, env.task), expected)
+    assert not torch.equal(expected, algo.act(env.obs, torch.tensor([0, 1]), explore=False))
+    env.close()
+
+
+def test_a_policy_refuses_tasks_it_never_saw(checkpoint):
+    env = build_env(compose("eval", ["tasks=[reach,push]", "policy=random"]), num_envs=2)
+    with pytest.raises(UserError, match="not trained on 'push' but on reach, drawer-close"):
+        load_policy(checkpoint[1], env)
+    env.close()
+
+
+def test_at_least_one_episode_is_needed():
+    with pytest.raises(UserError, match="episodes=0"):
+        Evaluator(compose("eval", WORDS), episodes=0)

@@ -1,0 +1,134 @@
+"""Windows over ended episodes, records and their writers."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from polytask.errors import UserError
+from polytask.runs.logger import (
+    EPISODE_SUMS,
+    EpisodeWindow,
+    JsonlWriter,
+    Logger,
+    TensorBoardWriter,
+    check_extras,
+    read_metrics,
+    read_records,
+    read_tensors,
+)
+
+
+def sums(episodes, success):
+    """Make an interval's sums; the other sums follow from the two."""
+    values = {"episodes": episodes, "success": success, "success_at_end": success, "diverged": [1.0] * len(episodes)}
+    return {name: values.get(name, [10.0 * count for count in episodes]) for name in EPISODE_SUMS}
+
+
+def test_success_is_averaged_per_task_and_then_over_tasks():
+    window = EpisodeWindow(("a", "b"), size=100)
+    window.add(sums([8.0, 2.0], [8.0, 1.0]))
+    record = window.record()
+    assert (record["success/a"], record["success/b"]) == (1.0, 0.5)
+    assert record["success"] == 0.75  # not 9 of 10 episodes: every task counts the same
+    assert record["return/a"] == 10.0
+    assert record["diverged"] == 2
+
+
+def test_a_task_without_ended_episodes_keeps_its_last_value():
+    window = EpisodeWindow(("a", "b"), size=1)
+    assert window.record()["success"] is None
+    window.add(sums([4.0, 0.0], [1.0, 0.0]))
+    assert window.record()["success/b"] is None
+    assert window.record()["success"] == 0.25  # over the tasks that have a value
+    window.add(sums([0.0, 2.0], [0.0, 2.0]))
+    assert (window.record()["success/a"], window.record()["success/b"]) == (0.25, 1.0)
+
+
+def test_the_window_forgets_whole_intervals_but_never_goes_below_its_size():
+    window = EpisodeWindow(("a",), size=4)
+    for success in (3.0, 0.0, 0.0):
+        window.add(sums([3.0], [success]))
+    assert window.record()["success/a"] == 0.0  # the last two intervals hold six episodes: the first is gone
+    window.add(sums([1.0], [1.0]))
+    assert window.record()["success/a"] == pytest.approx(1 / 4)  # 3 + 1 episodes suffice
+
+
+def test_a_restored_window_goes_on_alike():
+    window, other = EpisodeWindow(("a", "b"), size=5), EpisodeWindow(("a", "b"), size=5)
+    window.add(sums([3.0, 4.0], [1.0, 4.0]))
+    other.load_state_dict(window.state_dict())
+    for each in (window, other):
+        each.add(sums([4.0, 1.0], [4.0, 0.0]))
+    assert window.record() == other.record()
+
+
+def test_a_window_of_other_tasks_does_not_fit():
+    with pytest.raises(ValueError, match="1 tasks, not 2"):
+        EpisodeWindow(("a", "b"), 5).load_state_dict(EpisodeWindow(("a",), 5).state_dict())
+
+
+def test_tensors_of_any_shape_and_type_are_read_at_once():
+    tensors = {"x": torch.tensor(2), "y": torch.tensor([[1.5, 2.5]]), "z": torch.tensor([True])}
+    assert read_tensors(tensors) == {"x": [2.0], "y": [1.5, 2.5], "z": [1.0]}
+    assert read_tensors({}) == {}
+
+
+def test_metrics_become_one_flat_record():
+    window = EpisodeWindow(("a", "b"), size=1)
+    episodes = {name: torch.tensor(values) for name, values in sums([1.0, 1.0], [1.0, 0.0]).items()}
+    metrics = {"loss": torch.tensor(0.5), "weight": torch.tensor([0.25, 0.75])}
+    record = read_metrics(metrics, episodes, window)
+    assert (record["loss"], record["weight/a"], record["weight/b"]) == (0.5, 0.25, 0.75)
+    assert record["success"] == 0.5
+
+
+def test_jsonl_keeps_history_and_writes_no_nan(tmp_path):
+    writer = JsonlWriter(tmp_path / "metrics.jsonl", [{"iteration": 1, "loss": 3.0}])
+    writer.write({"iteration": 2, "loss": float("nan")})
+    writer.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [{"iteration": 1, "loss": 3.0}, {"iteration": 2, "loss": None}]
+
+
+def test_records_end_where_a_kill_cut_the_file(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"iteration": 1}\n{"iteration": 2}\n{"itera')
+    assert [record["iteration"] for record in read_records(tmp_path)] == [1, 2]
+    assert [record["iteration"] for record in read_records(tmp_path, until=1)] == [1]
+    assert read_records(tmp_path / "nowhere") == []
+
+
+def test_tensorboard_holds_the_record(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    writer = TensorBoardWriter(tmp_path)
+    writer.write({"iteration": 3, "frames": 96, "success": 0.5, "success/a": None})
+    writer.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    (event,) = events.Scalars("success")
+    assert (event.step, event.value) == (96, 0.5)
+    assert "success/a" not in events.Tags()["scalars"]
+
+
+def test_wandb_gets_the_same_record_and_stays_offline(tmp_path, monkeypatch):
+    logged, started = [], {}
+    run = SimpleNamespace(log=lambda record, step: logged.append((step, record)), finish=lambda: logged.append("end"))
+    fake = SimpleNamespace(init=lambda **options: started.update(options) or run)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    with Logger(tmp_path, {"tensorboard": False, "wandb": True}, []) as logger:
+        logger.write({"iteration": 1, "frames": 32, "success": None, "loss": 0.5})
+    assert started["mode"] == "offline"
+    assert logged == [(32, {"iteration": 1, "frames": 32, "loss": 0.5}), "end"]
+    assert [record["loss"] for record in read_records(tmp_path)] == [0.5]
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_missing_extra_is_named(name, monkeypatch):
+    monkeypatch.setattr("polytask.runs.logger.find_spec", lambda module: None)
+    check_extras(tensorboard=False, wandb=False)
+    with pytest.raises(UserError, match=rf"polytask\[{name}\]"):
+        check_extras(**{"tensorboard": False, "wandb": False, name: True})

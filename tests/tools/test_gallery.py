@@ -1,0 +1,118 @@
+"""The page of tasks: what it says of ranges and what it measures; pictures come from a stand-in for OpenGL."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import polytask
+from polytask.cli.main import main
+from polytask.envs.tasks import SUITES, TASKS
+from polytask.errors import UserError
+from polytask.tools.gallery import Figures, describe, measure, write_page
+
+
+class Painter:
+    """Draws every world in one colour."""
+
+    def __init__(self, env, task, width, height):
+        self.image = np.full((height, width, 3), 200, np.uint8)
+
+    def draw(self, pose):
+        return self.image
+
+    def close(self):
+        pass
+
+
+class Blind:
+    """Finds no OpenGL."""
+
+    def __init__(self, *_):
+        raise UserError("no pictures: install something")
+
+
+def test_ranges_say_what_is_placed_where():
+    text = describe(TASKS["peg-insert-side"])
+    assert text.split("<br>") == [
+        "`[0 to 0.2, 0.5 to 0.7, 0.02, -0.35 to -0.25, 0.4 to 0.7, -0.001 to 0.001]`",
+        "with `[0:2]` and `[3:5]` at least 0.1 apart",
+        "goal: x -0.32 to -0.22, y 0.4 to 0.7, z 0.129 to 0.131",
+        "box: x -0.35 to -0.25, y 0.4 to 0.7, z -0.001 to 0.001",
+        "peg: x 0 to 0.2, y 0.5 to 0.7, z 0.02",
+    ]
+
+
+@pytest.mark.parametrize("name", SUITES["mt50"])
+def test_every_task_can_be_described(name):
+    task = TASKS[name]
+    assert "goal: x " in describe(task)
+    assert task.summary
+    assert task.success_rule
+
+
+def test_the_expert_is_measured_and_a_moment_before_success_is_kept():
+    env = polytask.make(tasks=["reach"], num_envs=4, episode_length=80, stagger=False, threads=1)
+    figures = measure(env)["reach"]
+    assert figures.success == 1.0
+    assert 10 < figures.first_step < 80
+    # The hand has left home by then, and the goal marker stands where the world's goal is.
+    marker = int(env.groups[0].model.body("goal").mocapid[0])
+    goals = env.groups[0].tasks[0].task.place(torch.tensor([TASKS["reach"].low, TASKS["reach"].high])).target
+    assert (torch.from_numpy(figures.pose.mocap_pos[marker]) >= goals[0] - 1e-6).all()
+    assert (torch.from_numpy(figures.pose.mocap_pos[marker]) <= goals[1] + 1e-6).all()
+
+
+def test_a_task_that_is_never_solved_still_has_a_row():
+    env = polytask.make(tasks=["push"], num_envs=2, episode_length=3, stagger=False, threads=1)
+    figures = measure(env)["push"]
+    assert (figures.success, figures.first_step) == (0.0, None)
+    config = type(
+        "Config", (), {"robot": type("R", (), {"name": "sawyer"}), "episodes": 2, "episode_length": 3, "seed": 0}
+    )
+    row = write_page({"push": Figures(0.0, None, figures.pose)}, config, "gallery").splitlines()[-1]
+    assert row.startswith("| ![push](gallery/push.jpg) | **push** (version 1)<br>")
+    assert row.endswith("| 0.00 | - |")
+
+
+def test_the_command_writes_page_and_pictures(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("polytask.tools.gallery.Renderer", Painter)
+    words = ["tasks=[reach]", "episodes=2", "episode_length=60", "width=64", "height=48", "threads=1", "format=json"]
+    assert main(["gallery", f"out={tmp_path / 'gallery'}", *words]) == 0
+    out, _ = capsys.readouterr()
+    assert json.loads(out)["tasks"]["reach"]["success"] == 1.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gallery", "gallery.md"]
+    with Image.open(tmp_path / "gallery" / "reach.jpg") as picture:
+        assert (picture.format, picture.size) == ("JPEG", (64, 48))
+    assert "![reach](gallery/reach.jpg)" in (tmp_path / "gallery.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["tasks=[reech]"], "unknown task 'reech'; did you mean 'reach'?"),
+        (["episodes=0"], "episodes=0"),
+        (["width=9999"], "width=9999: a picture has 16 to 640 pixels"),
+    ],
+)
+def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):
+    monkeypatch.chdir(tmp_path)
+    assert main(["gallery", *words]) == 2
+    assert line in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_opengl_nothing_is_measured_or_written(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("polytask.tools.gallery.Renderer", Blind)
+    monkeypatch.setattr("polytask.tools.gallery.measure", None)
+    assert main(["gallery", "tasks=[reach]", "episodes=1", f"out={tmp_path / 'gallery'}"]) == 2
+    assert capsys.readouterr().err == "polytask: no pictures: install something\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_extra_is_named(capsys, monkeypatch):
+    monkeypatch.setattr("polytask.tools.gallery.find_spec", lambda name: None)
+    assert main(["gallery"]) == 2
+    assert "pip install 'polytask[video]'" in capsys.readouterr().err

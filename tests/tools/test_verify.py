@@ -1,0 +1,49 @@
+"""Every task agrees with recorded Meta-World steps; `verify` notices when one does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polytask.envs.suites import SUITES
+from polytask.envs.tasks import TASKS
+from polytask.tools.verify import compare, recordings
+from polytask.types import UserError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.mark.parametrize("name", SUITES["mt50"])
+def test_observation_reward_and_success_equal_the_recording(name: str) -> None:
+    found = compare(TASKS[name], GOLDEN / f"{name}-v3.npz")
+    assert found.passed, found
+    assert found.steps >= 20
+
+
+def test_recordings_hold_successes_and_failures() -> None:
+    """Agreement on success would mean little if it never changed."""
+    successes = [np.load(path)["success"] for path in recordings(GOLDEN).values()]
+    assert len(successes) == 50
+    assert all(0 < flags.mean() < 1 for flags in successes)
+
+
+def test_a_wrong_reward_or_success_does_not_pass() -> None:
+    task = TASKS["reach"]
+    shifted = replace(task, reward=lambda s: (task.reward(s)[0] + 0.02, task.reward(s)[1]))
+    flipped = replace(task, reward=lambda s: (task.reward(s)[0], ~task.reward(s)[1]))
+    moved = replace(task, slots=lambda scene: replace(task.slots(scene), obj=scene.body("obj") + 0.002))
+    for wrong in (shifted, flipped, moved):
+        assert not compare(wrong, GOLDEN / "reach-v3.npz").passed
+
+
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
+    (tmp_path / "reach-v3.npz").write_bytes(b"PK\x03\x04 but cut off")
+    with pytest.raises(UserError, match=r"reach-v3\.npz' is not a readable recording"):
+        compare(TASKS["reach"], tmp_path / "reach-v3.npz")
+    with pytest.raises(UserError, match="no folder"):
+        recordings(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="no <task>"):
+        recordings(tmp_path.parent / tmp_path.name / "..")

@@ -1,0 +1,71 @@
+"""Films, drawn by a stand-in for OpenGL, which not every machine has."""
+
+import numpy as np
+import pytest
+from imageio_ffmpeg import count_frames_and_secs
+
+from polytask.cli.main import main
+from polytask.errors import UserError
+from polytask.tools.video import tile
+
+WORDS = ["tasks=[reach,drawer-close]", "episode_length=9", "threads=1"]
+NO_OPENGL = "no pictures: install something"
+
+
+class Painter:
+    """Draws a grey picture."""
+
+    def __init__(self, env, task, width, height):
+        self.image = np.full((height, width, 3), 128, dtype=np.uint8)
+
+    def frame(self, world):
+        return self.image
+
+
+class Blind:
+    """Finds no OpenGL."""
+
+    def __init__(self, *arguments):
+        raise UserError(NO_OPENGL)
+
+
+@pytest.fixture
+def renderer(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return lambda kind: monkeypatch.setattr("polytask.envs.render.Renderer", kind)
+
+
+def test_an_episode_becomes_a_video(renderer, tmp_path, capsys):
+    renderer(Painter)
+    assert main(["record", "policy=scripted", *WORDS, "width=64", "height=48", "output=film.mp4"]) == 0
+    assert capsys.readouterr().out == "video: film.mp4 (8 frames)\n"
+    assert count_frames_and_secs("film.mp4") == (8, pytest.approx(8 / 40, abs=0.03))
+    assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
+
+
+def test_without_opengl_recording_is_one_line_and_no_file(renderer, tmp_path, capsys):
+    renderer(Blind)
+    assert main(["record", "policy=scripted", "task=reach", "episode_length=9"]) == 2
+    assert capsys.readouterr().err == f"polytask: {NO_OPENGL}\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("kind", "line"), [(Painter, "video: here/video.mp4 (8 frames)"), (Blind, NO_OPENGL)])
+def test_training_ends_with_a_video_or_says_why_not(renderer, tmp_path, capsys, kind, line):
+    renderer(kind)
+    words = ["num_envs=2", "algo.horizon=4", "max_iterations=1", "eval_episodes=0", "run_dir=here"]
+    assert main(["train", *WORDS, *words]) == 0
+    assert line in capsys.readouterr().out.splitlines()
+    assert (tmp_path / "here" / "video.mp4").exists() == (kind is Painter)
+
+
+@pytest.mark.parametrize(
+    ("count", "grid"), [(1, (1, 1)), (2, (1, 2)), (3, (1, 3)), (5, (2, 3)), (10, (2, 5)), (50, (5, 10))]
+)
+def test_tiles_leave_few_holes(count, grid):
+    images = [np.full((4, 6, 3), index + 1, dtype=np.uint8) for index in range(count)]
+    picture = tile(images)
+    assert picture.shape == (4 * grid[0], 6 * grid[1], 3)
+    rows = picture[::4, ::6, 0]  # one pixel of each tile
+    assert rows.flatten()[:count].tolist() == list(range(1, count + 1))
+    assert not rows.flatten()[count:].any()
