@@ -22,7 +22,7 @@ from publish import layout, origin, publish
 
 import polytask
 from polytask.envs.tasks import SUITES
-from polytask.runs.checkpoint import write_atomically
+from polytask.files import write_atomically
 from polytask.tools.random_actions import REACH_HIGH, REACH_LOW, random_actions
 
 COUNTED = ("nan", "diverged", "overflow", "out_of_reach")

@@ -20,12 +20,14 @@ from experiment import Report, generator_on, make_world, parser, run
 from labelled import Pool, choose, collect_pool, detector_flags, pick_and_place
 
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.detector import Detector, DetectorConfig, DetectorReport, evaluate, wrong_objects
+from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.config.network import NetworkConfig
+from polytask.mtopt.config.store import StoreConfig
+from polytask.mtopt.detector import Detector, DetectorReport, evaluate, wrong_objects
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.client import InProcessClient
 from polytask.mtopt.label.stand_in import StandIn
-from polytask.mtopt.networks import NetworkConfig
-from polytask.mtopt.store import EpisodeStore, StoreConfig
+from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import MAIN_TASKS, TASKS
 
 SKILLS = {"lift": "lift-any", "place": "place-any"}  # and the broad task of each
@@ -111,7 +113,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
         store = EpisodeStore(Path(folder) / "store", StoreConfig(fsync=False, threads=arguments.threads))
         fill(arguments, report, store)
         config = LabelConfig(
-            store=str(store.root),
+            run_dir=str(store.root),
             tasks=list(MAIN_TASKS),
             source="oracle",
             pool=arguments.pool,

@@ -24,13 +24,15 @@ import torch
 from torch import Tensor
 
 from polytask.cuda_graph import Graphed
+from polytask.mtopt.config.learning import CEMConfig, LearnerConfig
+from polytask.mtopt.config.network import AugmentConfig, CameraConfig, NetworkConfig
+from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.learning.buffers import Transitions
 from polytask.mtopt.learning.captured import CapturedUpdate
-from polytask.mtopt.learning.cem import CEMConfig, draw, first_sampler, maximise
-from polytask.mtopt.learning.learner import LearnerConfig, QLearner, TrainBatch
-from polytask.mtopt.networks import AugmentConfig, CameraConfig, NetworkConfig
+from polytask.mtopt.learning.cem import draw, first_sampler, maximise
+from polytask.mtopt.learning.learner import QLearner, TrainBatch
 from polytask.mtopt.tasks import KINDS
-from polytask.mtopt.world import ALL_TASKS, BinWorld, Observation, WorldConfig
+from polytask.mtopt.world import ALL_TASKS, BinWorld, Observation
 from polytask.runs.provenance import provenance
 
 LIFTS = ("lift-any", *(f"lift-{kind}" for kind in KINDS))

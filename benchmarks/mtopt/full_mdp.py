@@ -29,12 +29,13 @@ from experiment import (
 from labelled import Pool, detector_flags, fit_detector, verdicts
 from torch import Tensor
 
+from polytask.mtopt.config.learning import BellmanConfig, CEMConfig, ReplayConfig
+from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector
-from polytask.mtopt.learning.bellman import BellmanConfig
-from polytask.mtopt.learning.buffers import ReplayConfig, TaskBuffers
-from polytask.mtopt.learning.cem import MODES, CEMConfig
+from polytask.mtopt.learning.buffers import TaskBuffers
+from polytask.mtopt.learning.cem import MODES
 from polytask.mtopt.learning.learner import QLearner
-from polytask.mtopt.world import ALL_TASKS, EpisodeBatch, ScriptConfig, ScriptedPick, run_episodes
+from polytask.mtopt.world import ALL_TASKS, EpisodeBatch, ScriptedPick, run_episodes
 
 
 class Study:

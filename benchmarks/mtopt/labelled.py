@@ -10,18 +10,12 @@ import torch
 from experiment import Report, make_world, wait
 from torch import Tensor
 
-from polytask.mtopt.detector import Detector, DetectorConfig, train_detector
-from polytask.mtopt.networks import NetworkConfig
+from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.config.network import NetworkConfig
+from polytask.mtopt.config.world import ScriptConfig
+from polytask.mtopt.detector import Detector, train_detector
 from polytask.mtopt.tasks import TASKS
-from polytask.mtopt.world import (
-    ALL_TASKS,
-    BinWorld,
-    EpisodeBatch,
-    ScriptConfig,
-    ScriptedPick,
-    ScriptedPlace,
-    run_episodes,
-)
+from polytask.mtopt.world import ALL_TASKS, BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
 
 
 @dataclass

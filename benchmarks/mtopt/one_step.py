@@ -29,10 +29,11 @@ from experiment import (
 )
 from torch import Tensor
 
+from polytask.mtopt.config.learning import CEMConfig
+from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector.train import balanced_weights
-from polytask.mtopt.learning.cem import CEMConfig
 from polytask.mtopt.learning.learner import QLearner
-from polytask.mtopt.world import ALL_TASKS, BinWorld, ScriptConfig, ScriptedPick, run_episodes
+from polytask.mtopt.world import ALL_TASKS, BinWorld, ScriptedPick, run_episodes
 
 Table = dict[str, Tensor]
 

@@ -33,8 +33,8 @@ from experiment import (
 from labelled import Pool, detector_flags, fit_detector, pick_and_place, verdicts
 from torch import Tensor
 
-from polytask.mtopt.learning.buffers import ReplayConfig, TaskBuffers
-from polytask.mtopt.learning.cem import CEMConfig
+from polytask.mtopt.config.learning import CEMConfig, ReplayConfig
+from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.sharing import STRATEGIES, impersonate
 from polytask.mtopt.tasks import MAIN_TASKS, TASKS

@@ -23,11 +23,12 @@ from experiment import (
     wait,
 )
 
+from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.learning.buffers import Transitions
 from polytask.mtopt.learning.captured import CapturedUpdate
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.records import ACTION_DIM
-from polytask.mtopt.world import BinWorld, ScriptConfig, ScriptedPick, run_episodes
+from polytask.mtopt.world import BinWorld, ScriptedPick, run_episodes
 
 
 def episodes(world: BinWorld, max_steps: int, report: Report, seconds: float) -> dict[str, Any]:

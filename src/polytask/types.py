@@ -12,9 +12,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from polytask.errors import UserError
-
-__all__ = ["Algo", "EnvSpec", "Step", "UserError", "VecEnv"]
+# The sums that every environment keeps, per task, over the episodes that ended; a domain may add its own.
+EPISODE_METRICS = ("episodes", "success", "success_at_end", "return", "length", "diverged")
 
 
 @dataclass(frozen=True)

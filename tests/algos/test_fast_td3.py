@@ -11,9 +11,9 @@ from helpers.toy import PointMass
 from torch.testing import assert_close
 
 from polytask.algos.fast_td3 import ActorRows, FastTD3, FastTD3Config
+from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.nets.mlp import MlpConfig
-from polytask.types import UserError
 
 SMALL = {"steps_per_iteration": 8, "batch": 48, "learning_starts": 4, "updates_per_step": 1, "capacity": 5000}
 LEARN = {"batch": 192, "updates_per_step": 2, "lr": 3e-3, "end_lr": 3e-3, "n_step": 4, "gamma": 0.9}

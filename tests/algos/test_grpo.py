@@ -13,11 +13,12 @@ from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
 from polytask.algos.grpo import GRPO, GRPOConfig, Rows
+from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.grads.pcgrad import PCGrad
 from polytask.nets import NETS
 from polytask.nets.mlp import MlpConfig
-from polytask.types import EnvSpec, Step, UserError
+from polytask.types import EnvSpec, Step
 
 
 def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> GRPO:

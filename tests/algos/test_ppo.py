@@ -24,10 +24,10 @@ from torch.testing import assert_close
 from polytask import algos
 from polytask.algos import AlgoContext
 from polytask.algos.ppo import PPO, PPOConfig, Rows
+from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.nets import NETS
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
-from polytask.types import UserError
 
 
 def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PPO:

@@ -11,11 +11,11 @@ from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
 from polytask.algos.pqn import PQN, PQNConfig, Rows, best, chosen, epsilon_at, levels
+from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.grads.pcgrad import PCGrad
 from polytask.nets import NETS
 from polytask.nets.bro import BroConfig
-from polytask.types import UserError
 
 
 def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PQN:

@@ -3,12 +3,11 @@
 import torch
 from torch.testing import assert_close
 
-from polytask.mtopt.learning.bellman import BellmanConfig
+from polytask.mtopt.config.learning import BellmanConfig, CEMConfig, LearnerConfig
+from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.learning.buffers import Transitions
 from polytask.mtopt.learning.captured import CapturedUpdate
-from polytask.mtopt.learning.cem import CEMConfig
-from polytask.mtopt.learning.learner import LearnerConfig, QLearner, TrainBatch
-from polytask.mtopt.networks import NetworkConfig
+from polytask.mtopt.learning.learner import QLearner, TrainBatch
 
 
 def transitions(seed, count=6):

@@ -11,8 +11,9 @@ from helpers.episodes import make
 from polytask.datasets.lerobot import IMAGE, to_lerobot
 from polytask.datasets.mtopt_minari import to_minari
 from polytask.errors import UserError
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.learning.sharing import Shared
-from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
+from polytask.mtopt.store import EpisodeStore, uploaded
 
 SHARED = [Shared(1, "lift-any", True), Shared(2, "lift-any", False), Shared(1, "lift-can", False)]
 

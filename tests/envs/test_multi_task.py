@@ -11,7 +11,7 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
-from polytask.types import UserError
+from polytask.errors import UserError
 
 
 def make(*tasks: str, **options: object) -> MultiTaskEnv:

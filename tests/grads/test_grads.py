@@ -7,10 +7,10 @@ import torch
 from torch.testing import assert_close
 
 import polytask.grads
+from polytask.errors import UserError
 from polytask.grads import GRADS, build_for
 from polytask.grads.mean import Mean
 from polytask.grads.pcgrad import PCGradConfig
-from polytask.types import UserError
 
 CONVEX = ("mean", "mgda", "famo", "uncertainty")
 DIRECTION = ("imtl_g", "nash_mtl", "aligned_mtl")

@@ -4,8 +4,9 @@ import sys
 
 import numpy as np
 
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import Episode
-from polytask.mtopt.store import EpisodeStore, StoreConfig
+from polytask.mtopt.store import EpisodeStore
 
 
 def make(seed=0, steps=3, size=8, task="lift-any", truth=None, has_pose=True):

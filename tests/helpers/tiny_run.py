@@ -1,16 +1,17 @@
 """A run so small that its whole pipeline takes seconds."""
 
-from polytask.mtopt.config.run import CollectorConfig, EvaluatorConfig, RunConfig, TrainerConfig, check
-from polytask.mtopt.learning.cem import CEMConfig
+from polytask.mtopt.config.learning import CEMConfig
+from polytask.mtopt.config.run import CollectorConfig, EvaluatorConfig, RunConfig, TrainerConfig
+from polytask.mtopt.runtime.checks import check
 
 TASKS = ["lift-any", "lift-can", "place-any"]
 
 
 def tiny(root, **changes):
     """Two worlds, sixteen pixels, three tasks."""
-    config = RunConfig(store=str(root), tasks=list(TASKS))
+    config = RunConfig(run_dir=str(root), tasks=list(TASKS))
     world = config.world
-    world.num_worlds, world.image_size, world.outcome_size = 2, 16, 16
+    world.num_envs, world.image_size, world.outcome_size = 2, 16, 16
     world.assisted, world.reach = True, 0.14
     config.storage.fsync = False
     config.collector = CollectorConfig(episodes=8, round_episodes=4, max_steps=2, hand_over=True)

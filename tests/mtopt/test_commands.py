@@ -12,10 +12,10 @@ from polytask.cli.main import main
 from polytask.config.compose import compose, presets
 from polytask.config.schema import SCHEMAS
 from polytask.mtopt import commands
-from polytask.mtopt.config.keys import LabelKeys, RunKeys
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.config.run import RunConfig, check
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.records import Label
+from polytask.mtopt.runtime.checks import check
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
 
@@ -23,7 +23,7 @@ pytest.importorskip("fastapi")
 TINY = [
     "preset=tiny",
     f"tasks=[{','.join(TASKS)}]",
-    *("world.num_worlds=2", "world.image_size=16", "world.outcome_size=16", "learner.network.image_size=16"),
+    *("world.num_envs=2", "world.image_size=16", "world.outcome_size=16", "learner.network.image_size=16"),
     *("collector.episodes=8", "collector.round_episodes=4", "labels.per_task=4", "labels.round_per_task=1"),
     *("detector.updates=2", "detector.batch=4", "updater.rows=16", "evaluator.episodes=2"),
     *("trainer.updates=2", "trainer.round_updates=2", "trainer.publish_every=2", "trainer.batch=8"),
@@ -46,19 +46,19 @@ def call(capsys):
 def done(tmp_path_factory):
     """Run once."""
     root = tmp_path_factory.mktemp("run") / "store"
-    assert main(["mtopt", "run", *TINY, f"store={root}"]) == 0
+    assert main(["mtopt", "run", *TINY, f"run_dir={root}"]) == 0
     return root
 
 
 def test_a_run_prints_the_table_and_a_second_one_goes_on(call, done):
-    code, out, err = call("mtopt", "run", *TINY, f"store={done}", "format=json")
+    code, out, err = call("mtopt", "run", *TINY, f"run_dir={done}", "format=json")
     assert code == 0
     table = json.loads(out)
     assert [row["task"] for row in table["tasks"]] == TASKS
     assert set(table["tasks"][0]) >= {"success", "low", "high", "verdict", "wrong", "script"}
     assert table["detector"] == "run-2"
     assert err == "", "nothing was left to do"
-    code, out, _ = call("mtopt", "run", f"store={done}")
+    code, out, _ = call("mtopt", "run", f"run_dir={done}")
     assert code == 0, "the settings are those of the run"
     assert "detector says" in out
     assert "mean success" in out
@@ -66,7 +66,7 @@ def test_a_run_prints_the_table_and_a_second_one_goes_on(call, done):
 
 
 def test_status_counts_what_is_there(call, done):
-    code, out, _ = call("mtopt", "status", f"store={done}", "format=json")
+    code, out, _ = call("mtopt", "status", f"run_dir={done}", "format=json")
     assert code == 0
     found = json.loads(out)
     assert found["episodes"] == 12
@@ -81,13 +81,13 @@ def test_status_counts_what_is_there(call, done):
         lifts = 6  # two worlds, three sequences
         assert row["success"] + row["failure"] == (lifts if row["is_taught"] else 0)
         assert row["person"] == 5
-    out = call("mtopt", "status", f"store={done}")[1]
+    out = call("mtopt", "status", f"run_dir={done}")[1]
     assert "people's labels" in out
     assert "not judged" in out and "lift-can" in out.partition("not judged")[2]
 
 
 def test_eval_measures_learned_and_scripted_policies(call, done):
-    words = ("mtopt", "eval", f"store={done}", "tasks=[place-any]", "episodes=3", "format=json")
+    words = ("mtopt", "eval", f"run_dir={done}", "tasks=[place-any]", "episodes=3", "format=json")
     learned, again = (json.loads(call(*words)[1]) for _ in range(2))
     assert learned == again
     assert learned["policy"] == "q:3"
@@ -101,7 +101,7 @@ def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(ca
     lifts = [row.id for row in store.rows() if row.task.startswith("lift")]
     store.add_labels([Label(e, "lift-red-thing", float(i % 2), "person") for i, e in enumerate(lifts)])
     before = len(store)
-    words = ("mtopt", "relabel", f"store={done}", "add=[lift-red-thing]", "train=true", "format=json")
+    words = ("mtopt", "relabel", f"run_dir={done}", "add=[lift-red-thing]", "train=true", "format=json")
     code, out, _ = call(*words)
     found = json.loads(out)
     assert code == 0
@@ -111,16 +111,16 @@ def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(ca
     red = next(row for row in found["tasks"] if row["task"] == "lift-red-thing")
     assert (red["success"], red["failure"], red["person"]) == (3, 3, 6), "people's labels outrank the detector's"
     assert json.loads(call(*words[:3], "format=json")[1])["labels"] == 0, "all is labelled"
-    code, out, _ = call("mtopt", "train", f"store={done}", "trainer.updates=2", "format=json")
+    code, out, _ = call("mtopt", "train", f"run_dir={done}", "trainer.updates=2", "format=json")
     assert code == 0
     assert json.loads(out)["updates"] == 6
     plan = json.loads((done / "run.json").read_text())["config"]
     assert (plan["trainer"]["round_updates"], plan["tasks"]) == (2, [*TASKS, "lift-red-thing"])
-    call("mtopt", "train", f"store={done}", "trainer.updates=1")
+    call("mtopt", "train", f"run_dir={done}", "trainer.updates=1")
     assert json.loads((done / "run.json").read_text())["config"] == plan, "one command's numbers are not the run's"
     assert len(store) == before
     store.close()
-    code, out, _ = call("mtopt", "eval", f"store={done}", "tasks=[lift-red-thing]", "episodes=1", "format=json")
+    code, out, _ = call("mtopt", "eval", f"run_dir={done}", "tasks=[lift-red-thing]", "episodes=1", "format=json")
     assert [row["task"] for row in json.loads(out)["tasks"]] == ["lift-red-thing"]
 
 
@@ -132,22 +132,22 @@ def copied(done, tmp_path):
 
 def test_training_is_bound_to_the_detector_that_relabel_names(call, copied):
     def trained_by():
-        assert call("mtopt", "train", f"store={copied}", "trainer.updates=1")[0] == 0
+        assert call("mtopt", "train", f"run_dir={copied}", "trainer.updates=1")[0] == 0
         return json.loads((copied / "metrics.jsonl").read_text().splitlines()[-1])["detector"]
 
-    newest = json.loads(call("mtopt", "status", f"store={copied}", "format=json")[1])["newest_detector"]
+    newest = json.loads(call("mtopt", "status", f"run_dir={copied}", "format=json")[1])["newest_detector"]
     assert trained_by() == newest
-    code, out, _ = call("mtopt", "relabel", f"store={copied}", "detector=run-1", "format=json")
+    code, out, _ = call("mtopt", "relabel", f"run_dir={copied}", "detector=run-1", "format=json")
     assert (code, json.loads(out)["detector"]) == (0, "run-1")
     assert trained_by() == "run-1"
-    assert f"detector run-1 in use, the newest is {newest}" in call("mtopt", "status", f"store={copied}")[1]
-    measured = call("mtopt", "eval", f"store={copied}", "tasks=[place-any]", "episodes=1", "format=json")[1]
+    assert f"detector run-1 in use, the newest is {newest}" in call("mtopt", "status", f"run_dir={copied}")[1]
+    measured = call("mtopt", "eval", f"run_dir={copied}", "tasks=[place-any]", "episodes=1", "format=json")[1]
     assert json.loads(measured)["detector"] == "run-1"
-    call("mtopt", "relabel", f"store={copied}")
+    call("mtopt", "relabel", f"run_dir={copied}")
     assert trained_by() == newest, "relabel goes back to the newest unless it is told otherwise"
-    code, _, err = call("mtopt", "relabel", f"store={copied}", "detector=run-7")
+    code, _, err = call("mtopt", "relabel", f"run_dir={copied}", "detector=run-7")
     assert code == 2 and "no success detector" in err
-    code, _, err = call("mtopt", "relabel", f"store={copied}", "detector=run-1", "train=true")
+    code, _, err = call("mtopt", "relabel", f"run_dir={copied}", "detector=run-1", "train=true")
     assert code == 2 and "give one of them" in err
     assert trained_by() == newest
 
@@ -156,10 +156,10 @@ def test_training_is_bound_to_the_detector_that_relabel_names(call, copied):
 def test_a_task_that_no_detector_was_taught_is_not_relabelled(call, copied, words):
     files = {path: path.read_bytes() for path in (copied / "run.json", copied / "detectors" / "in_use")}
     detectors = sorted((copied / "detectors").iterdir())
-    code, out, err = call("mtopt", "relabel", f"store={copied}", "add=[lift-any-two]", *words)
+    code, out, err = call("mtopt", "relabel", f"run_dir={copied}", "add=[lift-any-two]", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "was taught no success and failure of 'lift-any-two'" in err
-    assert f"polytask label store={copied} tasks=[lift-any-two]" in err
+    assert f"polytask label run_dir={copied} tasks=[lift-any-two]" in err
     assert {path: path.read_bytes() for path in files} == files
     assert sorted((copied / "detectors").iterdir()) == detectors
 
@@ -169,35 +169,35 @@ def test_a_run_under_way_is_left_alone_but_for_episodes(call, copied):
     folder.lock()
     before = {name: (copied / name).read_bytes() for name in ("run.json", "metrics.jsonl", "learner.pt")}
     for command in ("run", "train", "relabel"):
-        code, out, err = call("mtopt", command, f"store={copied}")
+        code, out, err = call("mtopt", command, f"run_dir={copied}")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert f"in use by process {os.getpid()}" in err
-    code, out, _ = call("mtopt", "collect", f"store={copied}", "collector.episodes=14", "format=json")
+    code, out, _ = call("mtopt", "collect", f"run_dir={copied}", "collector.episodes=14", "format=json")
     assert (code, json.loads(out)["added"]) == (0, 4)
-    assert call("mtopt", "status", f"store={copied}")[0] == 0
+    assert call("mtopt", "status", f"run_dir={copied}")[0] == 0
     assert {name: (copied / name).read_bytes() for name in before} == before
     folder.close()
-    assert call("mtopt", "run", f"store={copied}")[0] == 0
+    assert call("mtopt", "run", f"run_dir={copied}")[0] == 0
 
 
 def test_collect_fills_a_store(call, tmp_path):
-    code, out, _ = call("mtopt", "collect", *TINY, f"store={tmp_path}", "collector.episodes=4", "format=json")
+    code, out, _ = call("mtopt", "collect", *TINY, f"run_dir={tmp_path}", "collector.episodes=4", "format=json")
     assert code == 0
     assert json.loads(out)["added"] == 4
     assert json.loads(out)["policies"] == {"scripted-pick": 2, "scripted-place": 2}
 
 
 def test_a_person_is_told_that_it_is_their_turn(call, tmp_path):
-    words = ("mtopt", "run", *TINY, f"store={tmp_path}", "labels.who=person", "collector.episodes=4")
+    words = ("mtopt", "run", *TINY, f"run_dir={tmp_path}", "labels.who=person", "collector.episodes=4")
     code, out, _ = call(*words)
     assert code == 0
-    assert f"polytask label store={tmp_path}" in out
+    assert f"polytask label run_dir={tmp_path}" in out
 
 
 def test_label_serves_and_says_what_was_labelled(call, done, monkeypatch):
     served = []
     monkeypatch.setattr("polytask.mtopt.label.server.serve", served.append)
-    code, out, _ = call("label", f"store={done}", "port=0", "tasks=[lift-any]", "detector.updates=7", "format=json")
+    code, out, _ = call("label", f"run_dir={done}", "port=0", "tasks=[lift-any]", "detector.updates=7", "format=json")
     assert code == 0
     assert isinstance(served[0], LabelConfig)
     assert (served[0].tasks, served[0].detector.updates, served[0].detector.batch) == (["lift-any"], 7, 64)
@@ -216,11 +216,11 @@ MISTAKES = [
     (["mtopt", "run", "preset=gpu", "device=cuda:99"], "device 'cuda:99' is not there: this machine has "),
     (["mtopt", "collect", "preset=gpu", "world.device=cuda:99"], "device 'cuda:99' is not there: this machine has "),
     (["mtopt", "train", "device=gpu"], "unknown device 'gpu'; valid: cpu, cuda, cuda:N"),
-    (["mtopt", "eval", "store=nowhere"], "there is no run in 'nowhere'"),
-    (["mtopt", "relabel", "store=nowhere"], "there is no run in 'nowhere'"),
-    (["mtopt", "status", "store=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "eval", "run_dir=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "relabel", "run_dir=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "status", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (["label"], "name the folder of the episode store"),
-    (["label", "store=nowhere"], "there is no folder 'nowhere'"),
+    (["label", "run_dir=nowhere"], "there is no folder 'nowhere'"),
 ]
 
 
@@ -234,7 +234,7 @@ def test_a_mistake_is_one_line_and_writes_nothing(call, tmp_path, monkeypatch, w
 
 
 def test_eval_of_unknown_weights_names_those_that_are_there(call, done):
-    code, _, err = call("mtopt", "eval", f"store={done}", "weights=77")
+    code, _, err = call("mtopt", "eval", f"run_dir={done}", "weights=77")
     assert code == 2
     assert "no weights 77" in err
 
@@ -256,7 +256,7 @@ def test_the_family_and_its_table_agree(call):
 
 
 def test_typed_configs_have_the_keys_of_the_help():
-    assert issubclass(RunConfig, RunKeys)
-    assert issubclass(LabelConfig, LabelKeys)
-    assert list(RunConfig.__dataclass_fields__) == list(RunKeys.__dataclass_fields__)
-    assert list(LabelConfig.__dataclass_fields__) == list(LabelKeys.__dataclass_fields__)
+    assert issubclass(RunConfig, RunConfig)
+    assert issubclass(LabelConfig, LabelConfig)
+    assert list(RunConfig.__dataclass_fields__) == list(RunConfig.__dataclass_fields__)
+    assert list(LabelConfig.__dataclass_fields__) == list(LabelConfig.__dataclass_fields__)

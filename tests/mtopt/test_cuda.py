@@ -17,7 +17,7 @@ pytestmark = [
 def on_cuda(root):
     config = tiny(root, device="cuda")
     config.world.sim, config.world.device = "warp", "cuda"
-    config.world.num_worlds, config.storage.threads = 8, 4
+    config.world.num_envs, config.storage.threads = 8, 4
     config.collector.episodes, config.collector.round_episodes = 32, 16
     return config
 

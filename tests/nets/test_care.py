@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from polytask.errors import UserError
 from polytask.nets import build, count_parameters
 from polytask.nets.care import CareConfig, described
-from polytask.types import UserError
 
 NAMES = ["reach", "push", "door-open"]
 

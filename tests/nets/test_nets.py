@@ -16,6 +16,7 @@ from torch.func import functional_call, grad, vmap
 
 from polytask import nets
 from polytask.envs.suites import SUITES
+from polytask.errors import UserError
 from polytask.nets import NETS, build, count_parameters, parameter_table
 from polytask.nets.bro import BroConfig
 from polytask.nets.care import CareConfig
@@ -27,7 +28,6 @@ from polytask.nets.paco import PacoConfig
 from polytask.nets.ptsl import PtslConfig
 from polytask.nets.simba_v2 import SimbaV2Config
 from polytask.nets.soft_modular import SoftModularConfig
-from polytask.types import UserError
 
 MT10 = SUITES["mt10"]
 OBS, K = 39, 10

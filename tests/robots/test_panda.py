@@ -20,7 +20,8 @@ from polytask.envs.scripted import ScriptedPolicy
 from polytask.robots import panda
 from polytask.robots.ik import hinge_axes
 from polytask.scenes import compile_scene
-from polytask.sim import Batch, SimConfig, make_batch
+from polytask.sim import SimConfig, make_batch
+from polytask.sim.base import Batch
 
 BASE = (0.0, 0.11, 0.06)  # the arm faces along y from here
 TCP = 0.045  # depth of the tool centre below the hand, as the Sawyer's

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from polytask.runs.checkpoint import load, locate, restore, save
+from polytask.runs.checkpoint import load, locate, save
+from polytask.files import restore
 from polytask.config.compose import compose
-from polytask.cli.console import Display
+from polytask.runs.progress import ProgressDisplay
 from polytask.errors import UserError
 from polytask.runs.train import train
 
@@ -175,7 +176,7 @@ def test_a_run_stopped_by_a_signal_saves_and_can_go_on(unbroken, tmp_path, monke
 
     handler = signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
-        patch.setattr(Display, "update", stop)
+        patch.setattr(ProgressDisplay, "update", stop)
         summary = run(directory, "max_iterations=4", "eval_every=2")
     assert (summary["complete"], summary["iterations"]) == (False, 3)
     assert signal.getsignal(signal.SIGTERM) is handler

@@ -8,17 +8,8 @@ import pytest
 import torch
 
 from polytask.errors import UserError
-from polytask.runs.logger import (
-    EPISODE_SUMS,
-    EpisodeWindow,
-    JsonlWriter,
-    Logger,
-    TensorBoardWriter,
-    check_extras,
-    read_metrics,
-    read_records,
-    read_tensors,
-)
+from polytask.runs.logger import EPISODE_SUMS, EpisodeWindow, Logger, TensorBoardWriter, check_extras, read_metrics, read_records, read_tensors
+from polytask.files import JsonLines
 
 
 def sums(episodes, success):
@@ -86,7 +77,7 @@ def test_metrics_become_one_flat_record():
 
 
 def test_jsonl_keeps_history_and_writes_no_nan(tmp_path):
-    writer = JsonlWriter(tmp_path / "metrics.jsonl", [{"iteration": 1, "loss": 3.0}])
+    writer = JsonLines(tmp_path / "metrics.jsonl", [{"iteration": 1, "loss": 3.0}])
     writer.write({"iteration": 2, "loss": float("nan")})
     writer.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]

@@ -9,7 +9,7 @@ import pytest
 from polytask.runs.checkpoint import FILE_NAME
 from polytask.cli.main import main
 from polytask.config.schema import SweepConfig
-from polytask.cli.console import Result
+from polytask.result import Result
 from polytask.errors import UserError
 from polytask.runs.sweep import plan, select, sweep, words_of
 

@@ -7,18 +7,18 @@ import copy
 import pytest
 import torch
 
+from polytask.errors import UserError
 from polytask.robots import ROBOTS
 from polytask.robots.go1 import DEFAULT
 from polytask.scenes import compile_scene
-from polytask.sim import SIMS, Batch, SimConfig, make_batch
-from polytask.sim.base import Shapes
+from polytask.sim import BACKENDS, SimConfig, make_batch
+from polytask.sim.base import Batch, Shapes
 from polytask.sim.cpu import CpuBatch
-from polytask.types import UserError
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(params=SIMS)
+@pytest.fixture(params=BACKENDS)
 def batch(request: pytest.FixtureRequest) -> Batch:
     return make_batch(request.param, compile_scene("puck", "sawyer.xml"), 3, CPU, SimConfig())
 
@@ -102,7 +102,7 @@ def test_step_without_refresh_leads_to_the_same_state(batch: Batch) -> None:
     torch.testing.assert_close(batch.xpos, poses, atol=max(tolerance, 1e-6), rtol=0.0)
 
 
-@pytest.mark.parametrize("sim", SIMS)
+@pytest.mark.parametrize("sim", BACKENDS)
 def test_worlds_have_their_own_floors_and_masses(sim: str) -> None:
     """Boxes of different height under the robots; one robot carries a load and sinks into its servos further."""
     batch = make_batch(sim, compile_scene("parkour", "go1.xml"), 3, CPU, SimConfig())
@@ -129,7 +129,7 @@ def test_worlds_have_their_own_floors_and_masses(sim: str) -> None:
     batch.place(torch.tensor([True, False, False]), Shapes(shapes.pos + 1.0, upright, shapes.size))
     model = copy.copy(batch.model)
     for world, lifted in ((0, 1.0), (1, 0.0)):
-        batch.dress(model, world)
+        batch.copy_layout(world, model)
         assert model.geom_pos[:count] == pytest.approx(shapes.pos[world].numpy() + lifted, abs=1e-6)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
+from polytask.errors import UserError
 from polytask.tools.verify import compare, recordings
-from polytask.types import UserError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

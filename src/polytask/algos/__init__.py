@@ -13,7 +13,8 @@ from polytask.algos.ppo import PPO, PPOConfig
 from polytask.algos.pqn import PQN, PQNConfig
 from polytask.algos.sac import SAC, SACConfig
 from polytask.algos.shared.context import AlgoContext
-from polytask.types import Algo, UserError
+from polytask.errors import UserError
+from polytask.types import Algo
 
 __all__ = ["ALGOS", "AlgoContext", "build"]
 

@@ -28,50 +28,41 @@ from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.shared.replay import Batch
 from polytask.algos.shared.twin import TwinCritic, polyak, target_of
 from polytask.cuda_graph import Graphed
+from polytask.errors import UserError
 from polytask.grads.backward import Net
-from polytask.types import UserError, VecEnv
+from polytask.settings import setting
+from polytask.types import VecEnv
 
 
 @dataclass
 class FastTD3Config(OffPolicyConfig):
     """Settings of FastTD3; the defaults are MTBench's where it has the setting."""
 
-    updates_per_step: float = 2.0
-    """Updates per step of all worlds; below 1 some steps have none."""
-    policy_delay: int = 2
-    """Updates of the critics per update of the actor."""
-    learning_starts: int = 10
-    """Steps of every world with uniformly random actions before the first update."""
-    batch: int = 32768
-    """Rows per update, rounded so that every task has as many."""
-    capacity: int = 8_388_608
-    """Transitions that the replay keeps, over all worlds."""
-    gamma: float = 0.97
-    """Discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50."""
-    tau: float = 0.1
-    """Share by which the target critics follow after each update."""
-    atoms: int = 101
-    """Values over which a critic distributes the return."""
-    min_value: float = -10.0
-    """Lowest value of the grid, in units of the served rewards."""
-    max_value: float = 10.0
-    """Highest value of the grid."""
-    min_noise: float = 0.001
-    """Smallest standard deviation of a world's exploration noise, drawn anew for every episode."""
-    max_noise: float = 0.4
-    """Largest standard deviation of a world's exploration noise."""
-    target_noise: float = 0.001
-    """Standard deviation of the noise on the actions that targets are computed for."""
-    target_noise_clip: float = 0.5
-    """Bound on that noise."""
-    lr: float = 3e-4
-    """AdamW's learning rate at the start, of actor and critics."""
-    end_lr: float = 3e-4
-    """Learning rate at the run's last frame, approached along a cosine; equal to `lr` it stays constant."""
-    weight_decay: float = 0.1
-    """AdamW's weight decay; 0 for networks that normalise their weights, such as simba_v2."""
-    max_grad_norm: float = math.inf
-    """Bound on the gradient's norm, for actor and critics separately."""
+    name: str = "fast_td3"
+    updates_per_step: float = setting(2.0, "updates per step of all worlds; below 1 some steps have none")
+    policy_delay: int = setting(2, "updates of the critics per update of the actor")
+    learning_starts: int = setting(10, "steps of every world with uniformly random actions before the first update")
+    batch: int = setting(32768, "rows per update, rounded so that every task has as many")
+    capacity: int = setting(8_388_608, "transitions that the replay keeps, over all worlds")
+    gamma: float = setting(0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50")
+    tau: float = setting(0.1, "share by which the target critics follow after each update")
+    atoms: int = setting(101, "values over which a critic distributes the return")
+    min_value: float = setting(-10.0, "lowest value of the grid, in units of the served rewards")
+    max_value: float = setting(10.0, "highest value of the grid")
+    min_noise: float = setting(
+        0.001, "smallest standard deviation of a world's exploration noise, drawn anew for every episode"
+    )
+    max_noise: float = setting(0.4, "largest standard deviation of a world's exploration noise")
+    target_noise: float = setting(0.001, "standard deviation of the noise on the actions that targets are computed for")
+    target_noise_clip: float = setting(0.5, "bound on that noise")
+    lr: float = setting(3e-4, "adamW's learning rate at the start, of actor and critics")
+    end_lr: float = setting(
+        3e-4, "learning rate at the run's last frame, approached along a cosine; equal to `lr` it stays constant"
+    )
+    weight_decay: float = setting(
+        0.1, "adamW's weight decay; 0 for networks that normalise their weights, such as simba_v2"
+    )
+    max_grad_norm: float = setting(math.inf, "bound on the gradient's norm, for actor and critics separately")
 
 
 class Actor(nn.Module):

@@ -28,8 +28,10 @@ from polytask.algos.shared.normalize import task_moments
 from polytask.algos.shared.returns import discounted_sum, group_advantage
 from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, num_minibatches
 from polytask.cuda_graph import Graphed
+from polytask.errors import UserError
 from polytask.grads.backward import Net
-from polytask.types import EnvSpec, UserError, VecEnv
+from polytask.settings import setting
+from polytask.types import EnvSpec, VecEnv
 
 ADVANTAGES = ("reward_to_go", "episodic")
 BASELINES = ("task", "time")
@@ -39,16 +41,21 @@ BASELINES = ("task", "time")
 class GRPOConfig(SurrogateConfig):
     """Settings of GRPO; the defaults are MTBench's where it has the setting."""
 
-    horizon: int = 0
-    """Steps T of every world per iteration: the episode's length, which is also what 0 means."""
-    minibatch: int = 38400
-    """Rows per update, rounded so that minibatches are equal and give every task as many."""
-    advantage: str = "reward_to_go"
-    """What an action is judged by: reward_to_go, discounted by gamma, or episodic, the episode's sum of rewards."""
-    baseline: str = "task"
-    """Mean that scores are compared with: task, over all steps, or time, over the worlds at the same step."""
-    kl_coef: float = 0.0
-    """Penalty on the divergence of the policy from the one that collected the iteration's episodes."""
+    name: str = "grpo"
+    horizon: int = setting(0, "steps T of every world per iteration: the episode's length, which is also what 0 means")
+    minibatch: int = setting(
+        38400, "rows per update, rounded so that minibatches are equal and give every task as many"
+    )
+    advantage: str = setting(
+        "reward_to_go",
+        "what an action is judged by: reward_to_go, discounted by gamma, or episodic, the episode's sum of rewards",
+    )
+    baseline: str = setting(
+        "task", "mean that scores are compared with: task, over all steps, or time, over the worlds at the same step"
+    )
+    kl_coef: float = setting(
+        0.0, "penalty on the divergence of the policy from the one that collected the iteration's episodes"
+    )
 
 
 class Rows(NamedTuple):

@@ -30,6 +30,7 @@ from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, nu
 from polytask.cuda_graph import Graphed
 from polytask.grads import Backward
 from polytask.grads.backward import Net
+from polytask.settings import setting
 from polytask.types import VecEnv
 
 
@@ -37,16 +38,16 @@ from polytask.types import VecEnv
 class PPOConfig(SurrogateConfig):
     """Settings of PPO; the defaults are MTBench's where it has the setting."""
 
-    horizon: int = 32
-    """Steps T of every world per iteration."""
-    lam: float = 0.95
-    """GAE's weight of longer returns."""
-    clip_value: bool = True
-    """Whether the value loss is clipped too."""
-    value_coef: float = 2.0
-    """Factor of the squared error of normalised values; it matters to clipping, Adam cancels it."""
-    value_decay: float = 0.99
-    """Weight that earlier iterations keep in the return statistics, which drift as the policy improves."""
+    name: str = "ppo"
+    horizon: int = setting(32, "steps T of every world per iteration")
+    lam: float = setting(0.95, "GAE's weight of longer returns")
+    clip_value: bool = setting(True, "whether the value loss is clipped too")
+    value_coef: float = setting(
+        2.0, "factor of the squared error of normalised values; it matters to clipping, Adam cancels it"
+    )
+    value_decay: float = setting(
+        0.99, "weight that earlier iterations keep in the return statistics, which drift as the policy improves"
+    )
 
 
 class Rows(NamedTuple):

@@ -30,45 +30,36 @@ from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, task_index
 from polytask.cuda_graph import Graphed
+from polytask.errors import UserError
 from polytask.grads import Backward
 from polytask.grads.backward import Net
-from polytask.types import UserError, VecEnv
+from polytask.settings import setting
+from polytask.types import VecEnv
 
 
 @dataclass
 class PQNConfig:
     """Settings of PQN; the defaults are MTBench's where it has the setting."""
 
-    horizon: int = 16
-    """Steps T of every world per iteration."""
-    epochs: int = 8
-    """Passes over an iteration's rows."""
-    minibatches: int = 4
-    """Updates per pass."""
-    bins: int = 3
-    """Levels of each actuator, evenly spaced from -1 to 1; three are bang-off-bang."""
-    gamma: float = 0.99
-    """Discount per step."""
-    lam: float = 0.5
-    """Weight of longer returns in the targets."""
-    epsilon_start: float = 1.0
-    """Probability of a random action at the first frame."""
-    epsilon_end: float = 0.005
-    """Probability of a random action once the schedule has run out."""
-    epsilon_fraction: float = 0.1
-    """Share of the run's frames over which the probability falls, linearly."""
-    lr: float = 3e-4
-    """RAdam's learning rate."""
-    schedule: str = "linear"
-    """Learning rate over the run: constant, or linear to zero at its last frame."""
-    max_grad_norm: float = 10.0
-    """Bound on the gradient's norm."""
-    obs_clip: float = 10.0
-    """Bound on normalised observations, against entries that were constant so far."""
-    return_bound: float = 10.0
-    """Largest value that rewards are scaled to allow; they are scaled per task by the spread of discounted returns."""
-    bf16: bool = False
-    """Run the network in bfloat16; parameters, losses and targets stay float32."""
+    name: str = "pqn"
+    horizon: int = setting(16, "steps T of every world per iteration")
+    epochs: int = setting(8, "passes over an iteration's rows")
+    minibatches: int = setting(4, "updates per pass")
+    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1; three are bang-off-bang")
+    gamma: float = setting(0.99, "discount per step")
+    lam: float = setting(0.5, "weight of longer returns in the targets")
+    epsilon_start: float = setting(1.0, "probability of a random action at the first frame")
+    epsilon_end: float = setting(0.005, "probability of a random action once the schedule has run out")
+    epsilon_fraction: float = setting(0.1, "share of the run's frames over which the probability falls, linearly")
+    lr: float = setting(3e-4, "RAdam's learning rate")
+    schedule: str = setting("linear", "learning rate over the run: constant, or linear to zero at its last frame")
+    max_grad_norm: float = setting(10.0, "bound on the gradient's norm")
+    obs_clip: float = setting(10.0, "bound on normalised observations, against entries that were constant so far")
+    return_bound: float = setting(
+        10.0,
+        "largest value that rewards are scaled to allow; they are scaled per task by the spread of discounted returns",
+    )
+    bf16: bool = setting(False, "run the network in bfloat16; parameters, losses and targets stay float32")
 
 
 class Rows(NamedTuple):

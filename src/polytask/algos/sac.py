@@ -32,6 +32,7 @@ from polytask.cuda_graph import Graphed
 from polytask.grads import Backward, build
 from polytask.grads.backward import Net
 from polytask.grads.mean import MeanConfig
+from polytask.settings import setting
 from polytask.types import VecEnv
 
 
@@ -39,16 +40,14 @@ from polytask.types import VecEnv
 class SACConfig(OffPolicyConfig):
     """Settings of SAC; the defaults are for thousands of worlds."""
 
-    alpha_lr: float = 5e-3
-    """Adam's learning rate of the logarithms of the temperatures."""
-    initial_alpha: float = 0.1
-    """Temperature of every task at the start, in units of the served rewards."""
-    entropy_per_action: float = -1.0
-    """Entropy to hold, per action entry; -1 makes the target minus the number of entries."""
-    min_log_std: float = -5.0
-    """Lower bound of the log standard deviation before squashing."""
-    max_log_std: float = 2.0
-    """Upper bound of the log standard deviation before squashing."""
+    name: str = "sac"
+    alpha_lr: float = setting(5e-3, "Adam's learning rate of the logarithms of the temperatures")
+    initial_alpha: float = setting(0.1, "temperature of every task at the start, in units of the served rewards")
+    entropy_per_action: float = setting(
+        -1.0, "entropy to hold, per action entry; -1 makes the target minus the number of entries"
+    )
+    min_log_std: float = setting(-5.0, "lower bound of the log standard deviation before squashing")
+    max_log_std: float = setting(2.0, "upper bound of the log standard deviation before squashing")
 
 
 class SquashedPolicy(nn.Module):

@@ -6,28 +6,28 @@ import sys
 from dataclasses import fields
 from typing import Any
 
-from polytask.algos import ALGOS
-from polytask.cli.console import Result, table
-from polytask.config.compose import presets
-from polytask.config.schema import CHOICES, ListConfig
+from polytask.config.groups import GROUPS
+from polytask.config.presets import presets
+from polytask.config.schema import ListConfig
 from polytask.envs.make import domain_of
-from polytask.envs.tasks import SUITES, TASKS
+from polytask.envs.suites import SUITES
+from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
-from polytask.grads import GRADS
-from polytask.nets import NETS, parameter_table
+from polytask.nets import parameter_table
+from polytask.result import Result, Table
 from polytask.robots import ROBOTS
 
 
 def listing(config: ListConfig) -> Result:
     """Run `polytask list`."""
     if config.kind is None:
-        raise UserError(f"say what to list: {', '.join(CHOICES['kind'])}")
+        raise UserError(f"say what to list: {', '.join(ListConfig.kinds)}")
     if config.params and config.kind != "nets":
         raise UserError("params=true goes with 'polytask list nets'")
-    rows = _parameters(config.suite.name) if config.params else _rows(config.kind)
+    rows = _parameters(config.suite) if config.params else _rows(config.kind)
     columns = list(rows[0]) if rows else ["name"]
-    title = f"{config.kind} for {config.suite.name}" if config.params else config.kind
-    return Result({config.kind: rows}, [table(title, columns, [list(row.values()) for row in rows])])
+    title = f"{config.kind} for {config.suite}" if config.params else config.kind
+    return Result({config.kind: rows}, [Table(title, columns, [list(row.values()) for row in rows])])
 
 
 def _rows(kind: str) -> list[dict[str, Any]]:
@@ -41,20 +41,19 @@ def _rows(kind: str) -> list[dict[str, Any]]:
     if kind == "suites":
         return [{"name": name, "tasks": len(tasks), "names": " ".join(tasks)} for name, tasks in SUITES.items()]
     if kind == "robots":
-        return [{"name": name, "about": _about(robot)} for name, robot in ROBOTS.items()]
+        return [{"name": name, "about": robot.about} for name, robot in ROBOTS.items()]
     if kind == "presets":
-        known = {**presets(), **{f"mtopt: preset={name}": about for name, about in presets("preset").items()}}
+        known = {**presets(), **{f"mtopt run: {name}": about for name, about in presets("mtopt_preset").items()}}
         return [{"name": name, "about": about} for name, about in known.items()]
-    configs = {"algos": _configs(ALGOS), "nets": _configs(NETS), "grads": _configs(GRADS)}[kind]
+    group = {"algos": "algo", "nets": "net", "grads": "grads"}[kind]
     return [
-        {"name": name, "about": _about(config), "settings": " ".join(each.name for each in fields(config))}
-        for name, config in configs.items()
+        {
+            "name": name,
+            "about": _about(config),
+            "settings": " ".join(each.name for each in fields(config) if each.name != "name"),
+        }
+        for name, config in GROUPS[group].items()
     ]
-
-
-def _configs(entries: dict[str, tuple[type[Any], Any]]) -> dict[str, type[Any]]:
-    """Keep the config class of each entry of a table."""
-    return {name: config for name, (config, _) in entries.items()}
 
 
 def _about(part: Any) -> str:

@@ -3,80 +3,58 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from polytask.config.schema import (
-    CHOICES,
-    DEFAULTS,
-    PATHS,
-    PRESET_GROUPS,
-    entry_of,
-    groups_of,
-    names_of,
-    preset_group,
-    register,
-    register_parts,
-)
-from polytask.errors import UserError
+from polytask.config.presets import CONF, PRESET, presets, store_presets
+from polytask.errors import UserError, require_known, suggest
+from polytask.result import note
+from polytask.settings import check_choices, default_of
 
-CONF = Path(__file__).parent / "conf"
-
-# Groups that may be left empty.
-OPTIONAL = ("critic_net", *PRESET_GROUPS.values())
 # Where to write, how to start and how to print belongs to one command, not to what is continued.
 TRANSIENT = ("run_dir", "checkpoint", "init_from", "format")
 # A key that the user sets makes the saved value of its rival void: the two say the same thing in different ways.
 RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
+# Keys of version 0.1 and what they are called now.
+RENAMED = {"experiment": PRESET, "store": "run_dir", "out": "output"}
 
 
-def presets(group: str = "experiment") -> dict[str, str]:
-    """Map each preset's name to the first comment of its file that describes it."""
-    table = {}
-    folder = CONF / group
-    for path in sorted(folder.rglob("*.yaml")):
-        comments = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]
-        name = path.relative_to(folder).with_suffix("").as_posix()
-        table[name] = next((line for line in comments if not line.startswith("@")), "")
-    return table
-
-
-def compose(command: str, words: Sequence[str], saved: dict[str, Any] | None = None) -> Any:
+def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | None = None) -> Any:
     """Compose the config of a command.
 
     Args:
-        command: A key of `SCHEMAS`.
-        words: Hydra overrides.
+        schema: The command's config class.
+        words: `key=value` words, of which the last one on a key counts.
         saved: The config of a checkpoint. It fills every key that the words leave alone, unless they name a preset.
 
     Returns:
-        An instance of the command's dataclass.
+        An instance of the class.
 
     Raises:
         UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
     """
-    overrides = _read(command, words)
-    saved = {} if saved is None or preset_group(command) in overrides else _left_alone(saved, overrides)
-    lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(command) if saved.get(group)}
+    overrides = _read(schema, words)
+    saved = {} if saved is None or (schema.presets and PRESET in overrides) else _untouched(saved, overrides)
+    lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(schema) if saved.get(group)}
     lines |= {name: str(override.input_line) for name, override in overrides.items()}
-    empty = [name for name in lines if name in OPTIONAL and name in overrides and overrides[name].value() is None]
-    for group in empty:  # Hydra cannot choose nothing for a group
-        del lines[group]
-    config = _compose(command, lines)
-    for group in empty:
-        if group in config:
-            config[group] = None
+    empty = [name for name in optional_groups(schema) if name in overrides and overrides[name].value() is None]
+    for name in empty:  # Hydra cannot choose nothing for a group
+        del lines[name]
+    config = _compose(schema, lines)
+    for name in empty:
+        if name in config:
+            config[name] = None
     _fill(config, saved, explicit=set(overrides))
     return _typed(config)
 
@@ -88,13 +66,6 @@ def to_plain(config: Any) -> dict[str, Any]:
     return {str(name): value for name, value in plain.items()}
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """Phrase the nearest known word, or all of them when nothing comes near."""
-    names = [str(name) for name in known]
-    near = get_close_matches(word, names, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names)}"
-
-
 def quote(text: str) -> str:
     """Write any text so that Hydra's grammar reads it as one string."""
     # Hydra wants quotes escaped, and backslashes only where they stand before a quote.
@@ -102,27 +73,52 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _read(command: str, words: Sequence[str]) -> dict[str, Override]:
-    """Parse the words, the last one on a key winning, and check keys and options against the tables."""
-    overrides = {override.key_or_group: override for override in map(_parse, words)}
-    extra = [group for group in (preset_group(command),) if group]
+def names_of(schema: type[Any]) -> list[str]:
+    """Name the keys that a command takes."""
+    return [each.name for each in fields(schema)] + ([PRESET] if schema.presets else [])
+
+
+def groups_of(schema: type[Any]) -> dict[str, str]:
+    """Map the keys that hold a config of their own to the table that it is chosen from."""
+    named = {each.name: each.metadata.get("group") for each in fields(schema)}
+    return {name: group for name, group in named.items() if group is not None}
+
+
+def optional_groups(schema: type[Any]) -> list[str]:
+    """Name the groups that may be left empty."""
+    groups = groups_of(schema)
+    empty = [each.name for each in fields(schema) if each.name in groups and default_of(each) is None]
+    return [*empty, PRESET] if schema.presets else empty
+
+
+# Words
+
+
+def _read(schema: type[Any], words: Sequence[str]) -> dict[str, Override]:
+    """Parse the words, and check keys and options against the tables."""
+    overrides = {override.key_or_group: override for override in (_parse(schema, word) for word in words)}
     for name in overrides:
-        _check_name(name, [*names_of(command), *extra])
-    options = {**register(), **{group: list(presets(group)) for group in extra}}
-    register_parts(command)
-    for group in [*groups_of(command), *extra]:
-        if group in overrides:
-            _check_option(group, overrides[group].value(), options[group])
+        _check_name(schema, name)
+    options = register(schema)
+    for group in (each for each in options if each in overrides):
+        value = overrides[group].value()
+        if value is not None or group not in optional_groups(schema):
+            require_known(group, str(value), options[group])
     return overrides
 
 
-def _parse(word: str) -> Override:
+def _parse(schema: type[Any], word: str) -> Override:
     """Read one word with Hydra's grammar."""
     name, equals, value = word.partition("=")
     if not equals or not name:
         raise UserError(f"'{word}' is not of the form key=value")
-    if name in PATHS and value not in ("", "null") and value[0] not in "'\"":
-        word = f"{name}={quote(value)}"
+    known = names_of(schema)
+    if name not in known and RENAMED.get(name) in known:
+        note(f"{name}= is now called {RENAMED[name]}=")
+        name = RENAMED[name]
+    if name in _paths(schema) and value not in ("", "null") and value[0] not in "'\"":
+        value = quote(value)
+    word = f"{name}={value}"
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException as error:
@@ -134,28 +130,78 @@ def _parse(word: str) -> Override:
     return override
 
 
-def _check_name(name: str, known: Sequence[str]) -> None:
+def _paths(schema: type[Any]) -> list[str]:
+    """Name the keys whose value is a path: quoted before Hydra's grammar sees them, so that any file name works."""
+    return [each.name for each in fields(schema) if each.metadata.get("is_path")]
+
+
+def _check_name(schema: type[Any], name: str) -> None:
     """Reject a key whose first part is no field of the command, before anything slow is imported."""
     first, _, rest = name.partition(".")
-    if first not in known:
-        raise UserError(f"unknown key '{first}'; {suggest(first, known)}")
-    if rest == "name" and first in DEFAULTS:
+    require_known("key", first, names_of(schema))
+    if rest == "name" and first in groups_of(schema):
         raise UserError(f"unknown key '{name}'; an option is chosen by {first}=NAME")
 
 
-def _check_option(group: str, value: Any, options: Sequence[str]) -> None:
-    """Reject a group option that is in no table."""
-    if value not in options and not (value is None and group in OPTIONAL):
-        near = get_close_matches(str(value), options, n=1)
-        hint = f" (did you mean '{near[0]}'?)" if near else ""
-        raise UserError(f"unknown {group} '{value}'{hint}; known: {', '.join(options)}")
+# Hydra
+
+
+_REGISTERED: dict[str, dict[str, list[str]]] = {}  # by entry: the option names of each group
+
+
+def register(schema: type[Any]) -> dict[str, list[str]]:
+    """Put a command's class, its groups and its presets into Hydra's store, once; return the options of each group."""
+    if _entry(schema) not in _REGISTERED:
+        _REGISTERED[_entry(schema)] = _register(schema)
+    return _REGISTERED[_entry(schema)]
+
+
+def _register(schema: type[Any]) -> dict[str, list[str]]:
+    store, entry, tables = ConfigStore.instance(), _entry(schema), dict[str, dict[str, type[Any]]]()
+    if groups := groups_of(schema):
+        from polytask.config.groups import GROUPS  # imports torch, which commands without groups do without
+
+        tables = {name: GROUPS[group] for name, group in groups.items()}
+    for group, options in tables.items():
+        for name, config in options.items():
+            store.store(group=group, name=name, node=config)
+    store.store(name=f"{entry}_schema", node=schema)
+    chosen: list[Any] = [{each.name: default_of(each)} for each in fields(schema) if each.name in groups]
+    if schema.presets:
+        store_presets()
+        chosen.append({schema.presets: None})
+    store.store(name=entry, node={"defaults": [f"{entry}_schema", *chosen]})
+    known = {group: list(options) for group, options in tables.items()}
+    return known | ({PRESET: list(presets(schema.presets))} if schema.presets else {})
+
+
+def _entry(schema: type[Any]) -> str:
+    """Name a command's entry in the store."""
+    return f"{schema.__module__}.{schema.__name__}".replace(".", "_")
+
+
+def _compose(schema: type[Any], lines: dict[str, str]) -> DictConfig:
+    """Call Hydra, and find out what it objects to by composing without the settings."""
+    if PRESET in lines and schema.presets:
+        lines = {**lines, PRESET: schema.presets + lines[PRESET].removeprefix(PRESET)}
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        try:
+            return hydra_compose(_entry(schema), overrides=list(lines.values()))
+        except (HydraException, OmegaConfBaseException) as error:
+            chosen = [line for name, line in lines.items() if name in (*groups_of(schema), PRESET)]
+            with suppress(HydraException, OmegaConfBaseException):
+                base = hydra_compose(_entry(schema), overrides=chosen)
+                for name in lines:
+                    if name != PRESET:
+                        _check_path(name, base)
+            raise UserError(_explain(error)) from error
 
 
 def _check_path(name: str, base: DictConfig) -> None:
     """Reject a dotted key that the composed config does not have."""
     node: Any = base
     parts = name.split(".")
-    for depth, part in enumerate(parts if name not in PRESET_GROUPS.values() else []):
+    for depth, part in enumerate(parts):
         known = [str(each) for each in node if depth == 0 or each != "name"] if isinstance(node, DictConfig) else []
         if part not in known:
             hint = suggest(part, known) if known else f"'{'.'.join(parts[:depth])}' has no settings"
@@ -163,24 +209,25 @@ def _check_path(name: str, base: DictConfig) -> None:
         node = node[part]
 
 
-def _compose(command: str, lines: dict[str, str]) -> DictConfig:
-    """Call Hydra, and find out what it objects to by composing without the settings."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        try:
-            return hydra_compose(entry_of(command), overrides=list(lines.values()))
-        except (HydraException, OmegaConfBaseException) as error:
-            chosen = [line for name, line in lines.items() if name in (*DEFAULTS, *PRESET_GROUPS.values())]
-            with suppress(HydraException, OmegaConfBaseException):
-                base = hydra_compose(entry_of(command), overrides=chosen)
-                for name in lines:
-                    _check_path(name, base)
-            raise UserError(_explain(error)) from error
+# Saved settings
 
 
-def _left_alone(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
+def _untouched(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
     """Keep the saved values that the user neither sets nor makes void."""
     void = {rival for name, rival in RIVALS.items() if name in overrides}
-    return {name: value for name, value in saved.items() if name not in {*overrides, *void, *TRANSIENT}}
+    return {name: value for name, value in upgrade(saved).items() if name not in {*overrides, *void, *TRANSIENT}}
+
+
+def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
+    """Write settings that version 0.1 saved as they are written now.
+
+    A suite and a robot were tables with a name; a robot and goals were given for parkour too, which has neither choice.
+    """
+    named = {name: saved[name]["name"] for name in ("suite", "robot") if isinstance(saved.get(name), dict)}
+    if "robot" in named:
+        defaults = {"robot": "sawyer", "goals": "random"}
+        named |= {name: None for name, value in defaults.items() if {**saved, **named}.get(name) == value}
+    return {**saved, **named}
 
 
 def _fill(config: DictConfig, saved: dict[str, Any], explicit: set[str], prefix: str = "") -> None:
@@ -195,16 +242,16 @@ def _fill(config: DictConfig, saved: dict[str, Any], explicit: set[str], prefix:
             config[name] = value
 
 
+# Types
+
+
 def _typed(config: DictConfig) -> Any:
     """Build the dataclasses and check the values that have a fixed list of choices."""
     try:
         result = OmegaConf.to_object(config)
     except OmegaConfBaseException as error:
         raise UserError(_explain(error)) from error
-    for name, choices in CHOICES.items():
-        value = config.get(name)
-        if value is not None and value not in choices:
-            raise UserError(f"unknown {name} '{value}'; {suggest(str(value), choices)}")
+    check_choices(result)
     return result
 
 

@@ -17,15 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polytask.cli.console import Result, table
 from polytask.config.compose import to_plain
 from polytask.config.schema import CollectConfig
 from polytask.datasets.read import FORMAT, INDEX, Recording, load
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
-from polytask.runs.checkpoint import write_atomically
+from polytask.files import make_folder, write_atomically, write_text
+from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
-from polytask.runs.setup import Policy, build_env, build_policy, check_source, task_names
+from polytask.runs.setup import WORLDS_PER_TASK, Policy, build_env, build_policy, check_source
 
 __all__ = ["Recording", "collect", "load", "play"]
 
@@ -36,13 +36,10 @@ def collect(config: CollectConfig) -> Result:
     """Run `polytask collect`."""
     check_source(config)
     folder = _check(config)
-    worlds = min(config.worlds, config.episodes)
-    env = build_env(config, num_envs=worlds * len(task_names(config)))
+    worlds = min(_worlds_per_task(config), config.episodes)
+    env = build_env(config, num_envs=worlds * len(config.task_names))
     policy = build_policy(config, env)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from error
+    make_folder(folder)
     writer = Writer(folder, env, to_plain(config))
     for number, first in enumerate(range(0, config.episodes, worlds)):
         episodes = play(env, policy, seed_of(config.seed, number))
@@ -57,17 +54,17 @@ def collect(config: CollectConfig) -> Result:
     rows = [(name, *one.values()) for name, one in payload["tasks"].items()]
     columns = ("task", "version", "episodes", "steps", "success", "return")
     title = f"{config.policy or config.checkpoint}: {config.episodes} episodes per task"
-    return Result(payload, [table(title, columns, rows)], lines)
+    return Result(payload, [Table(title, columns, rows)], lines)
 
 
 def _check(config: CollectConfig) -> Path:
     """Reject what cannot work before anything slow happens, and return the folder to write to."""
-    if config.out is None:
-        raise UserError("name the folder to write to: out=DIR")
-    for name in ("episodes", "worlds"):
-        if vars(config)[name] < 1:
-            raise UserError(f"{name}={vars(config)[name]}: at least one is needed")
-    folder = Path(config.out).expanduser()
+    if config.output is None:
+        raise UserError("name the folder to write to: output=DIR")
+    if config.episodes < 1:
+        raise UserError(f"episodes={config.episodes}: at least one is needed")
+    _worlds_per_task(config)
+    folder = Path(config.output).expanduser()
     if (folder / INDEX).exists():
         raise UserError(f"'{folder}' already holds a recording; name another folder")
     if config.export == "minari":
@@ -75,6 +72,16 @@ def _check(config: CollectConfig) -> Path:
 
         check_minari()
     return folder
+
+
+def _worlds_per_task(config: CollectConfig) -> int:
+    """Decide how many worlds of each task play at once; a shard holds one episode of each."""
+    tasks = len(config.task_names)
+    if config.num_envs is None:
+        return WORLDS_PER_TASK
+    if config.num_envs < tasks or config.num_envs % tasks:
+        raise UserError(f"num_envs={config.num_envs} must be a multiple of the number of tasks, {tasks}")
+    return config.num_envs // tasks
 
 
 def seed_of(seed: int, number: int) -> int:
@@ -160,8 +167,7 @@ class Writer:
         write_atomically(self.folder / name, lambda temporary: _save(temporary, arrays))
         self.shards.append({"file": name, "episodes": len(length), "steps": int(length.sum())})
         self._count(arrays)
-        text = json.dumps(self.summary(), indent=1)
-        write_atomically(self.folder / INDEX, lambda temporary: temporary.write_text(text + "\n"))
+        write_text(self.folder / INDEX, json.dumps(self.summary(), indent=1) + "\n")
 
     def summary(self) -> dict[str, Any]:
         """Return what the index holds."""

@@ -6,15 +6,17 @@ action does, what is seen, what it earns and how an episode begins is up to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import mujoco
 import torch
 from torch import Tensor
 
-from polytask.sim import Batch, SimConfig
+from polytask.envs.options import EnvOptions
+from polytask.sim import SimConfig
+from polytask.sim.base import Batch
 
 
 @dataclass
@@ -78,7 +80,7 @@ class TaskSlice(Protocol):
         ...
 
 
-class Group(Protocol):
+class WorldGroup(Protocol):
     """Worlds that share a scene, and so one batch and one stream or thread.
 
     A control step has three parts; `act` and `conclude` work on tensors that keep their address, so that they can be
@@ -114,7 +116,7 @@ class Group(Protocol):
         """Start new episodes where `mask` (N,) holds and show their first observation."""
         ...
 
-    def census(self) -> dict[str, Tensor]:
+    def world_metrics(self) -> dict[str, Tensor]:
         """Return numbers (N,) that describe where the worlds stand; the environment adds them up by task."""
         ...
 
@@ -129,22 +131,33 @@ class Group(Protocol):
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """What an environment consists of; `polytask.make` fills it from names."""
+    """An environment's options with every name looked up; `envs.make` builds it.
 
+    Attributes:
+        options: As the user gave them, with the defaults of the domain filled in.
+        domain: Manipulation or parkour.
+        tasks: Records of the domain.
+        envs_per_task: Number of worlds of each task.
+        robot: Record of the robot.
+        sim: Name of the physics backend, "cpu" or "warp".
+        sim_config: Settings of the Warp backend.
+        device: Where tensors live.
+    """
+
+    options: EnvOptions
     domain: Domain
-    tasks: tuple[Any, ...]  # records of the domain
+    tasks: tuple[Any, ...]
     envs_per_task: tuple[int, ...]
     robot: Any
     sim: str
+    sim_config: SimConfig
     device: torch.device
-    sim_config: SimConfig = field(default_factory=SimConfig)
-    episode_length: int = 150
-    reward: str = "dense"
-    goals: str = "random"
-    levels: str = "hard"
-    stagger: bool = True
-    seed: int = 0
-    threads: int = 1
+
+    @property
+    def episode_length(self) -> int:
+        """Control steps per episode."""
+        assert self.options.episode_length is not None
+        return self.options.episode_length
 
 
 @dataclass(frozen=True)
@@ -155,7 +168,8 @@ class Domain:
         name: For messages.
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
-        episode_length: Control steps per episode unless told otherwise.
+        robot: Class of the robots that play it.
+        defaults: Options that differ between domains, with their defaults; an option that is missing is refused.
         metrics: What it reports of an episode besides what every domain does: names of `Buffers.extras`.
         draws: Shape (candidates, R) of the random numbers that a world of some tasks may need in a step.
         make_groups: Build the worlds on rows of the buffers; what is drawn once comes from the generator.
@@ -164,7 +178,8 @@ class Domain:
     name: str
     obs_dim: int
     action_dim: int
-    episode_length: int
+    robot: type[Any]
+    defaults: Mapping[str, Any]
     metrics: tuple[str, ...]
     draws: Callable[[Sequence[Any]], tuple[int, int]]
-    make_groups: Callable[[EnvConfig, Buffers, torch.Generator], Sequence[Group]]
+    make_groups: Callable[[EnvConfig, Buffers, torch.Generator], Sequence[WorldGroup]]

@@ -8,21 +8,15 @@ worlds, without waiting for the device; on the CPU threads share the physics and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from polytask.cuda_graph import Graphed
-from polytask.envs.domain import Buffers, EnvConfig, Group
-from polytask.types import EnvSpec, Step
-
-__all__ = ["METRICS", "EnvConfig", "MultiTaskEnv"]
-
-METRICS = ("episodes", "success", "success_at_end", "return", "length", "diverged")
+from polytask.envs.domain import Buffers, EnvConfig
+from polytask.envs.runners import make_runner
+from polytask.types import EPISODE_METRICS, EnvSpec, Step
 
 
 class MultiTaskEnv:
@@ -37,13 +31,18 @@ class MultiTaskEnv:
         names = tuple(task.name for task in config.tasks)
         self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, config.episode_length)
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
-        self._one_hot = torch.nn.functional.one_hot(self.task, len(counts)).float()  # (N, K)
-        self._generator = torch.Generator(self.device).manual_seed(config.seed)
+        self._generator = torch.Generator(self.device).manual_seed(config.options.seed)
         self._buffers = self._make_buffers()
         self.groups = list(domain.make_groups(config, self._buffers, self._generator))
-        self._runner = _GpuRunner(self.groups, self.device) if self.device.type == "cuda" else _CpuRunner(self)
+        self._runner = make_runner(self.groups, self.device, self.threads)
         self._before, self._after = Graphed(self._start_step, self.device), Graphed(self._end_step, self.device)
         self.reset()
+
+    @property
+    def threads(self) -> int:
+        """Threads that share the physics on the CPU."""
+        assert self.config.options.threads is not None
+        return self.config.options.threads
 
     @property
     def obs(self) -> Tensor:
@@ -66,7 +65,7 @@ class MultiTaskEnv:
             group.reset(torch.ones_like(group.buffers.truncated))
         for tensor in (self._best, self._return, self._metrics):
             tensor.zero_()
-        if self.config.stagger:
+        if self.config.options.stagger:
             b.length.random_(0, self.config.episode_length, generator=self._generator)
         else:
             b.length.zero_()
@@ -91,19 +90,21 @@ class MultiTaskEnv:
     def pop_metrics(self) -> dict[str, Tensor]:
         """Return per-task sums (K,) over the episodes that ended since the last call, and start anew.
 
-        The names are `METRICS` and the domain's own. `success` adds up the highest score of each episode, which in
-        manipulation is 1 if the task succeeded at any step and else 0.
+        The names are `EPISODE_METRICS` and the domain's own. `success` adds up the highest score of each episode: in
+        manipulation 1 if the task succeeded at any step, else 0.
         """
         for group in self.groups:
             group.batch.warn_of_overflow()
         sums = self._metrics.clone()
         self._metrics.zero_()
-        return dict(zip((*METRICS, *self.config.domain.metrics), sums.unbind(-1), strict=True))
+        return dict(zip((*EPISODE_METRICS, *self.config.domain.metrics), sums.unbind(-1), strict=True))
 
-    def census(self) -> dict[str, Tensor]:
-        """Return per-task sums (K,) over the worlds of what the domain says of where they stand now."""
-        parts = [group.census() for group in self.groups]
-        return {name: self._one_hot.T @ torch.cat([part[name] for part in parts]) for name in parts[0]}
+    def world_metrics(self) -> dict[str, Tensor]:
+        """Return per-task sums (K,) of the domain's metrics of worlds, such as how many are on each parkour level."""
+        parts = [group.world_metrics() for group in self.groups]
+        zeros = torch.zeros(self.spec.num_tasks, device=self.device)
+        values = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}  # (N,) each
+        return {name: zeros.index_add(0, self.task, value) for name, value in values.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next step depends on."""
@@ -134,7 +135,7 @@ class MultiTaskEnv:
         n, device, domain = self.spec.num_envs, self.device, self.config.domain
         self._best, self._return = torch.zeros(n, device=device), torch.zeros(n, device=device)
         self._counts = torch.zeros(n, dtype=torch.bool, device=device)
-        self._metrics = torch.zeros(self.spec.num_tasks, len(METRICS) + len(domain.metrics), device=device)
+        self._metrics = torch.zeros(self.spec.num_tasks, len(EPISODE_METRICS) + len(domain.metrics), device=device)
         buffers = Buffers.allocate(n, domain, self.config.tasks, device)
         self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": self._counts}
         return buffers
@@ -160,88 +161,3 @@ class MultiTaskEnv:
         for tensor in (self._return, self._best, b.length):
             tensor.masked_fill_(ended, 0)
         self._counts |= ended
-
-
-class _CpuRunner:
-    """Lets worker threads advance the physics while the calling thread does everything that is Python.
-
-    Stepping a batch releases Python's global lock, the many small operations of observations and rewards fight for it.
-    So one thread runs those, on each group as soon as its physics is done, and advances a group itself when it would
-    have to wait. Groups do not depend on each other: the order in which they finish changes nothing.
-    """
-
-    def __init__(self, env: MultiTaskEnv) -> None:
-        # The largest group first, since it takes longest; then the small ones, so that there is soon one to conclude.
-        small_first = sorted(env.groups, key=lambda group: group.batch.num_worlds)
-        self._groups = [small_first[-1], *small_first[:-1]]
-        self._jobs: SimpleQueue[Any] = SimpleQueue()
-        self._done: SimpleQueue[Any] = SimpleQueue()
-        count = min(env.config.threads, len(env.groups)) - 1
-        self._workers = [Thread(target=self._work, daemon=True) for _ in range(count)]
-        for worker in self._workers:
-            worker.start()
-
-    @torch.inference_mode()  # spares autograd's bookkeeping in many small operations
-    def run(self) -> None:
-        """Step all groups."""
-        for group in self._groups:
-            group.act()
-            self._jobs.put(group)
-        for _ in self._groups:
-            self._next_simulated().conclude()
-
-    def close(self) -> None:
-        for _ in self._workers:
-            self._jobs.put(None)
-        for worker in self._workers:
-            worker.join()
-        self._workers = []
-
-    def _next_simulated(self) -> Any:
-        """Return a group whose physics is done; rather than wait, advance one that nobody has taken."""
-        for queue in (self._done, self._jobs):
-            try:
-                group = queue.get_nowait()
-            except Empty:
-                continue
-            if queue is self._jobs:
-                group.simulate()
-            break
-        else:
-            group = self._done.get()
-        if isinstance(group, Exception):
-            raise group
-        return group
-
-    def _work(self) -> None:
-        while (group := self._jobs.get()) is not None:
-            try:
-                group.simulate()
-            except Exception as error:  # raised again where the environment was stepped
-                group = error
-            self._done.put(group)
-
-
-class _GpuRunner:
-    """Replays each group's captured graphs on a stream of its own."""
-
-    def __init__(self, groups: Sequence[Group], device: torch.device) -> None:
-        self._device = device
-        self._parts = [
-            (Graphed(g.act, device), g.simulate, Graphed(g.conclude, device), torch.cuda.Stream(device)) for g in groups
-        ]
-
-    def run(self) -> None:
-        """Enqueue the step of all groups and make the current stream wait for them, without waiting itself."""
-        main = torch.cuda.current_stream(self._device)
-        for act, simulate, conclude, stream in self._parts:
-            stream.wait_stream(main)
-            with torch.cuda.stream(stream):
-                act()
-                simulate()
-                conclude()
-        for *_, stream in self._parts:
-            main.wait_stream(stream)
-
-    def close(self) -> None:
-        """Nothing to stop."""

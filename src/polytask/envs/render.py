@@ -13,9 +13,9 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.envs.domain import Group
+from polytask.envs.domain import WorldGroup
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.types import UserError
+from polytask.errors import UserError
 
 _NO_OPENGL = (
     "no pictures: OpenGL is missing; on Debian or Ubuntu: apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri"
@@ -42,7 +42,7 @@ def pose_of(env: MultiTaskEnv, task: str, world: int = 0) -> Pose:
     return Pose(qpos, mocap_pos, mocap_quat)
 
 
-def _find(env: MultiTaskEnv, task: str) -> tuple[Group, int]:
+def _find(env: MultiTaskEnv, task: str) -> tuple[WorldGroup, int]:
     """Find the group a task belongs to, and its first world there."""
     return next((group, w.worlds.start) for group in env.groups for w in group.tasks if w.task.name == task)
 
@@ -64,7 +64,7 @@ class Renderer:
     def frame(self, world: int = 0) -> NDArray[np.uint8]:
         """Draw the task's `world`-th world as it is now, (H, W, 3)."""
         group, first = _find(self._env, self._task)
-        group.batch.dress(self._model, first + world)
+        group.batch.copy_layout(world=first + world, model=self._model)
         return self.draw(pose_of(self._env, self._task, world))
 
     def draw(self, pose: Pose) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from polytask.envs.manipulation.task import Look
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.types import UserError
+from polytask.errors import UserError
 
 
 class ScriptedPolicy:

@@ -26,7 +26,15 @@ _PARKOUR = (
     "flat",
 )
 
-# The terrain that a parkour suite puts its tasks on; LEVELS of `polytask.envs.parkour.tasks` explains the names.
+# How parkour tasks choose the tiles of their worlds; each task has ten.
+LEVELS: dict[str, str] = {
+    "flat": "flat ground for every task, to learn to walk before going on to the terrains",
+    "easy": "ten variants of the lowest difficulty",
+    "hard": "ten difficulties, a task's worlds spread evenly over them",
+    "curriculum": "ten difficulties, each world moved up and down with its success",
+}
+
+# The terrain that a parkour suite puts its tasks on.
 SUITE_LEVELS: dict[str, str] = {
     "parkour-flat": "flat",
     "parkour-easy": "easy",

@@ -21,13 +21,15 @@ from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
 from polytask.grads.solvers import inverse_sqrt
+from polytask.settings import setting
 
 
 @dataclass
 class AlignedMTLConfig(GradConfig):
     """Settings of Aligned-MTL."""
 
-    ridge: float = 1e-6  # added to the Gram matrix's diagonal, relative to its mean eigenvalue
+    name: str = "aligned_mtl"
+    ridge: float = setting(1e-6, "added to the Gram matrix's diagonal, relative to its mean eigenvalue")
 
 
 class AlignedMTL(GradMethod):

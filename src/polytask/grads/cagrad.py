@@ -24,14 +24,16 @@ from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
 from polytask.grads.solvers import descend, spectral_bound, unit_gram
+from polytask.settings import setting
 
 
 @dataclass
 class CAGradConfig(GradConfig):
     """Settings of CAGrad."""
 
-    c: float = 0.4  # radius of the ball around the mean gradient, relative to its norm; 0 gives the mean
-    iterations: int = 50  # projected-gradient steps an update
+    name: str = "cagrad"
+    c: float = setting(0.4, "radius of the ball around the mean gradient, relative to its norm; 0 gives the mean")
+    iterations: int = setting(50, "projected-gradient steps an update")
 
 
 class CAGrad(GradMethod):

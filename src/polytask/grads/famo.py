@@ -25,16 +25,20 @@ from torch import Tensor
 from torch.optim import Adam
 
 from polytask.grads.method import GradConfig, GradMethod
+from polytask.settings import setting
 
 
 @dataclass
 class FAMOConfig(GradConfig):
     """Settings of FAMO."""
 
-    lr: float = 1e-3  # Adam's learning rate of the logits; the paper's supervised tasks use 0.025
-    weight_decay: float = 1e-3  # decay of the logits towards equal weights (gamma in the paper)
-    eps: float = 1e-2  # added to the losses; bounds the weight of a task whose loss is almost zero
-    forget: float = 1e-3  # share by which the range of recent losses shrinks towards the current loss an update
+    name: str = "famo"
+    lr: float = setting(1e-3, "Adam's learning rate of the logits; the paper's supervised tasks use 0.025")
+    weight_decay: float = setting(1e-3, "decay of the logits towards equal weights (gamma in the paper)")
+    eps: float = setting(1e-2, "added to the losses; bounds the weight of a task whose loss is almost zero")
+    forget: float = setting(
+        1e-3, "share by which the range of recent losses shrinks towards the current loss an update"
+    )
 
 
 class FAMO(GradMethod):

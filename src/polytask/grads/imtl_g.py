@@ -20,13 +20,15 @@ from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
 from polytask.grads.solvers import add_ridge, at_mean_scale, unit_gram
+from polytask.settings import setting
 
 
 @dataclass
 class IMTLGConfig(GradConfig):
     """Settings of IMTL-G."""
 
-    ridge: float = 1e-6  # added to the diagonal of the cosine matrix
+    name: str = "imtl_g"
+    ridge: float = setting(1e-6, "added to the diagonal of the cosine matrix")
 
 
 class IMTLG(GradMethod):

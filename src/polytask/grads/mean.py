@@ -17,6 +17,8 @@ from polytask.grads.method import GradConfig, GradMethod
 class MeanConfig(GradConfig):
     """Settings of the mean: none of its own."""
 
+    name: str = "mean"
+
 
 class Mean(GradMethod):
     """Equal weights."""

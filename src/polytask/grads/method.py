@@ -21,7 +21,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from polytask.types import UserError
+from polytask.errors import UserError
+from polytask.settings import setting
 
 GROUPS = ("critic", "actor", "both")
 
@@ -30,10 +31,14 @@ GROUPS = ("critic", "actor", "both")
 class GradConfig:
     """Settings that all gradient methods share."""
 
-    apply_to: str = "critic"  # parameter group the method acts on: critic, actor or both; the other uses the mean
+    apply_to: str = setting(
+        "critic", "parameter group the method acts on: critic, actor or both; the other uses the mean"
+    )
 
-    conflicts_every: int = 0  # iterations between measurements for the log of how the tasks' gradients meet, in actor
-    # and critic; each costs per-task gradients of one minibatch. 0: every iteration, where the method has them anyway
+    conflicts_every: int = setting(
+        0,
+        "iterations between logs of the cosines and norms of the tasks' gradients (0: only where they cost nothing)",
+    )
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""

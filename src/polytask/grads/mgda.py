@@ -20,13 +20,15 @@ from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
 from polytask.grads.solvers import descend, spectral_bound, unit_gram
+from polytask.settings import setting
 
 
 @dataclass
 class MGDAConfig(GradConfig):
     """Settings of MGDA."""
 
-    iterations: int = 50  # projected-gradient steps an update
+    name: str = "mgda"
+    iterations: int = setting(50, "projected-gradient steps an update")
 
 
 class MGDA(GradMethod):

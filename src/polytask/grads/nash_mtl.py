@@ -24,14 +24,16 @@ from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
 from polytask.grads.solvers import add_ridge, at_mean_scale, unit_gram
+from polytask.settings import setting
 
 
 @dataclass
 class NashMTLConfig(GradConfig):
     """Settings of Nash-MTL."""
 
-    iterations: int = 16  # Newton steps an update
-    ridge: float = 1e-6  # added to the diagonal of the cosine matrix
+    name: str = "nash_mtl"
+    iterations: int = setting(16, "newton steps an update")
+    ridge: float = setting(1e-6, "added to the diagonal of the cosine matrix")
 
 
 class NashMTL(GradMethod):

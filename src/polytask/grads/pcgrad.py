@@ -25,6 +25,8 @@ from polytask.grads.method import GradConfig, GradMethod, required
 class PCGradConfig(GradConfig):
     """Settings of PCGrad: none of its own."""
 
+    name: str = "pcgrad"
+
 
 class PCGrad(GradMethod):
     """Mean of projected gradients, in an order drawn anew for every update."""

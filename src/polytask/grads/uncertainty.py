@@ -18,14 +18,16 @@ import torch
 from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod
+from polytask.settings import setting
 
 
 @dataclass
 class UncertaintyConfig(GradConfig):
     """Settings of uncertainty weighting."""
 
-    lr: float = 1e-2  # step size of the log-variances
-    limit: float = 6.0  # largest magnitude of a log-variance
+    name: str = "uncertainty"
+    lr: float = setting(1e-2, "step size of the log-variances")
+    limit: float = setting(6.0, "largest magnitude of a log-variance")
 
 
 class Uncertainty(GradMethod):

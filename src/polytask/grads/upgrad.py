@@ -21,6 +21,7 @@ from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
 from polytask.grads.solvers import add_ridge, unit_gram
+from polytask.settings import setting
 
 RHO = 0.1  # ADMM's penalty: of 0.01, 0.03, 0.1 and 0.3 the best in the worst of seven kinds of random Jacobians
 RELAXATION = 1.6  # the usual choice within 1.5 to 1.8
@@ -30,7 +31,8 @@ RELAXATION = 1.6  # the usual choice within 1.5 to 1.8
 class UPGradConfig(GradConfig):
     """Settings of UPGrad."""
 
-    iterations: int = 100  # ADMM steps an update
+    name: str = "upgrad"
+    iterations: int = setting(100, "ADMM steps an update")
 
 
 class UPGrad(GradMethod):

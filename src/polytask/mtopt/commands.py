@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from polytask.cli.console import Result, note, table
-from polytask.errors import UserError
-from polytask.mtopt.config.keys import EvalKeys, RelabelKeys, StatusKeys
+from polytask.errors import UserError, require_known
+from polytask.mtopt.config.commands import EvaluateConfig, RelabelConfig, StatusConfig
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.config.run import RunConfig, check
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import choose, newest
 from polytask.mtopt.roles import DetectorTrainer, Evaluation, Evaluator, Labeller
 from polytask.mtopt.runtime.beside import collect_beside
+from polytask.mtopt.runtime.checks import check
 from polytask.mtopt.runtime.device import prepare
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -21,6 +21,7 @@ from polytask.mtopt.runtime.lock import BusyError
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
+from polytask.result import Result, Table, note
 
 
 def run(config: RunConfig) -> Result:
@@ -39,7 +40,7 @@ def run(config: RunConfig) -> Result:
             runtime.close()
     if evaluation is None:
         return _your_turn(config)
-    return _shown(evaluation, config.store)
+    return _shown(evaluation, config.run_dir)
 
 
 def collect(config: RunConfig) -> Result:
@@ -54,8 +55,8 @@ def collect(config: RunConfig) -> Result:
             done = runtime.collect(config.collector.episodes)
         finally:
             runtime.close()
-    found = status_of(RunFolder(config.store))
-    lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.store}"]
+    found = status_of(RunFolder(config.run_dir))
+    lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.run_dir}"]
     return Result({**done, **found.plain()}, [found.episodes_table()], lines)
 
 
@@ -70,12 +71,12 @@ def train(config: RunConfig) -> Result:
     rows = [
         (name, metrics[name]) for name in ("updates", "weights", "loss", "excess", "value", "target") if name in metrics
     ]
-    return Result(metrics, [table(f"training in {config.store}", ("figure", "value"), rows)])
+    return Result(metrics, [Table(f"training in {config.run_dir}", ("figure", "value"), rows)])
 
 
-def evaluate(config: EvalKeys) -> Result:
+def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
-    settings = RunFolder(config.store).config()
+    settings = RunFolder(config.run_dir).config()
     _known(config.tasks)
     if config.episodes is not None and config.episodes < 1:
         raise UserError(f"episodes={config.episodes}: at least one is needed")
@@ -89,12 +90,12 @@ def evaluate(config: EvalKeys) -> Result:
         evaluator.judge.sync()
     else:
         evaluator.sync(config.weights)
-    return _shown(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.store)
+    return _shown(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.run_dir)
 
 
-def relabel(config: RelabelKeys) -> Result:
+def relabel(config: RelabelConfig) -> Result:
     """Run `polytask mtopt relabel`."""
-    folder = RunFolder(config.store)
+    folder = RunFolder(config.run_dir)
     folder.require()
     _known(config.add)
     if config.train and config.detector is not None:
@@ -108,9 +109,9 @@ def relabel(config: RelabelKeys) -> Result:
         folder.close()
 
 
-def status(config: StatusKeys) -> Result:
+def status(config: StatusConfig) -> Result:
     """Run `polytask mtopt status`."""
-    found = status_of(RunFolder(config.store))
+    found = status_of(RunFolder(config.run_dir))
     return Result(found.plain(), found.tables(), found.lines())
 
 
@@ -119,7 +120,7 @@ def label(config: LabelConfig) -> Result:
     from polytask.mtopt.label.server import serve
 
     serve(config)
-    store = EpisodeStore(config.store)
+    store = EpisodeStore(config.run_dir)
     labels = store.labels(source=config.source)
     store.close()
     counts: dict[str, list[int]] = {}
@@ -127,10 +128,10 @@ def label(config: LabelConfig) -> Result:
         counts.setdefault(one.task, [0, 0])[one.value > 0.5] += 1
     rows = [(task, success, failure) for task, (failure, success) in counts.items()]
     payload = {"labels": {task: {"success": success, "failure": failure} for task, success, failure in rows}}
-    return Result(payload, [table("labels", ("task", "successes", "failures"), rows)])
+    return Result(payload, [Table("labels", ("task", "successes", "failures"), rows)])
 
 
-def _relabel(folder: RunFolder, config: RelabelKeys) -> Result:
+def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
     """Relabel a run that nobody else writes to; the detector is in use from then on."""
     settings = folder.config()
     settings.device = config.device or settings.device
@@ -139,10 +140,10 @@ def _relabel(folder: RunFolder, config: RelabelKeys) -> Result:
     version = _train_detector(settings, config.add) if config.train else config.detector or newest(settings.detectors)
     if version is None:
         raise UserError(
-            f"there is no detector in '{settings.detectors}'; label first: polytask label store={config.store}"
+            f"there is no detector in '{settings.detectors}'; label first: polytask label run_dir={config.run_dir}"
         )
     labeller = Labeller(settings, version)
-    _taught(config.add, labeller.judge.taught(config.add), f"detector {version}", config.store)
+    _taught(config.add, labeller.judge.taught(config.add), f"detector {version}", config.run_dir)
     choose(settings.detectors, version)
     done = labeller.run()
     labeller.close()
@@ -159,26 +160,14 @@ def _relabel(folder: RunFolder, config: RelabelKeys) -> Result:
     return Result({**done, **found.plain()}, [found.verdicts_table()], lines)
 
 
-COMMANDS: dict[str, Callable[[Any], Result]] = {
-    "collect": collect,
-    "train": train,
-    "run": run,
-    "eval": evaluate,
-    "relabel": relabel,
-    "status": status,
-    "label": label,
-}
-
-
 def _typed(config: Any) -> RunConfig:
     assert isinstance(config, RunConfig)
     return check(config)
 
 
 def _known(tasks: Sequence[str]) -> None:
-    unknown = [task for task in tasks if task not in TASKS]
-    if unknown:
-        raise UserError(f"unknown task '{unknown[0]}'; known: {', '.join(TASKS)}")
+    for task in tasks:
+        require_known("task", task, TASKS)
 
 
 def _taught(wanted: Sequence[str], taught: Sequence[str], who: str, store: str) -> None:
@@ -187,14 +176,14 @@ def _taught(wanted: Sequence[str], taught: Sequence[str], who: str, store: str) 
     if missing:
         raise UserError(
             f"{who} was taught no success and failure of '{missing[0]}'; label both, then train a detector: "
-            f"polytask label store={store} tasks=[{missing[0]}]"
+            f"polytask label run_dir={store} tasks=[{missing[0]}]"
         )
 
 
 def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
     """Train a detector under a name that no other has, and return the name."""
     trainer = DetectorTrainer(config)
-    _taught(wanted, trainer.teachable(), "a detector trained now", config.store)
+    _taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
     numbers = [int(path.stem.removeprefix("relabel-")) for path in config.detectors.glob("relabel-*.pt")]
     number = max(numbers, default=0) + 1
     shown = -1
@@ -212,13 +201,13 @@ def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
 
 def _your_turn(config: RunConfig) -> Result:
     line = (
-        f"Now it is your turn: `polytask label store={config.store}`, label some successes and some failures of each "
-        "task, then give the same command again."
+        f"Now it is your turn: `polytask label run_dir={config.run_dir}`, label some successes and some failures of "
+        "each task, then give the same command again."
     )
-    return Result({"waiting": "labels", "store": config.store}, [], [line])
+    return Result({"waiting": "labels", "run_dir": config.run_dir}, [], [line])
 
 
-def _shown(evaluation: Evaluation, store: str) -> Result:
+def _shown(evaluation: Evaluation, run_dir: str) -> Result:
     """Lay an evaluation out."""
     columns = ("task", "episodes", "success", "95 % interval", "detector says", "wrongly granted", "scripts", "actions")
     rows = [
@@ -235,6 +224,6 @@ def _shown(evaluation: Evaluation, store: str) -> Result:
         for row in evaluation.tasks
     ]
     title = f"{evaluation.policy}, detector {evaluation.detector or 'none'}"
-    lines = [f"mean success {evaluation.mean:.3f} (simulator's truth); store: {store}"]
-    payload = {**asdict(evaluation), "success": evaluation.mean, "store": store}
-    return Result(payload, [table(title, columns, rows)], lines)
+    lines = [f"mean success {evaluation.mean:.3f} (simulator's truth); run: {run_dir}"]
+    payload = {**asdict(evaluation), "success": evaluation.mean, "run_dir": run_dir}
+    return Result(payload, [Table(title, columns, rows)], lines)

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from polytask.cli.console import table
 from polytask.mtopt.detector.folder import newest as newest_version
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.policy_names import version_of
@@ -14,6 +13,7 @@ from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
+from polytask.result import Table
 
 LOSSES = ("loss", "excess", "error", "value", "target", "lag/targets", "lag/policy", "scripted")
 
@@ -53,19 +53,19 @@ class Status:
 
     def episodes_table(self) -> Any:
         """Lay out who collected what."""
-        return table("episodes", ("policy", "episodes"), list(self.policies.items()))
+        return Table("episodes", ("policy", "episodes"), list(self.policies.items()))
 
     def verdicts_table(self) -> Any:
         """Lay out the counts of the tasks."""
         columns = ("task", "commanded", "successes", "failures", "people's labels", "acts")
         rows = [(one.task, one.episodes, one.success, one.failure, one.person, one.source) for one in self.tasks]
-        return table(f"tasks, by detector {self.detector or 'none'}", columns, rows)
+        return Table(f"tasks, by detector {self.detector or 'none'}", columns, rows)
 
     def tables(self) -> list[Any]:
         """Lay everything out."""
         shown = [self.verdicts_table(), self.episodes_table()]
         known = [(name, value) for name, value in self.last.items() if value is not None]
-        return [*shown, table("last training", ("figure", "value"), known)] if known else shown
+        return [*shown, Table("last training", ("figure", "value"), known)] if known else shown
 
     def lines(self) -> list[str]:
         """Say the rest in words."""
@@ -107,7 +107,7 @@ def status_of(folder: RunFolder) -> Status:
         tasks.append(TaskCounts(task, *counts, source, task in taught))
     store.close()
     weights = WeightFolder(config.weights).newest()
-    acted = max((version_of(row.policy) for row in rows[-config.world.num_worlds :]), default=0)
+    acted = max((version_of(row.policy) for row in rows[-config.world.num_envs :]), default=0)
     trained: dict[str, Any] = next((one for one in reversed(_records(folder)) if one.get("kind") == "train"), {})
     return Status(
         tasks=tasks,

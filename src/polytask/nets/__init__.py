@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from polytask.errors import UserError
 from polytask.nets import bro, care, film, independent, mlp, moore, paco, ptsl, simba_v2, soft_modular
 from polytask.nets.layers import NetShape
-from polytask.types import UserError
 
 NETS: dict[str, tuple[type[Any], Callable[[Any, NetShape, torch.Generator], nn.Module]]] = {
     "mlp": (mlp.MlpConfig, mlp.Mlp),
@@ -42,7 +42,7 @@ def build(
     """Build the network that a config describes.
 
     Args:
-        cfg: An instance of one of the config dataclasses in `NETS`, or of a class derived from one.
+        cfg: An instance of one of the config dataclasses in `NETS`.
         in_dim: Width of the input O.
         out_dim: Width of the output.
         num_tasks: Number of tasks K.
@@ -50,13 +50,12 @@ def build(
         generator: Source of all initial weights, which lie on its device; without one, seed 0 on the CPU.
     """
     builders = dict(NETS.values())
-    kind = next((kind for kind in type(cfg).__mro__ if kind in builders), None)
-    if kind is None:
+    if type(cfg) not in builders:
         raise UserError(f"{type(cfg).__name__} is no network's config; networks are: {', '.join(NETS)}")
     if task_names is not None and len(task_names) != num_tasks:
         raise UserError(f"{len(task_names)} task names for {num_tasks} tasks")
     shape = NetShape(in_dim, out_dim, num_tasks, None if task_names is None else tuple(task_names))
-    return builders[kind](cfg, shape, torch.Generator().manual_seed(0) if generator is None else generator)
+    return builders[type(cfg)](cfg, shape, torch.Generator().manual_seed(0) if generator is None else generator)
 
 
 def count_parameters(net: nn.Module) -> int:

@@ -16,22 +16,19 @@ from torch import Generator, Tensor, nn
 from polytask.nets import layers
 from polytask.nets.heads import make_head
 from polytask.nets.task_code import TaskCode
+from polytask.settings import setting
 
 
 @dataclass
 class BroConfig:
     """Settings of the residual network."""
 
-    hidden: int = 256
-    """Width of every layer."""
-    blocks: int = 2
-    """Residual blocks of two layers each."""
-    task_code: str = "onehot"
-    """How the input names the task: onehot, embedding or none."""
-    embedding_dim: int = 32
-    """Width of a learned embedding."""
-    heads: str = "single"
-    """One output layer (single) or one per task (multi)."""
+    name: str = "bro"
+    hidden: int = setting(256, "width of every layer")
+    blocks: int = setting(2, "residual blocks of two layers each")
+    task_code: str = setting("onehot", "how the input names the task: onehot, embedding or none")
+    embedding_dim: int = setting(32, "width of a learned embedding")
+    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def dense(in_dim: int, out_dim: int, generator: Generator) -> list[nn.Module]:

@@ -10,17 +10,18 @@ the action too. `attention="gate"` is what the authors' library does: a perceptr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+from polytask.errors import UserError
 from polytask.nets import layers
 from polytask.nets.heads import make_head
 from polytask.nets.task_code import TaskCode, rows
-from polytask.types import UserError
+from polytask.settings import setting
 
 ATTENTION = {"dot": "experts' features against the context", "gate": "perceptron of the context"}
 CONTEXTS = {"descriptions": "frozen sentence embeddings", "learned": "an embedding per task"}
@@ -30,40 +31,29 @@ CONTEXTS = {"descriptions": "frozen sentence embeddings", "learned": "an embeddi
 class EncoderConfig:
     """Settings of the mixture of encoders."""
 
-    experts: int = 6
-    """Encoders to pool: 6 for MT10, 10 for MT50 in the paper."""
-    expert_hidden: list[int] = field(default_factory=lambda: [50, 50])
-    """Widths of an encoder's layers; the last one, linear, must equal `context_dim` under dot attention."""
-    attention: str = "dot"
-    """How experts are weighed: dot or gate."""
-    gate_hidden: list[int] = field(default_factory=lambda: [50, 50])
-    """Hidden widths of the gate."""
-    temperature: float = 1.0
-    """Divides the attention logits."""
-    detach_context: bool = True
-    """Keep the attention's gradient from the context."""
-    pool_hidden: list[int] = field(default_factory=lambda: [50, 50])
-    """Widths of the layers after pooling, the last one linear; may be empty."""
-    context: str = "descriptions"
-    """Where the context comes from: descriptions or learned."""
-    context_hidden: list[int] = field(default_factory=lambda: [100, 50, 50, 50])
-    """Hidden widths of the context encoder."""
-    context_dim: int = 50
-    """Width of the context."""
-    embedding_dim: int = 32
-    """Width of a learned embedding."""
+    experts: int = setting(6, "encoders to pool: 6 for MT10, 10 for MT50 in the paper")
+    expert_hidden: list[int] = setting(
+        [50, 50], "widths of an encoder's layers; the last one, linear, must equal `context_dim` under dot attention"
+    )
+    attention: str = setting("dot", "how experts are weighed: dot or gate")
+    gate_hidden: list[int] = setting([50, 50], "hidden widths of the gate")
+    temperature: float = setting(1.0, "divides the attention logits")
+    detach_context: bool = setting(True, "keep the attention's gradient from the context")
+    pool_hidden: list[int] = setting([50, 50], "widths of the layers after pooling, the last one linear; may be empty")
+    context: str = setting("descriptions", "where the context comes from: descriptions or learned")
+    context_hidden: list[int] = setting([100, 50, 50, 50], "hidden widths of the context encoder")
+    context_dim: int = setting(50, "width of the context")
+    embedding_dim: int = setting(32, "width of a learned embedding")
 
 
 @dataclass
 class CareConfig(EncoderConfig):
     """Settings of the encoder and of the trunk behind it."""
 
-    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
-    """Widths of the trunk."""
-    activation: str = "relu"
-    """Of the trunk: one of elu, relu, gelu, silu, tanh."""
-    heads: str = "single"
-    """One output layer (single) or one per task (multi)."""
+    name: str = "care"
+    hidden: list[int] = setting([400, 400, 400], "widths of the trunk")
+    activation: str = setting("relu", "of the trunk: one of elu, relu, gelu, silu, tanh")
+    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def described(task_names: tuple[str, ...] | None) -> Tensor:

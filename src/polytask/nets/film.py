@@ -9,7 +9,7 @@ without batch normalisation, and the generator is one linear map of the task cod
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -18,22 +18,19 @@ from torch import Generator, Tensor, nn
 from polytask.nets import layers
 from polytask.nets.heads import make_head
 from polytask.nets.task_code import TaskCode, rows
+from polytask.settings import setting
 
 
 @dataclass
 class FilmConfig:
     """Settings of the modulated perceptron."""
 
-    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
-    """Widths of the hidden layers, all of them modulated."""
-    activation: str = "relu"
-    """One of elu, relu, gelu, silu, tanh."""
-    task_code: str = "onehot"
-    """What the modulation is computed from: onehot or embedding."""
-    embedding_dim: int = 32
-    """Width of a learned embedding."""
-    heads: str = "single"
-    """One output layer (single) or one per task (multi)."""
+    name: str = "film"
+    hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers, all of them modulated")
+    activation: str = setting("relu", "one of elu, relu, gelu, silu, tanh")
+    task_code: str = setting("onehot", "what the modulation is computed from: onehot or embedding")
+    embedding_dim: int = setting(32, "width of a learned embedding")
+    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 class Film(nn.Module):

@@ -5,22 +5,22 @@ Nothing is shared, so this is what multi-task networks are measured against: no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
+from polytask.settings import setting
 
 
 @dataclass
 class IndependentConfig:
     """Settings of every task's perceptron."""
 
-    hidden: list[int] = field(default_factory=lambda: [128, 128])
-    """Widths of the hidden layers."""
-    activation: str = "elu"
-    """One of elu, relu, gelu, silu, tanh."""
+    name: str = "independent"
+    hidden: list[int] = setting([128, 128], "widths of the hidden layers")
+    activation: str = setting("elu", "one of elu, relu, gelu, silu, tanh")
 
 
 class Independent(nn.Module):

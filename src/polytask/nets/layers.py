@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from polytask.types import UserError
+from polytask.errors import UserError
 
 Choice = TypeVar("Choice")
 Init = Callable[[Tensor, Generator], None]

@@ -7,37 +7,34 @@ Differences from MTBench: heads are one matrix product and a gather instead of a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
 from polytask.nets.heads import make_head
 from polytask.nets.task_code import TaskCode
+from polytask.settings import setting
 
 
 @dataclass
 class MlpConfig:
     """Settings of the perceptron."""
 
-    hidden: list[int] = field(default_factory=lambda: [256, 128, 64])
-    """Widths of the hidden layers."""
-    activation: str = "elu"
-    """One of elu, relu, gelu, silu, tanh."""
-    task_code: str = "onehot"
-    """How the input names the task: onehot, embedding or none."""
-    embedding_dim: int = 32
-    """Width of a learned embedding."""
-    heads: str = "single"
-    """One output layer (single) or one per task (multi)."""
+    name: str = "mlp"
+    hidden: list[int] = setting([256, 128, 64], "widths of the hidden layers")
+    activation: str = setting("elu", "one of elu, relu, gelu, silu, tanh")
+    task_code: str = setting("onehot", "how the input names the task: onehot, embedding or none")
+    embedding_dim: int = setting(32, "width of a learned embedding")
+    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 @dataclass
 class MultiheadConfig(MlpConfig):
     """Settings of the perceptron with one head per task."""
 
-    heads: str = "multi"
-    """One output layer (single) or one per task (multi)."""
+    name: str = "multihead"
+    heads: str = setting("multi", "one output layer (single) or one per task (multi)")
 
 
 class Mlp(nn.Module):

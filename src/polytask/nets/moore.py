@@ -8,7 +8,7 @@ division by zero. Against MTBench: every expert is drawn with its own fans, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -17,26 +17,27 @@ from torch import Generator, Tensor, nn
 from polytask.nets import layers
 from polytask.nets.heads import make_head
 from polytask.nets.task_code import TaskCode, rows
+from polytask.settings import setting
 
 
 @dataclass
 class MooreConfig:
     """Settings of the experts and the task encoder."""
 
-    experts: int = 4
-    """Experts E: 4 for MT10, 6 for MT50."""
-    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
-    """Widths of an expert's layers; the last one, linear, is the width of the features."""
-    task_hidden: int = 256
-    """Hidden width of the task encoder."""
-    epsilon: float = 1e-8
-    """Added to squared lengths before dividing by them."""
-    task_code: str = "onehot"
-    """What the mixture weights are computed from, and what a single head sees: onehot or embedding."""
-    embedding_dim: int = 32
-    """Width of a learned embedding."""
-    heads: str = "single"
-    """One output layer that also sees the task code (single), or one per task that does not (multi)."""
+    name: str = "moore"
+    experts: int = setting(4, "experts E: 4 for MT10, 6 for MT50")
+    hidden: list[int] = setting(
+        [400, 400, 400], "widths of an expert's layers; the last one, linear, is the width of the features"
+    )
+    task_hidden: int = setting(256, "hidden width of the task encoder")
+    epsilon: float = setting(1e-8, "added to squared lengths before dividing by them")
+    task_code: str = setting(
+        "onehot", "what the mixture weights are computed from, and what a single head sees: onehot or embedding"
+    )
+    embedding_dim: int = setting(32, "width of a learned embedding")
+    heads: str = setting(
+        "single", "one output layer that also sees the task code (single), or one per task that does not (multi)"
+    )
 
 
 def orthonormalise(vectors: Tensor, epsilon: float) -> Tensor:

@@ -11,7 +11,7 @@ that an even mixture has the variance of one layer.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -20,18 +20,17 @@ from torch.nn import functional
 
 from polytask.nets import layers
 from polytask.nets.task_code import rows
+from polytask.settings import setting
 
 
 @dataclass
 class PacoConfig:
     """Settings of the composed network."""
 
-    sets: int = 5
-    """Parameter sets to compose from: 5 for MT10, 20 for MT50."""
-    hidden: list[int] = field(default_factory=lambda: [400, 400, 400])
-    """Widths of the hidden layers."""
-    activation: str = "relu"
-    """One of elu, relu, gelu, silu, tanh."""
+    name: str = "paco"
+    sets: int = setting(5, "parameter sets to compose from: 5 for MT10, 20 for MT50")
+    hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers")
+    activation: str = setting("relu", "one of elu, relu, gelu, silu, tanh")
 
 
 def unit_orthogonal(weight: Tensor, generator: Generator) -> None:

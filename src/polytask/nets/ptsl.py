@@ -10,7 +10,7 @@ every hidden layer, exists whether it saves parameters or not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from torch import Generator, Tensor, nn
 
@@ -18,6 +18,7 @@ from polytask.nets import layers
 from polytask.nets.care import CareEncoder, EncoderConfig
 from polytask.nets.ptsl_trunk import Trunk, TrunkConfig
 from polytask.nets.task_code import TaskCode
+from polytask.settings import setting
 
 BASES = {"mlp": "task code beside the input", "care": "CARE's encoder"}
 
@@ -26,18 +27,15 @@ BASES = {"mlp": "task code beside the input", "care": "CARE's encoder"}
 class PtslConfig(TrunkConfig, EncoderConfig):
     """Settings of the trunk with task-specific layers, and of what feeds it."""
 
-    base: str = "care"
-    """What the trunk reads: care (the encoder's output) or mlp (input and task code)."""
-    task_code: str = "onehot"
-    """With base=mlp, how the input names the task: onehot, embedding or none."""
-    experts: int = 4
-    """With base=care, encoders to pool."""
-    attention: str = "gate"
-    """With base=care, how experts are weighed: dot or gate."""
-    detach_context: bool = False
-    """With base=care, keep the attention's gradient from the context, which the released code does not."""
-    pool_hidden: list[int] = field(default_factory=list)
-    """With base=care, widths of the layers after pooling."""
+    name: str = "ptsl"
+    base: str = setting("care", "what the trunk reads: care (the encoder's output) or mlp (input and task code)")
+    task_code: str = setting("onehot", "with base=mlp, how the input names the task: onehot, embedding or none")
+    experts: int = setting(4, "with base=care, encoders to pool")
+    attention: str = setting("gate", "with base=care, how experts are weighed: dot or gate")
+    detach_context: bool = setting(
+        False, "with base=care, keep the attention's gradient from the context, which the released code does not"
+    )
+    pool_hidden: list[int] = setting([], "with base=care, widths of the layers after pooling")
 
 
 class Ptsl(nn.Module):

@@ -16,6 +16,7 @@ from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
 from polytask.nets.task_code import unit_normal
+from polytask.settings import setting
 
 PROJECTIONS = {"shared": "one pair for all layers", "independent": "a pair per layer"}
 RESIDUALS = {"none": "nothing", "sum": "plain sum", "linear": "weighted sum", "project": "linear map"}
@@ -26,20 +27,15 @@ INITS = {"default": "a no-op that learns", "released": "zero projections"}
 class TrunkConfig:
     """Settings of the trunk."""
 
-    hidden: int = 326
-    """Width of the hidden layers: 326 matches CARE's parameters on MT10, 321 with the project residual."""
-    layers: int = 3
-    """Number of hidden layers."""
-    rank: int = 50
-    """Width p of the task-specific layers."""
-    projection: str = "shared"
-    """One pair of projections for all layers (shared) or a pair each (independent)."""
-    residual: str = "none"
-    """What a task-specific layer sees of the one before: none, sum, linear or project."""
-    init: str = "default"
-    """How projections start: default or released."""
-    activation: str = "relu"
-    """Of the hidden layers: one of elu, relu, gelu, silu, tanh."""
+    hidden: int = setting(
+        326, "width of the hidden layers: 326 matches CARE's parameters on MT10, 321 with the project residual"
+    )
+    layers: int = setting(3, "number of hidden layers")
+    rank: int = setting(50, "width p of the task-specific layers")
+    projection: str = setting("shared", "one pair of projections for all layers (shared) or a pair each (independent)")
+    residual: str = setting("none", "what a task-specific layer sees of the one before: none, sum, linear or project")
+    init: str = setting("default", "how projections start: default or released")
+    activation: str = setting("relu", "of the hidden layers: one of elu, relu, gelu, silu, tanh")
 
 
 @dataclass(frozen=True)

@@ -20,26 +20,21 @@ from torch.nn import functional
 from polytask.nets import layers
 from polytask.nets.heads import make_head
 from polytask.nets.task_code import TaskCode
+from polytask.settings import setting
 
 
 @dataclass
 class SimbaV2Config:
     """Settings of the hyperspherical network."""
 
-    hidden: int = 256
-    """Width of the features."""
-    blocks: int = 2
-    """Residual blocks."""
-    expansion: int = 4
-    """Width of a block's inner layer, in multiples of `hidden`."""
-    shift: float = 3.0
-    """Constant appended to the input, which keeps its magnitude through the normalisation."""
-    task_code: str = "onehot"
-    """How the input names the task: onehot, embedding or none."""
-    embedding_dim: int = 32
-    """Width of a learned embedding."""
-    heads: str = "single"
-    """One output layer (single) or one per task (multi)."""
+    name: str = "simba_v2"
+    hidden: int = setting(256, "width of the features")
+    blocks: int = setting(2, "residual blocks")
+    expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`")
+    shift: float = setting(3.0, "constant appended to the input, which keeps its magnitude through the normalisation")
+    task_code: str = setting("onehot", "how the input names the task: onehot, embedding or none")
+    embedding_dim: int = setting(32, "width of a learned embedding")
+    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def unit_orthogonal(weight: Tensor, generator: Generator) -> None:

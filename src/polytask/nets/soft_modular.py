@@ -9,35 +9,29 @@ f as in the paper, where MTBench feeds them f * z. The paper's deep network is m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
 from polytask.nets.task_code import TaskCode, rows
+from polytask.settings import setting
 
 
 @dataclass
 class SoftModularConfig:
     """Settings of the modules and their router."""
 
-    modules: int = 2
-    """Modules in every layer, E."""
-    layers: int = 4
-    """Layers of modules, the output layer included; between each two lies a routing matrix."""
-    width: int = 256
-    """Width of a module's output."""
-    state_hidden: list[int] = field(default_factory=lambda: [256, 256])
-    """Hidden widths of the state encoder f."""
-    task_hidden: list[int] = field(default_factory=lambda: [256])
-    """Hidden widths of the task encoder z."""
-    feature_dim: int = 256
-    """Width of f and z."""
-    task_code: str = "onehot"
-    """What z is computed from: onehot or embedding."""
-    embedding_dim: int = 32
-    """Width of a learned embedding."""
+    name: str = "soft_modular"
+    modules: int = setting(2, "modules in every layer, E")
+    layers: int = setting(4, "layers of modules, the output layer included; between each two lies a routing matrix")
+    width: int = setting(256, "width of a module's output")
+    state_hidden: list[int] = setting([256, 256], "hidden widths of the state encoder f")
+    task_hidden: list[int] = setting([256], "hidden widths of the task encoder z")
+    feature_dim: int = setting(256, "width of f and z")
+    task_code: str = setting("onehot", "what z is computed from: onehot or embedding")
+    embedding_dim: int = setting(32, "width of a learned embedding")
 
 
 class SoftModular(nn.Module):

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from polytask.robots.robot import LeggedRobot
 from polytask.sim.base import Batch
 
-FILE = "go1.xml"
+ROBOT = LeggedRobot(name="go1", about="Unitree Go1: twelve motors, for parkour.", file="go1.xml")
 LEGS, JOINTS = 4, 12
 STIFFNESS, DAMPING = 50.0, 3.0  # of the position servos, N m / rad and N m s / rad
 DEFAULT = (0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5)  # joint angles to stand with

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+Part = float | Tensor  # one number for all chains, or one for each (N,)
+Quaternion = tuple[Part, Part, Part, Part]  # wxyz
+
 _DAMPING = 0.05  # keeps steps bounded where the chain is stretched out and its Jacobian loses rank
 
 
@@ -14,7 +17,7 @@ def hinge_axes(quat: Tensor) -> Tensor:
     return torch.stack([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)], -1)
 
 
-def rotation_error(quat: Tensor, goal: tuple[float, float, float, float]) -> Tensor:
+def rotation_error(quat: Tensor, goal: Quaternion) -> Tensor:
     """Return the turn that takes orientations (N, 4) to `goal`, as its axis times twice the sine of half its angle.
 
     For small errors that is the rotation vector in the world's frame. (N, 3)

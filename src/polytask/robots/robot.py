@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.state import SceneView
 from polytask.sim.base import Batch
+from polytask.sim.view import SceneView
 
 
 @dataclass(frozen=True)
 class RobotState:
-    """The robot part of a state, in buffers that `Robot.read` fills; `tasks.state.State` explains the fields."""
+    """The robot part of a state, in buffers that `Robot.read` fills; see `envs.manipulation.state.State`."""
 
     hand: Tensor  # (N, 3)
     openness: Tensor  # (N,)
@@ -47,10 +47,11 @@ class Home:
 
 @dataclass(frozen=True)
 class Robot:
-    """One robot.
+    """A robot arm.
 
     Attributes:
         name: Name on the command line.
+        about: One line for `polytask list robots`.
         file: MJCF file in `scenes/mjcf`.
         act: Turn actions (N, 4) into commands, keeping the commanded hand within [low, high] (N, 3).
         read: Read the robot part of the state into buffers, the hand clipped as in the observation.
@@ -58,7 +59,23 @@ class Robot:
     """
 
     name: str
+    about: str
     file: str
     act: Callable[[Batch, Tensor, Tensor, Tensor], None]
     read: Callable[[SceneView, RobotState], None]
     settle: Callable[[mujoco.MjModel, tuple[float, float, float]], Home]
+
+
+@dataclass(frozen=True)
+class LeggedRobot:
+    """A robot that walks.
+
+    Attributes:
+        name: Name on the command line.
+        about: One line for `polytask list robots`.
+        file: MJCF file in `scenes/mjcf`.
+    """
+
+    name: str
+    about: str
+    file: str

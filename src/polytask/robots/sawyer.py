@@ -8,10 +8,10 @@ import mujoco
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance
-from polytask.envs.manipulation.state import SceneView, constant
 from polytask.robots.robot import Home, Robot, RobotState
 from polytask.sim.base import Batch
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the mocap body in one control step
 _OPEN = 0.1  # distance of the claws that counts as fully open
@@ -56,6 +56,7 @@ def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
 
 ROBOT = Robot(
     name="sawyer",
+    about="Rethink Sawyer, controlled as in Meta-World: the action moves the hand itself.",
     file="sawyer.xml",
     act=act,
     read=read,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.runs.setup import Policy, build_env, build_policy, check_source, levels_of, task_names
-from polytask.config.schema import CommonConfig, EvalConfig
-from polytask.cli.console import Result, table
+from polytask.config.schema import EvalConfig
 from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.options import WorldOptions
 from polytask.errors import UserError
+from polytask.result import Result, Table
+from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.statistics import Array, bootstrap, iqm, mean
+
 
 # Evaluation draws other goals than training with the same seed does.
 SEED_OFFSET = 1_000_003
@@ -56,14 +58,14 @@ def _by_task(values: Tensor, num_tasks: int) -> Array:
 class Evaluator:
     """An environment of its own whose worlds start from the same states in every evaluation."""
 
-    def __init__(self, config: CommonConfig, episodes: int) -> None:
+    def __init__(self, config: WorldOptions, episodes: int) -> None:
         """Build one world per episode."""
         if episodes < 1:
             raise UserError(f"episodes={episodes}: at least one is needed")
         # A curriculum is for learning: evaluation spreads its episodes over all levels.
-        levels = "hard" if levels_of(config) == "curriculum" else config.levels
-        seeded = replace(config, seed=config.seed + SEED_OFFSET, levels=levels)
-        self.env = build_env(seeded, num_envs=episodes * len(task_names(config)))
+        levels = "hard" if config.suite_levels == "curriculum" else config.levels
+        seed, num_envs = config.seed + SEED_OFFSET, episodes * len(config.task_names)
+        self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs)
         self._start = copy.deepcopy(self.env.state_dict())
 
     def run(self, policy: Policy) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def summarise(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def evaluation_table(title: str, summary: dict[str, Any]) -> Any:
+def evaluation_table(title: str, summary: dict[str, Any]) -> Table:
     """Lay out a summary, one row a task and the mean last."""
     rows = [
         (task, one["success"], _interval(one["interval"]), one["success_at_end"], one["return"])
@@ -106,7 +108,7 @@ def evaluation_table(title: str, summary: dict[str, Any]) -> Any:
     ]
     interval = _interval(summary["mean_interval"])
     rows.append(("mean", summary["mean_success"], interval, summary["mean_success_at_end"], None))
-    return table(title, ("task", "success", "95 % interval", "at the end", "return"), rows)
+    return Table(title, ("task", "success", "95 % interval", "at the end", "return"), rows)
 
 
 def _interval(bounds: list[float]) -> str:

@@ -1,12 +1,10 @@
-"""Metrics of a run: read from the device once an iteration, then written as one flat record to every writer.
+"""Metrics of a run: read from the device once an iteration, then written as one flat row to every writer.
 
-JSONL is always written; TensorBoard and Weights & Biases are optional writers of the same record.
+JSONL is always written; TensorBoard and Weights & Biases are optional writers of the same row.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import time
 from collections import deque
@@ -18,14 +16,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from polytask.runs.checkpoint import write_atomically
 from polytask.errors import UserError
-
-Record = dict[str, float | int | None]
+from polytask.files import JsonLines, LogRow
+from polytask.types import EPISODE_METRICS
 
 FILE_NAME = "metrics.jsonl"
-# The sums that every environment keeps over the episodes that ended, each (K,); a domain may add its own.
-EPISODE_SUMS = ("episodes", "success", "success_at_end", "return", "length", "diverged")
 
 
 def read_tensors(tensors: dict[str, Tensor]) -> dict[str, list[float]]:
@@ -50,11 +45,11 @@ class EpisodeWindow:
         Args:
             tasks: Names of the tasks.
             size: Number of episodes to look back on.
-            extras: Sums that the environment keeps besides `EPISODE_SUMS`.
+            extras: Sums that the environment keeps besides `EPISODE_METRICS`.
         """
         self.tasks = tasks
         self.size = size
-        self.sums = (*EPISODE_SUMS, *extras)
+        self.sums = (*EPISODE_METRICS, *extras)
         self._columns = tuple(name for name in self.sums if name != "diverged")
         self._intervals: list[deque[list[float]]] = [deque() for _ in tasks]
         self._diverged = 0.0
@@ -69,9 +64,9 @@ class EpisodeWindow:
             while sum(each[0] for each in intervals) - (intervals[0][0] if intervals else 0.0) >= self.size:
                 intervals.popleft()
 
-    def record(self) -> Record:
+    def row(self) -> LogRow:
         """Average per task, then over the tasks that have a value."""
-        result: Record = {}
+        result: LogRow = {}
         for column, name in enumerate(self._columns[1:], start=1):
             values = [self._mean(intervals, column) for intervals in self._intervals]
             known = [value for value in values if value is not None]
@@ -97,11 +92,11 @@ class EpisodeWindow:
         self._diverged = float(state["diverged"])
 
 
-class Writer(Protocol):
-    """Something that takes a flat record once an iteration."""
+class MetricsWriter(Protocol):
+    """Something that takes a flat row once an iteration."""
 
-    def write(self, record: Record) -> None:
-        """Write one record."""
+    def write(self, row: LogRow) -> None:
+        """Write one row."""
         ...
 
     def close(self) -> None:
@@ -109,27 +104,8 @@ class Writer(Protocol):
         ...
 
 
-class JsonlWriter:
-    """Append one JSON object a line; what is written survives a crash."""
-
-    def __init__(self, path: Path, keep: list[Record]) -> None:
-        """Begin the file with the records of an earlier part of the run, if any."""
-        text = "".join(json.dumps(clean(record)) + "\n" for record in keep)
-        write_atomically(path, lambda temporary: temporary.write_text(text))
-        self._file = path.open("a")
-
-    def write(self, record: Record) -> None:
-        """Append and flush."""
-        self._file.write(json.dumps(clean(record)) + "\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
 class TensorBoardWriter:
-    """Write each record as one TensorBoard event, twelve times cheaper than one event per number."""
+    """Write each row as one TensorBoard event, twelve times cheaper than one event per number."""
 
     def __init__(self, path: Path) -> None:
         """Open an event file."""
@@ -140,13 +116,13 @@ class TensorBoardWriter:
         self._event, self._summary = Event, Summary
         self._writer = EventFileWriter(str(path))
 
-    def write(self, record: Record) -> None:
+    def write(self, row: LogRow) -> None:
         """Add one event whose step is the number of frames."""
         values = [
-            self._summary.Value(tag=name, simple_value=value) for name, value in record.items() if value is not None
+            self._summary.Value(tag=name, simple_value=value) for name, value in row.items() if value is not None
         ]
         summary = self._summary(value=values)
-        self._writer.add_event(self._event(wall_time=time.time(), step=int(record["frames"] or 0), summary=summary))
+        self._writer.add_event(self._event(wall_time=time.time(), step=int(row["frames"] or 0), summary=summary))
 
     def close(self) -> None:
         """Flush and close the event file."""
@@ -163,10 +139,10 @@ class WandbWriter:
         mode = os.environ.get("WANDB_MODE", "offline")
         self._run = wandb.init(project="polytask", name=path.name, dir=str(path), config=config, mode=mode)
 
-    def write(self, record: Record) -> None:
-        """Log one record whose step is the number of frames."""
-        known = {name: value for name, value in record.items() if value is not None}
-        self._run.log(known, step=int(record["frames"] or 0))
+    def write(self, row: LogRow) -> None:
+        """Log one row whose step is the number of frames."""
+        known = {name: value for name, value in row.items() if value is not None}
+        self._run.log(known, step=int(row["frames"] or 0))
 
     def close(self) -> None:
         """Finish the run."""
@@ -174,11 +150,11 @@ class WandbWriter:
 
 
 class Logger:
-    """Hands each record to every writer of a run."""
+    """Hands each row to every writer of a run."""
 
-    def __init__(self, directory: Path, config: dict[str, Any], history: list[Record]) -> None:
+    def __init__(self, directory: Path, config: dict[str, Any], history: list[LogRow]) -> None:
         """Open the writers that the config asks for; `history` is what an earlier part of the run logged."""
-        self._writers: list[Writer] = [JsonlWriter(directory / FILE_NAME, history)]
+        self._writers: list[MetricsWriter] = [JsonLines(directory / FILE_NAME, history)]
         if config["tensorboard"]:
             self._writers.append(TensorBoardWriter(directory))
         if config["wandb"]:
@@ -195,14 +171,14 @@ class Logger:
         for writer in self._writers:
             writer.close()
 
-    def write(self, record: Record) -> None:
-        """Write one record everywhere."""
+    def write(self, row: LogRow) -> None:
+        """Write one row everywhere."""
         for writer in self._writers:
-            writer.write(record)
+            writer.write(row)
 
 
-def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window: EpisodeWindow) -> Record:
-    """Read an iteration's tensors, add the ended episodes to the window, and flatten everything into one record.
+def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window: EpisodeWindow) -> LogRow:
+    """Read an iteration's tensors, add the ended episodes to the window, and flatten everything into one row.
 
     Args:
         metrics: The learner's, each a scalar or one value per task.
@@ -212,13 +188,13 @@ def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window
     prefix = "episodes:"  # keeps the two sources apart should they share a name
     numbers = read_tensors({**{prefix + name: episodes[name] for name in window.sums}, **metrics})
     window.add({name: numbers.pop(prefix + name) for name in window.sums})
-    record = window.record()
+    row = window.row()
     for name, values in numbers.items():
         if len(values) == 1:
-            record[name] = values[0]
+            row[name] = values[0]
         else:
-            record |= {f"{name}/{task}": value for task, value in zip(window.tasks, values, strict=True)}
-    return record
+            row |= {f"{name}/{task}": value for task, value in zip(window.tasks, values, strict=True)}
+    return row
 
 
 def check_extras(*, tensorboard: bool, wandb: bool) -> None:
@@ -226,29 +202,3 @@ def check_extras(*, tensorboard: bool, wandb: bool) -> None:
     for name, is_wanted in (("tensorboard", tensorboard), ("wandb", wandb)):
         if is_wanted and find_spec(name) is None:
             raise UserError(f"{name}=true needs an extra: pip install 'polytask[{name}]'")
-
-
-def clean(value: Any) -> Any:
-    """Replace what JSON cannot say (NaN, infinity) by null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: clean(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [clean(each) for each in value]
-    return value
-
-
-def read_records(run_dir: Path, until: int | None = None) -> list[Record]:
-    """Read the records of a run up to an iteration; a line cut off by a kill ends them."""
-    path = run_dir / FILE_NAME
-    records: list[Record] = []
-    for line in path.read_text().splitlines() if path.is_file() else []:
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if until is not None and record["iteration"] > until:
-            break
-        records.append(record)
-    return records

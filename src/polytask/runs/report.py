@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +16,13 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from polytask.runs.checkpoint import write_atomically
+from polytask.config.compose import upgrade
 from polytask.config.schema import ReportConfig
-from polytask.cli.console import Result, table
+from polytask.result import Result
+from polytask.result import Table
 from polytask.errors import UserError
-from polytask.runs.logger import FILE_NAME, Record, read_records
+from polytask.files import LogRow, make_folder, read_json_lines, write_atomically, write_text
+from polytask.runs.logger import FILE_NAME
 from polytask.statistics import Array, bootstrap, iqm, mean
 
 COSINES = ("min", "mean", "max")  # what is logged of the cosines between two tasks
@@ -31,7 +35,7 @@ class RunLog:
 
     directory: Path
     setting: str  # what it trained, apart from the seed
-    records: list[Record]
+    records: list[LogRow]
 
     @property
     def tasks(self) -> list[str]:
@@ -49,12 +53,14 @@ class RunLog:
 
 def read_run(directory: Path) -> RunLog:
     """Read a run directory."""
-    records = read_records(directory)
+    records = read_json_lines(directory / FILE_NAME)
     if not records or not (directory / "config.yaml").is_file():
         raise UserError(f"'{directory}' holds no run: it has no {FILE_NAME} with a record, or no config.yaml")
-    config: Any = OmegaConf.load(directory / "config.yaml")
-    tasks = config.suite.name if config.tasks is None else "+".join(config.tasks)
-    return RunLog(directory, f"{tasks} {config.algo.name} {config.net.name} {config.grads.name}", records)
+    saved: Any = OmegaConf.to_container(OmegaConf.load(directory / "config.yaml"))
+    config = upgrade(saved)
+    tasks = config["suite"] if config["tasks"] is None else "+".join(config["tasks"])
+    chosen = (config[group]["name"] for group in ("algo", "net", "grads"))
+    return RunLog(directory, " ".join((tasks, *chosen)), records)
 
 
 def report(config: ReportConfig) -> Result:
@@ -71,7 +77,7 @@ def report(config: ReportConfig) -> Result:
         (name, one["seeds"], one["mean"], "{:.2f} to {:.2f}".format(*one["interval"]), one["iqm"], one["frames"])
         for name, one in payload.items()
     ]
-    result = Result({"settings": payload}, [table("success", columns, rows)])
+    result = Result({"settings": payload}, [Table("success", columns, rows)])
     if config.output is not None:
         result.lines = write_report(Path(config.output).expanduser(), columns, rows, settings)
     return result
@@ -93,18 +99,18 @@ def pool(logs: Sequence[RunLog]) -> dict[str, Any]:
 def write_report(
     folder: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]], settings: dict[str, list[RunLog]]
 ) -> list[str]:
-    """Write the table as Markdown, LaTeX and CSV, and the curves; say what was written."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the Table as Markdown, LaTeX and CSV, and the curves; say what was written."""
+    make_folder(folder)
     cells = [[f"{value:.2f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
     texts = {
         "report.md": markdown(columns, cells),
         "report.tex": latex(columns, cells),
-        "report.csv": csv(columns, cells),
+        "report.csv": comma_separated(columns, cells),
     }
     lines = []
     for name, text in texts.items():
-        (folder / name).write_text(text)
-        lines.append(f"table: {folder / name}")
+        write_text(folder / name, text)
+        lines.append(f"Table: {folder / name}")
     curves = {name: [log.records for log in logs] for name, logs in settings.items()}
     lines.append(draw_curves(curves, folder / "curves.png"))
     panels = conflict_panels(curves)
@@ -112,7 +118,7 @@ def write_report(
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a Markdown table."""
+    """Write a Markdown Table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -125,12 +131,14 @@ def latex(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n{inner}\n\\end{{tabular}}\n"
 
 
-def csv(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write comma-separated values; a cell with a comma is quoted."""
-    return "".join(",".join(f'"{cell}"' if "," in cell else cell for cell in line) + "\n" for line in [columns, *rows])
+def comma_separated(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write comma-separated values."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
-def draw_curves(curves: dict[str, list[list[Record]]], path: Path) -> str:
+def draw_curves(curves: dict[str, list[list[LogRow]]], path: Path) -> str:
     """Draw success against frames, the mean over seeds with their range, and return the line to tell the user."""
     if find_spec("matplotlib") is None:
         return NO_MATPLOTLIB
@@ -148,7 +156,7 @@ def draw_curves(curves: dict[str, list[list[Record]]], path: Path) -> str:
     return f"curves: {path}"
 
 
-def draw_run(records: list[Record], tasks: Sequence[str], path: Path) -> str:
+def draw_run(records: list[LogRow], tasks: Sequence[str], path: Path) -> str:
     """Draw one run's success per task and their mean, and return the line to tell the user."""
     if find_spec("matplotlib") is None:
         return NO_MATPLOTLIB
@@ -185,7 +193,7 @@ class ConflictPanel:
     norms: dict[str, Array]
 
 
-def conflict_panels(curves: dict[str, list[list[Record]]]) -> list[ConflictPanel]:
+def conflict_panels(curves: dict[str, list[list[LogRow]]]) -> list[ConflictPanel]:
     """Collect what runs logged about conflicts between tasks, actor before critic; nothing where they did not."""
     panels = []
     for (setting, seeds), group in product(curves.items(), ("actor", "critic")):
@@ -247,7 +255,7 @@ def _finish_axes(axes: Any) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
 
 
-def _common_axis(seeds: list[list[Record]], name: str, frames: Array | None = None) -> tuple[Array, Array]:
+def _common_axis(seeds: list[list[LogRow]], name: str, frames: Array | None = None) -> tuple[Array, Array]:
     """Interpolate the runs of several seeds at the same frames: those given, or up to where the shortest ends."""
     if frames is None:
         frames = np.linspace(0.0, min(_number(records[-1]["frames"]) for records in seeds), 200)

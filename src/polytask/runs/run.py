@@ -11,15 +11,16 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from polytask.runs.setup import build_algo, build_train_env
-from polytask.runs.checkpoint import FILE_NAME, load, locate, restore, save, write_atomically
+from polytask.runs.checkpoint import FILE_NAME, load, locate, save
 from polytask.config.compose import to_plain
 from polytask.config.schema import TrainConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
+from polytask.files import LogRow, make_folder, read_json_lines, restore, write_text
 from polytask.runs.evaluate import Evaluator
 from polytask.runs.transfer import Initialization, initialize
 from polytask.runs.logger import FILE_NAME as METRICS_NAME
-from polytask.runs.logger import EpisodeWindow, Record, check_extras, read_records
+from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.types import Algo
 
 
@@ -88,7 +89,7 @@ class Run:
             self.initialization = Initialization(**state["initialization"])
 
 
-def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
+def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
     """Build or continue a run, and return it with what it logged so far.
 
     Nothing is written before everything is built and the checkpoint, if any, has been found to fit.
@@ -97,7 +98,8 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
     directory = _directory(config)
     state = None if config.checkpoint is None else load(config.checkpoint)
     start = None if config.init_from is None else load(config.init_from)
-    history = [] if state is None else read_records(locate(str(config.checkpoint)).parent, until=state["iteration"])
+    metrics = None if state is None else locate(str(config.checkpoint)).parent / METRICS_NAME
+    history = [] if state is None or metrics is None else read_json_lines(metrics, until=state["iteration"])
     config = replace(config, run_dir=str(directory), checkpoint=None)
     env = build_train_env(config)
     algo = build_algo(config, env.spec, env.device)
@@ -109,12 +111,8 @@ def open_run(config: TrainConfig) -> tuple[Run, list[Record]]:
         run.initialization = initialize(algo, env.spec.tasks, start, str(config.init_from))
     if config.eval_episodes and config.eval_every:
         run.evaluator = Evaluator(config, config.eval_episodes)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the run directory '{directory}': {error.strerror}") from error
-    text = OmegaConf.to_yaml(OmegaConf.create(to_plain(run.config)))
-    write_atomically(directory / "config.yaml", lambda temporary: temporary.write_text(text))
+    make_folder(directory)
+    write_text(directory / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(to_plain(run.config))))
     return run, history
 
 
@@ -142,7 +140,7 @@ def _directory(config: TrainConfig) -> Path:
     elif home is not None:
         return home
     else:
-        tasks = config.suite.name if config.tasks is None else f"{len(config.tasks)}tasks"
+        tasks = config.suite if config.tasks is None else f"{len(config.tasks)}tasks"
         directory = Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{tasks}-{config.algo.name}"
     is_taken = any((directory / name).exists() for name in (METRICS_NAME, FILE_NAME))
     if is_taken and (home is None or home.resolve() != directory.resolve()):

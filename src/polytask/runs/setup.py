@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,57 +11,31 @@ from torch import Tensor
 
 from polytask import algos
 from polytask.algos import AlgoContext
-from polytask.runs.checkpoint import load, restore
 from polytask.config.compose import compose
-from polytask.config.schema import CommonConfig, EvalConfig, RecordConfig, TrainConfig
+from polytask.config.schema import EvalConfig, RecordConfig, TrainConfig
+from polytask.device import tune_torch
+from polytask.envs.make import make_env
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.errors import UserError
+from polytask.envs.options import EnvOptions, WorldOptions
 from polytask.envs.scripted import ScriptedPolicy
-from polytask.envs.make import make
-from polytask.sim import SimConfig
-from polytask.envs.suites import SUITE_LEVELS
-from polytask.envs.tasks import SUITES
+from polytask.errors import UserError
+from polytask.files import restore
+from polytask.runs.checkpoint import load
 from polytask.types import Algo, EnvSpec
 
 WORLDS_PER_TASK = 16  # where the user names no number
 Policy = Callable[[Tensor, Tensor], Tensor]  # obs (N, O), task (N,) -> action (N, A)
 
 
-def task_names(config: CommonConfig) -> tuple[str, ...]:
-    """Name the tasks that a config asks for."""
-    return tuple(config.tasks) if config.tasks is not None else tuple(SUITES[config.suite.name])
+def build_env(config: WorldOptions, **options: Any) -> MultiTaskEnv:
+    """Make the environment that a config describes.
 
-
-def levels_of(config: CommonConfig) -> str | None:
-    """Name the terrain that a config asks for, itself or through its suite."""
-    suite = None if config.tasks is not None else SUITE_LEVELS.get(config.suite.name)
-    return suite if config.levels is None else config.levels
-
-
-def build_env(
-    config: CommonConfig,
-    *,
-    num_envs: int | None = None,
-    envs_per_task: Sequence[int] | None = None,
-    stagger: bool = False,
-) -> MultiTaskEnv:
-    """Make the environment that a config describes."""
-    env = make(
-        tasks=task_names(config),
-        num_envs=num_envs,
-        envs_per_task=envs_per_task,
-        device=config.device,
-        sim=None if config.sim.name == "auto" else config.sim.name,
-        sim_config=plain(config.sim) if isinstance(config.sim, SimConfig) else None,
-        robot=config.robot.name,
-        episode_length=config.episode_length,
-        reward=config.reward,
-        goals=config.goals,
-        levels=levels_of(config),
-        stagger=stagger,
-        seed=config.seed,
-        threads=config.threads,
-    )
+    Args:
+        config: Which worlds.
+        options: Fields of `EnvOptions` that go beyond those, or replace them.
+    """
+    shared = {each.name: getattr(config, each.name) for each in fields(WorldOptions)}
+    env = make_env(EnvOptions(**{"stagger": False, **shared, **options}))
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     return env
@@ -72,23 +45,8 @@ def build_train_env(config: TrainConfig) -> MultiTaskEnv:
     """Make the environment that a run trains in."""
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
-        num_envs = WORLDS_PER_TASK * len(task_names(config))
+        num_envs = WORLDS_PER_TASK * len(config.task_names)
     return build_env(config, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=config.stagger)
-
-
-def tune_torch(device: torch.device) -> None:
-    """Choose torch's global settings for a learner on this device."""
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("high")  # TF32 in matrix products: a fifth less time per update
-    elif "OMP_NUM_THREADS" not in os.environ:
-        # A pool's threads spin between small operations and take the cores that the physics needs.
-        torch.set_num_threads(1)
-
-
-def plain(config: Any) -> Any:
-    """Undo what `config.register` adds: give the table entry's own dataclass, without the name."""
-    base = type(config).__mro__[1]
-    return base(**{each.name: getattr(config, each.name) for each in fields(base)})
 
 
 def check_source(config: EvalConfig | RecordConfig) -> None:
@@ -115,7 +73,7 @@ def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
     if unknown:
         known = ", ".join(spec.tasks)
         raise UserError(f"the checkpoint does not fit: it was not trained on '{unknown[0]}' but on {known}")
-    algo = build_algo(compose("train", [], saved=state["config"]), spec, env.device)
+    algo = build_algo(compose(TrainConfig, [], saved=state["config"]), spec, env.device)
     restore(algo, state["algo"], "learner")
     number = torch.tensor([spec.tasks.index(task) for task in env.spec.tasks], device=env.device)
     return lambda obs, task: algo.act(obs, number[task], explore=False)
@@ -127,12 +85,12 @@ def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo
     context = AlgoContext(
         spec=spec,
         device=device,
-        net=plain(config.net),
-        critic_net=None if config.critic_net is None else plain(config.critic_net),
-        grads=plain(config.grads),
+        net=config.net,
+        critic_net=config.critic_net,
+        grads=config.grads,
         seed=config.seed,
     )
     # A schedule ends with the planned frames; `max_iterations` merely cuts a run short, and must not bend it.
     if config.max_frames is not None:
         context = replace(context, total_frames=config.max_frames)
-    return algos.build(plain(config.algo), context)
+    return algos.build(config.algo, context)

@@ -1,6 +1,6 @@
-"""`polytask sweep`: train every preset of a table with every seed, one after the other, skipping what is done.
+"""`polytask sweep`: train every preset of a Table with every seed, one after the other, skipping what is done.
 
-Every run has a folder of its own, `<out>/<preset>[/<changes>]/seed-<n>`. A run whose summary says that it is complete
+Every run has a folder of its own, `<output>/<preset>[/<changes>]/seed-<n>`. A run whose summary says that it is complete
 is skipped, one that was interrupted goes on from its checkpoint, so the same command can be given again at any time.
 """
 
@@ -16,21 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from polytask.runs.checkpoint import FILE_NAME
-from polytask.config.compose import compose, presets, suggest
+from polytask.config.compose import compose
+from polytask.config.presets import presets
+from polytask.errors import suggest
 from polytask.config.schema import SweepConfig, TrainConfig
-from polytask.cli.console import Result, note, table
+from polytask.result import Result
+from polytask.result import note
+from polytask.result import Table
 from polytask.errors import UserError
 from polytask.runs.train import train
 
 # What the sweep itself decides for every run.
-RESERVED = ("experiment", "seed", "run_dir", "checkpoint", "format")
+RESERVED = ("preset", "seed", "run_dir", "checkpoint", "format")
 
 
 @dataclass
 class Item:
     """One run of a sweep."""
 
-    experiment: str
+    preset: str
     seed: int
     run_dir: str
     status: str  # done, interrupted or new; after the sweep also failed or stopped
@@ -56,14 +60,14 @@ def sweep(config: SweepConfig, train: Callable[[TrainConfig], Result] = train) -
             run(item, config, train)
         if item.status == "stopped":
             break
-    rows = [(item.experiment, item.seed, item.status, item.success, item.error) for item in items]
-    shown = table("sweep", ("experiment", "seed", "status", "success", "error"), rows)
+    rows = [(item.preset, item.seed, item.status, item.success, item.error) for item in items]
+    shown = Table("sweep", ("preset", "seed", "status", "success", "error"), rows)
     is_whole = all(item.status == "done" for item in items)
     return Result({"runs": [asdict(item) for item in items]}, [shown], exit_code=int(not is_whole))
 
 
 def plan(config: SweepConfig) -> list[Item]:
-    """List the runs of a sweep, seed by seed, so that a whole table with few seeds exists early."""
+    """List the runs of a sweep, seed by seed, so that a whole Table with few seeds exists early."""
     if config.seeds < 1:
         raise UserError(f"seeds={config.seeds}: at least 1 is needed")
     changes = config.changes or []
@@ -71,14 +75,14 @@ def plan(config: SweepConfig) -> list[Item]:
         name = word.partition("=")[0]
         if name in RESERVED:
             raise UserError(f"'{name}' is set by the sweep for each run")
-    names = select(config.experiments or [])
+    names = select(config.preset or [])
     for name in names:
-        compose("train", [f"experiment={name}", *changes])  # a mistake shows before hours of training
+        compose(TrainConfig, [f"preset={name}", *changes])  # a mistake shows before hours of training
     folder = " ".join(changes).replace("/", "_")
     items = []
     for seed in range(config.first_seed, config.first_seed + config.seeds):
         for name in names:
-            directory = Path(config.out).expanduser() / name / folder / f"seed-{seed}"
+            directory = Path(config.output).expanduser() / name / folder / f"seed-{seed}"
             items.append(Item(name, seed, str(directory), *state_of(directory)))
     return items
 
@@ -86,13 +90,13 @@ def plan(config: SweepConfig) -> list[Item]:
 def select(patterns: list[str]) -> list[str]:
     """Resolve names and patterns such as `mtbench/mt10_rand/*` to presets, in the order given and each once."""
     if not patterns:
-        raise UserError("name presets: experiment=A,B or experiment='mtbench/mt10_rand/*' (polytask list presets)")
+        raise UserError("name presets: preset=A,B or preset='mtbench/mt10_rand/*' (polytask list presets)")
     known = list(presets())
     chosen: list[str] = []
     for pattern in patterns:
         found = [name for name in known if name == pattern or fnmatchcase(name, pattern)]
         if not found:
-            raise UserError(f"unknown experiment '{pattern}'; {suggest(pattern, known)}")
+            raise UserError(f"unknown preset '{pattern}'; {suggest(pattern, known)}")
         chosen += [name for name in found if name not in chosen]
     return chosen
 
@@ -117,7 +121,7 @@ def success_of(summary: dict[str, Any]) -> float | None:
 
 def words_of(item: Item, config: SweepConfig) -> list[str]:
     """Write what follows `polytask train` for one run."""
-    words = [f"experiment={item.experiment}", *(config.changes or []), f"seed={item.seed}", f"run_dir={item.run_dir}"]
+    words = [f"preset={item.preset}", *(config.changes or []), f"seed={item.seed}", f"run_dir={item.run_dir}"]
     if item.status != "interrupted":
         return words
     return [*(word for word in words if not word.startswith("init_from=")), f"checkpoint={item.run_dir}"]
@@ -126,7 +130,7 @@ def words_of(item: Item, config: SweepConfig) -> list[str]:
 def run(item: Item, config: SweepConfig, train: Callable[[TrainConfig], Result]) -> None:
     """Train one item and note how it ended; a run that fails does not keep the others from being tried."""
     try:
-        summary = train(compose("train", words_of(item, config))).payload
+        summary = train(compose(TrainConfig, words_of(item, config))).payload
     except (UserError, RuntimeError) as error:  # out of memory is a RuntimeError
         item.status, item.error = "failed", (str(error).strip().splitlines() or [type(error).__name__])[0]
         note(f"failed: {item.error}")

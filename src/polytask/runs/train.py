@@ -11,14 +11,21 @@ from dataclasses import asdict
 from types import FrameType
 from typing import Any
 
-from polytask.runs.checkpoint import write_atomically
+from polytask.files import read_json_lines, write_text
 from polytask.config.compose import to_plain
 from polytask.config.schema import TrainConfig
-from polytask.cli.console import Display, Result, note, table
+from polytask.errors import UserError
+from polytask.runs.progress import ProgressDisplay
+from polytask.result import Result
+from polytask.result import note
+from polytask.result import Table
 from polytask.runs.evaluate import Evaluator, evaluation_table
-from polytask.runs.logger import Logger, Record, clean, read_metrics, read_records
+from polytask.runs.logger import FILE_NAME, Logger, read_metrics
+from polytask.files import LogRow
+from polytask.files import finite
 from polytask.runs.provenance import provenance
-from polytask.tools.video import film_tasks
+from polytask.envs.video import VideoFormat, film
+from polytask.runs.setup import build_env
 from polytask.runs.report import draw_run
 from polytask.runs.run import Run, open_run
 
@@ -28,31 +35,31 @@ def train(config: TrainConfig) -> Result:
     run, history = open_run(config)
     if run.initialization is not None and config.checkpoint is None:
         note(run.initialization.message())
-    record: Record = history[-1] if history else {}
+    row: LogRow = history[-1] if history else {}
     logger = Logger(run.directory, to_plain(run.config), history)
-    display = Display(run.env.spec.tasks, run.last_iteration * run.algo.frames_per_iteration, run.frames)
+    display = ProgressDisplay(run.env.spec.tasks, run.last_iteration * run.algo.frames_per_iteration, run.frames)
     with stop_requests() as stops, logger, display:
         while not run.is_over and not stops:
-            record = iterate(run)
-            logger.write(record)
-            display.update(record)
+            row = iterate(run)
+            logger.write(row)
+            display.update(row)
             if is_due(run.iteration, run.config.save_every):
                 run.save()
         run.save()
-    result = finish(run, record, is_complete=not stops)
+    result = finish(run, row, is_complete=not stops)
     run.env.close()
     return result
 
 
-def iterate(run: Run) -> Record:
-    """Do one iteration and describe it in a flat record."""
+def iterate(run: Run) -> LogRow:
+    """Do one iteration and describe it in a flat row."""
     begin = time.perf_counter()
-    metrics = {**run.algo.iterate(run.env), **run.env.census()}
+    metrics = {**run.algo.iterate(run.env), **run.env.world_metrics()}
     run.iteration += 1
     numbers = read_metrics(metrics, run.env.pop_metrics(), run.window)  # the one wait for the device
     elapsed = time.perf_counter() - begin
     run.seconds += elapsed
-    record: Record = {
+    row: LogRow = {
         "iteration": run.iteration,
         "frames": run.frames,
         "seconds": run.seconds,
@@ -61,9 +68,9 @@ def iterate(run: Run) -> Record:
     }
     if run.evaluator is not None and is_due(run.iteration, run.config.eval_every):
         summary = run.evaluator.run(run.act)
-        record |= {f"eval/success/{task}": one["success"] for task, one in summary["tasks"].items()}
-        record["eval/success"] = summary["mean_success"]
-    return record
+        row |= {f"eval/success/{task}": one["success"] for task, one in summary["tasks"].items()}
+        row["eval/success"] = summary["mean_success"]
+    return row
 
 
 def is_due(iteration: int, every: int) -> bool:
@@ -91,7 +98,7 @@ def stop_requests() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def finish(run: Run, record: Record, *, is_complete: bool) -> Result:
+def finish(run: Run, row: LogRow, *, is_complete: bool) -> Result:
     """Leave a summary, a curve and, unless the run was stopped, an evaluation and a video behind."""
     tasks = run.env.spec.tasks
     summary: dict[str, Any] = {
@@ -100,23 +107,34 @@ def finish(run: Run, record: Record, *, is_complete: bool) -> Result:
         "iterations": run.iteration,
         "frames": run.frames,
         "seconds": run.seconds,
-        "success": record.get("success"),
-        "tasks": {task: {"success": record.get(f"success/{task}")} for task in tasks},
+        "success": row.get("success"),
+        "tasks": {task: {"success": row.get(f"success/{task}")} for task in tasks},
         "initialization": run.initialization and asdict(run.initialization),
         **provenance(run.env.device),
     }
-    rows = [(task, record.get(f"success/{task}"), record.get(f"return/{task}")) for task in tasks]
-    shown = table("episodes of training", ("task", "success", "return"), [*rows, ("mean", record.get("success"), None)])
+    cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
+    shown = Table("episodes of training", ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])
     if is_complete and run.config.eval_episodes:
         evaluator = run.evaluator or Evaluator(run.config, run.config.eval_episodes)
         summary["evaluation"] = evaluator.run(run.act)
         evaluator.close()
         shown = evaluation_table(f"{run.config.eval_episodes} noiseless episodes per task", summary["evaluation"])
-    text = json.dumps(clean(summary), indent=2) + "\n"
-    write_atomically(run.directory / "summary.json", lambda temporary: temporary.write_text(text))
-    lines = [f"run: {run.directory}", draw_run(read_records(run.directory), tasks, run.directory / "curves.png")]
+    write_text(run.directory / "summary.json", json.dumps(finite(summary), indent=2) + "\n")
+    rows = read_json_lines(run.directory / FILE_NAME)
+    lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
     if not is_complete:
         lines.append(f"stopped after {run.iteration} iterations; go on with: polytask train checkpoint={run.directory}")
     elif run.config.video:
-        lines.append(film_tasks(run.config, run.act, run.directory / "video.mp4"))
+        lines.append(film_run(run))
     return Result(summary, [shown], lines)
+
+
+def film_run(run: Run) -> str:
+    """Film the trained policy on all tasks of a run; return the line to print, which without a video gives the reason."""
+    env, path = build_env(run.config, num_envs=run.env.spec.num_tasks), run.directory / "video.mp4"
+    try:
+        return f"video: {path} ({film(env, run.act, path, VideoFormat(width=320, height=240))} frames)"
+    except UserError as error:
+        return str(error)
+    finally:
+        env.close()

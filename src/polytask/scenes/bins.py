@@ -13,7 +13,7 @@ _SOFTER = 0.1  # of the fingers' force, damping and inertia: as fast as before, 
 
 
 @cache
-def compile_mtopt(lid: bool) -> mujoco.MjModel:
+def compile_bins(lid: bool) -> mujoco.MjModel:
     """Compile the bins, with the lid or without. The model is shared by all who ask: do not write to it."""
     include = {"robot.xml": (_FOLDER / "panda.xml").read_bytes()}
     text = (_FOLDER / "mtopt.xml").read_text(encoding="utf-8")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import mujoco
-import torch
+from typing import TYPE_CHECKING
 
-from polytask.sim.base import Batch, SimConfig
-from polytask.types import UserError
+from polytask.errors import UserError
+from polytask.sim.config import SimConfig
 
-SIMS = ("cpu", "warp")
+if TYPE_CHECKING:
+    import mujoco
+    import torch
+
+    from polytask.sim.base import Batch
+
+BACKENDS = ("cpu", "warp")
 
 
-def make_batch(sim: str, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: SimConfig) -> Batch:
-    """Create `num_worlds` worlds of `model` on the named simulator."""
+def make_batch(
+    sim: str, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: SimConfig | None = None
+) -> Batch:
+    """Create `num_worlds` worlds of `model` on the named backend."""
     if sim == "cpu":
         if device.type != "cpu":
             raise UserError(f"sim=cpu keeps its worlds on the CPU, not on {device}; use sim=warp for a GPU")
@@ -24,8 +31,8 @@ def make_batch(sim: str, model: mujoco.MjModel, num_worlds: int, device: torch.d
             from polytask.sim.warp import WarpBatch
         except ImportError as error:
             raise UserError("sim=warp needs MuJoCo Warp; install it with: pip install 'polytask[gpu]'") from error
-        return WarpBatch(model, num_worlds, device, config)
-    raise UserError(f"unknown sim '{sim}'; valid: {', '.join(SIMS)}")
+        return WarpBatch(model, num_worlds, device, config or SimConfig())
+    raise UserError(f"unknown sim '{sim}'; known: {', '.join(BACKENDS)}")
 
 
-__all__ = ["SIMS", "Batch", "SimConfig", "make_batch"]
+__all__ = ["BACKENDS", "SimConfig", "make_batch"]

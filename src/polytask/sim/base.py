@@ -10,17 +10,6 @@ import torch
 from torch import Tensor
 
 
-@dataclass
-class SimConfig:
-    """Settings of the GPU backend; the CPU backend sizes its own buffers and solves as the scene says."""
-
-    contacts_per_world: int = 64  # slots, shared by all worlds of a scene; at most 48 were seen in one world
-    constraints_per_world: int = 256  # rows; at most 199 were seen, under random and expert actions
-    iterations: int = 10  # most solver iterations a substep may take
-    line_search_iterations: int = 10  # most line-search steps in a solver iteration
-    collision_tolerance: float = 1e-4  # m; with MuJoCo's 1e-6, below single precision, resting cylinders are shot away
-
-
 @dataclass(frozen=True)
 class Shapes:
     """Poses and sizes of static geoms, in the order of the scene; the meaning of a size depends on the geom's type."""
@@ -86,7 +75,7 @@ class Batch(Protocol):
         """Lay out the scene's first G geoms, which must be fixed to the world, anew where `mask` (N,) holds."""
         ...
 
-    def dress(self, model: mujoco.MjModel, world: int) -> None:
+    def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
         """Write the layout of a world's geoms into a copy of the model, for pictures."""
         ...
 

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polytask.errors import UserError
 from polytask.sim.base import Batch
 from polytask.sim.cpu import CpuBatch
-from polytask.types import UserError
 
 if TYPE_CHECKING:
     from polytask.sim.warp import WarpBatch

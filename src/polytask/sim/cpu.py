@@ -99,7 +99,7 @@ class CpuBatch:
                 self._batch.expand(f"geom_{name}")[rows, : values.shape[1]] = values.numpy()[rows]
             self._batch.set_const(rows)
 
-    def dress(self, model: mujoco.MjModel, world: int) -> None:
+    def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
         """Write a world's model into a copy."""
         self._batch.get_model(world, model)
 

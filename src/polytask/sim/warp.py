@@ -18,7 +18,9 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from polytask.sim.base import Shapes, SimConfig
+from polytask.sim.base import Shapes
+from polytask.sim.config import SimConfig
+from polytask.sim.geometry import rotation_matrix
 
 wp.config.log_level = wp.LOG_ERROR  # else every kernel it loads is a line
 wp.init()  # before any stream of torch's is wrapped
@@ -158,7 +160,7 @@ class WarpBatch:
             rows = mask.view(-1, *[1] * (values.dim() - 1))
             tensor[:, :count] = torch.where(rows, values, tensor[:, :count])
 
-    def dress(self, model: mujoco.MjModel, world: int) -> None:
+    def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
         """Write where a world's static geoms are, and how large, into a copy of the model."""
         if "geom_size" in self._varied:
             static = int(model.body_geomnum[0])
@@ -238,17 +240,6 @@ class WarpBatch:
         else:
             with wp.ScopedDevice("cpu"):
                 yield
-
-
-def rotation_matrix(quat: Tensor) -> Tensor:
-    """Turn wxyz quaternions (..., 4) into rotation matrices. (..., 3, 3)"""
-    w, x, y, z = quat.unbind(-1)
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
 def _float_rows(holder: object, num_worlds: int) -> list[wp.array]:

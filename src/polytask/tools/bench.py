@@ -5,17 +5,16 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from polytask.cli.console import Result, table
 from polytask.config.schema import BenchConfig
-from polytask.envs.domain import Group
 from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.runners import make_runner
 from polytask.errors import UserError
+from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 from polytask.runs.setup import build_algo, build_train_env
 from polytask.tools.bench_grads import bench_grads
@@ -52,7 +51,7 @@ def bench(config: BenchConfig) -> Result:
     seconds = _now(env.device) - begin
     payload = {
         "what": config.what,
-        "suite": config.suite.name if config.tasks is None else list(env.spec.tasks),
+        "suite": config.suite if config.tasks is None else list(env.spec.tasks),
         "sim": env.config.sim,
         "num_envs": env.spec.num_envs,
         "frames_per_second": frames * config.iterations / seconds,
@@ -66,7 +65,7 @@ def bench(config: BenchConfig) -> Result:
     }
     env.close()
     shown = {name: value for name, value in payload.items() if value is not None}
-    return Result(payload, [table("bench", ("", "value"), list(shown.items()))])
+    return Result(payload, [Table("bench", ("", "value"), list(shown.items()))])
 
 
 def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any], int]:
@@ -77,7 +76,7 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any]
     generator = torch.Generator(env.device).manual_seed(config.seed)
     shape = (ACTION_SETS, env.spec.num_envs, env.spec.action_dim)
     actions = 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0  # (S, N, A)
-    step: Callable[[Tensor], Any] = env.step if config.what == "env" else Physics(env).step
+    step = env.step if config.what == "env" else physics_of(env)
 
     def iterate() -> None:
         for index in range(config.steps):
@@ -86,40 +85,17 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any]
     return iterate, config.steps * env.spec.num_envs
 
 
-class Physics:
-    """Steps an environment's worlds without observations, rewards and resets, as parallel as the environment does."""
+def physics_of(env: MultiTaskEnv) -> Callable[[Tensor], None]:
+    """Return a function that steps the worlds without observations, rewards and resets."""
+    runner = make_runner(env.groups, env.device, env.threads, physics_only=True)
+    sizes = [len(group.buffers.action) for group in env.groups]
 
-    def __init__(self, env: MultiTaskEnv) -> None:
-        """Spread the scenes over threads or streams."""
-        self._groups = env.groups
-        self._device = env.device
-        if self._device.type == "cuda":
-            self._streams = [torch.cuda.Stream(self._device) for _ in env.groups]
-        else:
-            threads = min(env.config.threads, len(env.groups))
-            self._lists = [env.groups[start::threads] for start in range(threads)]
-            self._pool = ThreadPoolExecutor(threads)
-
-    def step(self, action: Tensor) -> None:
-        """Apply actions (N, A) and advance every scene by one control step."""
-        for group, part in zip(self._groups, action.split([len(g.buffers.action) for g in self._groups]), strict=True):
+    def step(action: Tensor) -> None:
+        for group, part in zip(env.groups, action.split(sizes), strict=True):
             group.buffers.action.copy_(part)
-        if self._device.type != "cuda":
-            list(self._pool.map(self._advance, self._lists))
-            return
-        main = torch.cuda.current_stream(self._device)
-        for group, stream in zip(self._groups, self._streams, strict=True):
-            stream.wait_stream(main)
-            with torch.cuda.stream(stream):
-                self._advance([group])
-        for stream in self._streams:
-            main.wait_stream(stream)
+        runner.run()
 
-    @staticmethod
-    def _advance(groups: list[Group]) -> None:
-        for group in groups:
-            group.act()
-            group.simulate()
+    return step
 
 
 def _now(device: torch.device) -> float:

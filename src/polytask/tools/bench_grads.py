@@ -15,13 +15,13 @@ import torch
 
 from polytask.algos import AlgoContext
 from polytask.algos.ppo import PPO, PPOConfig
-from polytask.cli.console import Result, table
 from polytask.config.schema import BenchConfig
+from polytask.device import tune_torch
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.grads import GRADS
+from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
-from polytask.runs.setup import plain, tune_torch
 from polytask.types import EnvSpec
 
 OBS_DIM, ACTION_DIM = 39, 4
@@ -50,7 +50,7 @@ def bench_grads(config: BenchConfig) -> Result:
     }
     columns = ["method", *(f"{unit}, K={count}" for count in counts for unit in ("ms", "x mean"))]
     rows = [[name, *(one[count][name] for count in counts for one in (measured, relative))] for name in GRADS]
-    return Result(payload, [table(f"one update, {config.algo.minibatch} rows", columns, rows)])
+    return Result(payload, [Table(f"one update, {config.algo.minibatch} rows", columns, rows)])
 
 
 def _milliseconds(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> float:
@@ -76,12 +76,12 @@ def _learner(config: BenchConfig, name: str, num_tasks: int, device: torch.devic
     context = AlgoContext(
         spec=EnvSpec(OBS_DIM, ACTION_DIM, TASKS[:num_tasks], (each,) * num_tasks, episode_length=150),
         device=device,
-        net=plain(config.net),
-        critic_net=None if config.critic_net is None else plain(config.critic_net),
+        net=config.net,
+        critic_net=config.critic_net,
         grads=GRADS[name][0](apply_to=config.grads.apply_to),
         seed=config.seed,
     )
-    algo = PPO(replace(plain(config.algo), horizon=1), context)
+    algo = PPO(replace(config.algo, horizon=1), context)
     generator = context.generator("rows")
     rows: Any = algo.rows
     for tensor in (rows.obs, rows.action, rows.log_prob, rows.advantage, rows.value, rows.target):

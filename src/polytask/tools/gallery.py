@@ -16,8 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polytask.cli.console import Result, table
-from polytask.config.compose import suggest
 from polytask.config.schema import GalleryConfig
 from polytask.envs.make import make
 from polytask.envs.manipulation.task import Task
@@ -26,8 +24,9 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.envs.tasks import SUITES
-from polytask.errors import UserError
-from polytask.runs.checkpoint import write_atomically
+from polytask.errors import UserError, require_known
+from polytask.files import make_folder, write_atomically, write_text
+from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 
 BEFORE = 5  # control steps between the picture and the first success
@@ -53,29 +52,26 @@ def gallery(config: GalleryConfig) -> Result:
     env = make(
         tasks=names,
         num_envs=config.episodes * len(names),
-        robot=config.robot.name,
+        robot=config.robot,
         episode_length=config.episode_length,
         stagger=False,
         seed=config.seed,
         threads=config.threads,
     )
     Renderer(env, names[0], 16, 16).close()  # fails here, before the long part, where there is no OpenGL
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from error
+    make_folder(folder)
     figures = measure(env)
     for name, one in figures.items():
         size = (config.width, config.height)
         _draw(env, name, one.pose, folder / f"{name}.jpg", size)
     env.close()
     text = write_page(figures, config, folder.name)
-    write_atomically(page, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(page, text)
     tasks = {name: {"success": one.success, "first_success_step": one.first_step} for name, one in figures.items()}
     mean = float(np.mean([one.success for one in figures.values()]))
     payload = {"page": str(page), "mean_success": mean, "tasks": tasks, **provenance(env.device)}
     rows = [(name, one.success, one.first_step) for name, one in figures.items()]
-    shown = table("scripted experts", ("task", "success", "first success at step"), [*rows, ("mean", mean, None)])
+    shown = Table("scripted experts", ("task", "success", "first success at step"), [*rows, ("mean", mean, None)])
     return Result(payload, [shown], [f"page: {page}", f"pictures: {folder}"])
 
 
@@ -84,14 +80,13 @@ def _check(config: GalleryConfig) -> tuple[Path, Path]:
     if find_spec("PIL") is None:
         raise UserError("no pictures: they need an extra, pip install 'polytask[video]'")
     for name in config.tasks or ():
-        if name not in SUITES["mt50"]:
-            raise UserError(f"unknown task '{name}'; {suggest(name, SUITES['mt50'])}")
+        require_known("task", name, SUITES["mt50"])
     if config.episodes < 1:
         raise UserError(f"episodes={config.episodes}: at least one is needed")
     for name, largest in zip(("width", "height"), LARGEST, strict=True):
         if not 16 <= vars(config)[name] <= largest:
             raise UserError(f"{name}={vars(config)[name]}: a picture has 16 to {largest} pixels")
-    folder = Path(config.out).expanduser()
+    folder = Path(config.output).expanduser()
     return folder, folder.with_name(f"{folder.name}.md")
 
 
@@ -137,17 +132,17 @@ def _draw(env: MultiTaskEnv, task: str, pose: Pose, path: Path, size: tuple[int,
 
 def write_page(figures: dict[str, Figures], config: GalleryConfig, folder: str) -> str:
     """Write the page in Markdown."""
-    mean = float(np.mean([one.success for one in figures.values()]))
+    mean, robot = float(np.mean([one.success for one in figures.values()])), config.robot or "sawyer"
     lines = [
         "# Task gallery",
         "",
-        f"Written by `polytask gallery`, not by hand: robot {config.robot.name}, CPU, {config.episodes} goals a task,",
+        f"Written by `polytask gallery`, not by hand: robot {robot}, CPU, {config.episodes} goals a task,",
         f"{config.episode_length} control steps, seed {config.seed}. *Expert* is the share of goals that the task's",
         "scripted expert reaches at any step, *first* the mean step at which it first does.",
         f"Mean over the {len(figures)} tasks: **{mean:.4f}**.",
         "",
         "A picture shows the expert a moment before success; the green ball is the goal. Lengths are in metres, angles",
-        "in radians. The robot stands at the origin and looks along y; z is up and zero at the table top.",
+        "in radians. The robot stands at the origin and looks along y; z is up and zero at the Table top.",
         "",
         "| | task | random vector, and what it places | success | expert | first |",
         "|---|---|---|---|---|---|",

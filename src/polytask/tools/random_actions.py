@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.state import constant
 from polytask.envs.multi_task import MultiTaskEnv
+from polytask.sim.view import constant
 
 # An object outside this box has left the table and its surroundings for good.
 REACH_LOW, REACH_HIGH = (-1.0, 0.0, -0.2), (1.0, 1.6, 1.2)

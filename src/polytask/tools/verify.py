@@ -8,7 +8,7 @@ settling phase, not of the task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -16,12 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polytask.config.schema import VerifyConfig
 from polytask.envs.domain import Buffers
+from polytask.envs.make import resolve
 from polytask.envs.manipulation.task import Task
-from polytask.envs.manipulation.worlds import ACTIONS, DOMAIN, FRAME, Group, GroupConfig
-from polytask.robots import ROBOTS
-from polytask.sim import SimConfig
-from polytask.types import UserError
+from polytask.envs.manipulation.tasks import TASKS
+from polytask.envs.manipulation.worlds import ACTIONS, DOMAIN, FRAME, ManipulationGroup
+from polytask.envs.options import EnvOptions
+from polytask.errors import UserError
+from polytask.result import Result, Table
 
 OBS_TOLERANCE = 1e-3
 REWARD_TOLERANCE = 1e-2
@@ -50,8 +53,28 @@ class Comparison:
         )
 
 
-def recordings(folder: Path) -> dict[str, Path]:
-    """Return the recordings in a folder by task name."""
+def verify(config: VerifyConfig) -> Result:
+    """Run `polytask verify`; exit code 1 when a task is off by more than the tolerances."""
+    if config.oracle is None:
+        raise UserError("name the folder of Meta-World's episodes: oracle=DIR")
+    files = oracle_files(Path(config.oracle).expanduser())
+    wanted = [task for task in files if task in TASKS] if config.tasks is None else config.tasks
+    for task in wanted:
+        if task not in files or task not in TASKS:
+            raise UserError(f"there is no episode of '{task}' in '{config.oracle}', or no such task")
+    found = {task: compare(TASKS[task], files[task]) for task in wanted}
+    payload = {"tasks": {task: asdict(one) for task, one in found.items()}}
+    columns = ("task", "steps", "obs max", "obs mean", "reward max", "reward mean", "success agreement", "verdict")
+    rows = []
+    for task, one in found.items():
+        errors = (one.obs_max, one.obs_mean, one.reward_max, one.reward_mean)
+        rows.append((task, one.steps, *errors, f"{one.success_agreement:.4f}", "ok" if one.passed else "off"))
+    is_off = not all(one.passed for one in found.values())
+    return Result(payload, [Table("Meta-World's episodes, recomputed", columns, rows)], exit_code=int(is_off))
+
+
+def oracle_files(folder: Path) -> dict[str, Path]:
+    """Return the files of Meta-World's episodes in a folder, by task name."""
     if not folder.is_dir():
         raise UserError(f"there is no folder '{folder}'")
     found = {path.name.removesuffix(_SUFFIX): path for path in sorted(folder.glob(f"*{_SUFFIX}"))}
@@ -95,11 +118,10 @@ def _target(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> T
 def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
     """Return our frame (T, 18), reward (T,) and success (T,) for every recorded step."""
     steps = len(episode)
-    device = torch.device("cpu")
-    buffers = Buffers.allocate(steps, DOMAIN, [task], device)
+    config = resolve(EnvOptions(tasks=[task.name], num_envs=steps, sim="cpu"))
+    buffers = Buffers.allocate(steps, DOMAIN, [task], config.device)
     buffers.action.copy_(torch.from_numpy(record["action"]).reshape(steps, ACTIONS))
-    config = GroupConfig(ROBOTS["sawyer"], "cpu", SimConfig(), device, "dense", "random")
-    group = Group([(task, steps)], buffers, config)
+    group = ManipulationGroup([(task, steps)], buffers, config)
     worlds = group.tasks[0]
     everything = torch.ones(steps, dtype=torch.bool)
     worlds.restart_from(everything, torch.from_numpy(record["ep_rand_vec"][episode]))

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from polytask.algos import AlgoContext
+from polytask.errors import UserError
 from polytask.grads.mean import Mean
 from polytask.grads.pcgrad import PCGrad, PCGradConfig
 from polytask.nets.mlp import MlpConfig
-from polytask.types import EnvSpec, UserError
+from polytask.types import EnvSpec
 
 SPEC = EnvSpec(obs_dim=3, action_dim=2, tasks=("a", "b"), envs_per_task=(4, 2), episode_length=10)
 CPU = torch.device("cpu")

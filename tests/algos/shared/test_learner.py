@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from polytask.algos.shared.learner import Learner, adam
+from polytask.errors import UserError
 from polytask.grads import GRADS, Backward, build_for
 from polytask.grads.mean import Mean, MeanConfig
-from polytask.types import UserError
 
 CPU = torch.device("cpu")
 BATCH = (torch.tensor([[1.0, 3.0], [5.0, 7.0]]),)  # two tasks, two rows each

@@ -13,9 +13,9 @@ from polytask.algos.shared.learner import Learner, adam
 from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.rollout import TaskMajorSampler
+from polytask.errors import UserError
 from polytask.grads import Backward
 from polytask.grads.mean import Mean, MeanConfig
-from polytask.types import UserError
 
 CPU = torch.device("cpu")
 

@@ -19,9 +19,9 @@ from helpers.toy import PointMass
 from polytask import algos
 from polytask.algos import ALGOS
 from polytask.algos.shared.off_policy import rows_per_task, updates_due
+from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.nets.mlp import MlpConfig
-from polytask.types import UserError
 
 SMALL = {"steps_per_iteration": 8, "batch": 48, "learning_starts": 4, "updates_per_step": 1, "capacity": 5000}
 every_algo = pytest.mark.parametrize("name", ["sac", "fast_td3"])

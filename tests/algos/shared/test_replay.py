@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from polytask.algos.shared.replay import Batch, Replay, Transition
-from polytask.types import EnvSpec, UserError
+from polytask.errors import UserError
+from polytask.types import EnvSpec
 
 CPU = torch.device("cpu")
 

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from polytask.envs.manipulation.rewards import distance, hamacher, prism, tolerance
+from polytask.envs.manipulation.rewards import hamacher, prism, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, LiveCage, cage, live_cage
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 
 def row(*values: float) -> Tensor:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from polytask.envs.manipulation.rotations import right_product, wxyz_to_xyzw
+from polytask.envs.manipulation.rotations import wxyz_to_xyzw
+from polytask.sim.geometry import right_product
 
 
 def _random_wxyz() -> Tensor:

@@ -77,7 +77,7 @@ def penetrations(group: Group) -> np.ndarray:
     model, data = group.model.__copy__(), mujoco.MjData(group.model)
     depths = []
     for world in range(group.batch.num_worlds):
-        group.batch.dress(model, world)
+        group.batch.copy_layout(world, model)
         data.qpos[:] = group.batch.qpos[world].numpy()
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)

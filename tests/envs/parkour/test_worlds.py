@@ -257,7 +257,7 @@ def test_bodies_are_felt_by_the_physics() -> None:
     env = make("flat", num_envs=3)
     group = only(env)
     model = group.model.__copy__()
-    group.batch.dress(model, 1)
+    group.batch.copy_layout(1, model)
     body, trunk = group.body, model.body("trunk")
     assert float(trunk.mass[0]) == pytest.approx(4.801 + float(body.load[1]), abs=1e-5)
     assert float(trunk.ipos[2]) == pytest.approx(0.0001067 + float(body.shift[1, 2]), abs=1e-5)
@@ -301,7 +301,7 @@ def test_curriculum_moves_worlds_to_other_tiles_and_others_stay() -> None:
     group.conclude()
     assert group.episode.level.tolist() == [5, 3, 4]
     model = group.model.__copy__()
-    group.batch.dress(model, 0)
+    group.batch.copy_layout(0, model)
     assert model.geom_pos[: len(group.tiles.shapes.pos[5])] == pytest.approx(group.tiles.shapes.pos[5].numpy())
 
 

@@ -8,9 +8,10 @@ import torch
 from torch.testing import assert_close
 
 from polytask.errors import UserError
+from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
 from polytask.mtopt.detector import (
     Detector,
-    DetectorConfig,
     calibration,
     disagreements,
     evaluate,
@@ -27,7 +28,7 @@ from polytask.mtopt.detector.train import (
     label_kinds,
     same_outcomes,
 )
-from polytask.mtopt.networks import LAYOUTS, AugmentConfig, NetworkConfig
+from polytask.mtopt.networks import LAYOUTS
 from polytask.mtopt.networks.layout import Conv, Layout
 
 SIDE = 16

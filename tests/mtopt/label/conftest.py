@@ -10,8 +10,9 @@ if HAS_EXTRA:
     from helpers.label_page import TASKS, Page, episode
 
     from polytask.mtopt.config.label import LabelConfig
+    from polytask.mtopt.config.store import StoreConfig
     from polytask.mtopt.label.app import create_app
-    from polytask.mtopt.store import EpisodeStore, StoreConfig
+    from polytask.mtopt.store import EpisodeStore
 collect_ignore_glob = [] if HAS_EXTRA else ["test_*.py"]
 
 
@@ -29,7 +30,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def config(store):
-    return LabelConfig(store=str(store.root), reask=0.0, goal=20)
+    return LabelConfig(run_dir=str(store.root), reask=0.0, goal=20)
 
 
 @pytest.fixture

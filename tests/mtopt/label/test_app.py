@@ -121,7 +121,7 @@ def test_detector_queues_follow_its_probabilities(page):
 @pytest.fixture
 def repeating(store):
     """Ask about every label again, once two others lie between."""
-    config = LabelConfig(store=str(store.root), reask=1.0, reask_gap=2)
+    config = LabelConfig(run_dir=str(store.root), reask=1.0, reask_gap=2)
     return Page(create_app(config, TASKS, store))
 
 
@@ -165,12 +165,12 @@ def test_new_episodes_and_labels_of_others_show_up(page, store):
 
 def test_sharing_decides_whose_episodes_a_task_is_asked_about(store):
     for share, count in (("orig", 0), ("skill", 40), ("all", 43)):
-        page = Page(create_app(LabelConfig(store=str(store.root), share=share), TASKS, store))
+        page = Page(create_app(LabelConfig(run_dir=str(store.root), share=share), TASKS, store))
         assert page.get("/api/tasks/lift-can/questions").json()["size"] == count
 
 
 def test_only_chosen_tasks_are_offered(store):
-    page = Page(create_app(LabelConfig(store=str(store.root), tasks=["lift-can"]), TASKS, store))
+    page = Page(create_app(LabelConfig(run_dir=str(store.root), tasks=["lift-can"]), TASKS, store))
     assert [row["name"] for row in page.get("/api/state").json()["tasks"]] == ["lift-can"]
     assert len(page.ask("lift-can", count=100)) == 40  # though other tasks collected them
     assert page.get("/api/tasks/lift-any/questions").status == 404
@@ -235,7 +235,7 @@ def test_an_upload_becomes_a_labelled_episode_without_actions(page, store):
 
 def test_an_upload_into_an_empty_store_takes_the_configured_shape(tmp_path):
     empty = EpisodeStore(tmp_path / "empty")
-    page = Page(create_app(LabelConfig(store=str(empty.root), views=3, outcome_size=48), TASKS, empty))
+    page = Page(create_app(LabelConfig(run_dir=str(empty.root), views=3, outcome_size=48), TASKS, empty))
     assert page.ask() == []
     reply = page.post("/api/uploads?task=lift-any&value=true", png(), **{"content-type": "image/png"})
     assert empty.outcome(reply.json()["episode"]).shape == (3, 48, 48, 3)
@@ -255,7 +255,7 @@ def test_an_upload_into_an_empty_store_takes_the_configured_shape(tmp_path):
     ],
 )
 def test_bad_uploads_are_refused_and_leave_nothing(store, query, body, kind, status):
-    page = Page(create_app(LabelConfig(store=str(store.root), max_upload_bytes=1_500_000), TASKS, store))
+    page = Page(create_app(LabelConfig(run_dir=str(store.root), max_upload_bytes=1_500_000), TASKS, store))
     assert page.post(f"/api/uploads?{query}", body, **{"content-type": kind}).status == status
     assert len(store) == 43
     assert store.labels() == []

@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers.label_page import running
 
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.detector import DetectorConfig
+from polytask.mtopt.config.learning import DetectorConfig
 
 PAGE = Path(__file__).parents[3] / "docs" / "mtopt_labelling.md"
 

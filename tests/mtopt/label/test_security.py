@@ -79,13 +79,13 @@ def test_bodies_need_a_length_and_a_type_that_no_form_sends():
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "robot.example"])
 def test_a_page_that_others_can_reach_is_not_made_without_a_token(tmp_path, host):
     with pytest.raises(UserError, match=f"open to all who reach host={host}: give it a token"):
-        create_app(LabelConfig(store=str(tmp_path / "store"), host=host), TASKS)
+        create_app(LabelConfig(run_dir=str(tmp_path / "store"), host=host), TASKS)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture
 def open_page(store):
-    config = LabelConfig(store=str(store.root), host="0.0.0.0", token=TOKEN)
+    config = LabelConfig(run_dir=str(store.root), host="0.0.0.0", token=TOKEN)
     return Page(create_app(config, TASKS, store), host="robot.example:8008")
 
 

@@ -16,10 +16,10 @@ def test_a_missing_extra_is_one_line_that_names_it(monkeypatch, config):
 
 
 def test_a_store_must_be_named_and_exist(tmp_path):
-    with pytest.raises(UserError, match="store=DIR"):
+    with pytest.raises(UserError, match="run_dir=DIR"):
         serve(LabelConfig())
     with pytest.raises(UserError, match="no folder"):
-        serve(LabelConfig(store=str(tmp_path / "typo")))
+        serve(LabelConfig(run_dir=str(tmp_path / "typo")))
     assert not (tmp_path / "typo").exists()
 
 

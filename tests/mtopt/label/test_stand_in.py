@@ -21,7 +21,7 @@ def test_it_labels_from_truth(page, store):
 
 
 def test_repeats_do_not_keep_it_from_its_count(store):
-    page = Page(create_app(LabelConfig(store=str(store.root), reask=1.0, reask_gap=2), TASKS, store))
+    page = Page(create_app(LabelConfig(run_dir=str(store.root), reask=1.0, reask_gap=2), TASKS, store))
     stand_in = StandIn(page, store.truth)
     assert [stand_in.label("lift-any", count) for count in (12, 12, 1, 1)] == [12, 12, 1, 1]
 
@@ -32,7 +32,7 @@ def test_it_stops_when_nothing_is_left(page, store):
 
 
 def test_it_errs_at_the_given_rate(store):
-    page = Page(create_app(LabelConfig(store=str(store.root), source="oracle", reask=0.0), TASKS, store))
+    page = Page(create_app(LabelConfig(run_dir=str(store.root), source="oracle", reask=0.0), TASKS, store))
     StandIn(page, store.truth, error_rate=1.0).label("lift-any", 40)
     assert wrong(store, "lift-any", "oracle") == 40
     StandIn(page, store.truth, error_rate=0.25, seed=1).label("lift-can", 40)
@@ -41,7 +41,7 @@ def test_it_errs_at_the_given_rate(store):
 
 
 def test_its_errors_lower_the_agreement_of_repeats(store):
-    page = Page(create_app(LabelConfig(store=str(store.root), reask=1.0, reask_gap=2), TASKS, store))
+    page = Page(create_app(LabelConfig(run_dir=str(store.root), reask=1.0, reask_gap=2), TASKS, store))
     stand_in = StandIn(page, store.truth, error_rate=0.5, seed=3)
     for _ in range(3):
         stand_in.label("lift-any", 12)

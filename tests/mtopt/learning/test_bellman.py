@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from polytask.mtopt.learning.bellman import BellmanConfig, View, best_action, return_to_go, targets
-from polytask.mtopt.learning.cem import CEMConfig
+from polytask.mtopt.config.learning import BellmanConfig, CEMConfig
+from polytask.mtopt.learning.bellman import View, best_action, return_to_go, targets
 
 
 class Known(nn.Module):

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from polytask.errors import UserError
-from polytask.mtopt.learning.buffers import Counts, ReplayConfig, TaskBuffers, shares
+from polytask.mtopt.config.learning import ReplayConfig
+from polytask.mtopt.learning.buffers import Counts, TaskBuffers, shares
 from polytask.mtopt.records import Episode
 
 TASKS = ("lift-any", "lift-can", "place-any")

@@ -7,7 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from polytask.errors import UserError
-from polytask.mtopt.learning.cem import CEMConfig, draw, draw_mode, first_sampler, maximise, refit
+from polytask.mtopt.config.learning import CEMConfig
+from polytask.mtopt.learning.cem import draw, draw_mode, first_sampler, maximise, refit
 
 CPU = torch.device("cpu")
 

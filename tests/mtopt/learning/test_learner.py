@@ -8,10 +8,12 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from polytask.errors import UserError
-from polytask.mtopt.learning.bellman import BellmanConfig, View
-from polytask.mtopt.learning.cem import CEMConfig, draw, first_sampler
-from polytask.mtopt.learning.learner import LearnerConfig, QLearner, TrainBatch
-from polytask.mtopt.networks import LAYOUTS, AugmentConfig, NetworkConfig
+from polytask.mtopt.config.learning import BellmanConfig, CEMConfig, LearnerConfig
+from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
+from polytask.mtopt.learning.bellman import View
+from polytask.mtopt.learning.cem import draw, first_sampler
+from polytask.mtopt.learning.learner import QLearner, TrainBatch
+from polytask.mtopt.networks import LAYOUTS
 from polytask.mtopt.networks.layout import Conv, Layout
 
 SIDE = 16

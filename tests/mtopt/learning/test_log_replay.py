@@ -7,10 +7,12 @@ import torch
 from helpers.episodes import make
 
 from polytask.errors import UserError
-from polytask.mtopt.learning.buffers import Counts, ReplayConfig, TaskBuffers
-from polytask.mtopt.learning.log_replay import LogReplay, LogReplayConfig, StepCounts
+from polytask.mtopt.config.learning import LogReplayConfig, ReplayConfig
+from polytask.mtopt.config.store import StoreConfig
+from polytask.mtopt.learning.buffers import Counts, TaskBuffers
+from polytask.mtopt.learning.log_replay import LogReplay, StepCounts
 from polytask.mtopt.records import Label, TaskInfo
-from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
+from polytask.mtopt.store import EpisodeStore, uploaded
 
 SKILLS = {"lift-any": "lift", "lift-can": "lift", "place-any": "place"}
 TASKS = {name: TaskInfo(name, skill, "") for name, skill in SKILLS.items()}

@@ -7,10 +7,12 @@ import torch
 from torch.testing import assert_close
 
 from polytask.errors import UserError
-from polytask.mtopt.networks import CameraConfig, NetworkConfig, QNetwork, seed_zero
+from polytask.mtopt.config.network import CameraConfig, NetworkConfig
+from polytask.mtopt.config.world import WorldConfig
+from polytask.mtopt.networks import QNetwork, seed_zero
 from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turned
-from polytask.mtopt.world import BinWorld, WorldConfig, layout
-from polytask.scenes.bins import compile_mtopt
+from polytask.mtopt.world import BinWorld, layout
+from polytask.scenes.bins import compile_bins
 
 POSE = torch.tensor([[0.15, 0.6, 0.0]])
 
@@ -33,7 +35,7 @@ def score(q, image, action, pose=POSE):
 def test_places_are_projected_as_mujoco_does():
     import mujoco  # not before polytask, which tells it how to draw
 
-    model = compile_mtopt(False)
+    model = compile_bins(False)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     camera = model.camera("shoulder").id
@@ -112,7 +114,7 @@ def test_a_camera_read_from_a_file_is_a_camera():
 
 
 def test_actions_lead_where_the_network_looks():
-    world = BinWorld(WorldConfig(num_worlds=6, image_size=8, seed=3))
+    world = BinWorld(WorldConfig(num_envs=6, image_size=8, seed=3))
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):
         before = world.observe().pose

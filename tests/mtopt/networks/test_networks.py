@@ -6,16 +6,8 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from polytask.errors import UserError
-from polytask.mtopt.networks import (
-    MERGES,
-    AugmentConfig,
-    NetworkConfig,
-    QNetwork,
-    augment,
-    build_detector,
-    build_q,
-    seed_zero,
-)
+from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
+from polytask.mtopt.networks import MERGES, QNetwork, augment, build_detector, build_q, seed_zero
 from polytask.mtopt.networks.augment import colour_matrix, crop, photometric
 from polytask.mtopt.networks.layers import MergedConv
 from polytask.mtopt.networks.layout import LAYOUTS, Conv

@@ -5,8 +5,9 @@ import pytest
 import torch
 from helpers.tiny_run import tiny
 
+from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.detector import Detector
-from polytask.mtopt.networks import NetworkConfig, build_detector
+from polytask.mtopt.networks import build_detector
 from polytask.mtopt.roles import Collector, Order, Trainer
 from polytask.mtopt.roles.controller import OWN, SCRIPT
 from polytask.mtopt.store import EpisodeStore
@@ -69,7 +70,7 @@ def test_picks_come_before_places_and_scripts_are_named(collector):
 def test_without_handing_over_only_what_was_lifted_is_placed(tmp_path):
     config = tiny(tmp_path)
     config.collector.hand_over = False
-    config.world.num_worlds = 8
+    config.world.num_envs = 8
     collector = Collector(config)
     found = collector.step(order(0))
     lifted = sum(collector.store.truth(number)["lift-any"] for number in range(1, 9))
@@ -79,7 +80,7 @@ def test_without_handing_over_only_what_was_lifted_is_placed(tmp_path):
 
 
 def test_learned_policies_are_named_after_weights_and_the_task_they_act_for(collector, tmp_path):
-    collector.config.world.num_worlds = 2
+    collector.config.world.num_envs = 2
     trainer = Trainer(collector.config)
     assert trainer.version == 1
     collector.step(order(0, {"lift-any": OWN, "lift-can": "lift-any", "place-any": SCRIPT}))

@@ -6,13 +6,15 @@ from helpers.episodes import make
 from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
+from polytask.mtopt.config.network import NetworkConfig
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.learning.buffers import Transitions
 from polytask.mtopt.learning.weights import WeightFolder
-from polytask.mtopt.networks import NetworkConfig, build_detector
+from polytask.mtopt.networks import build_detector
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import BellmanUpdater, Examples, Replay, TrainBuffer, Trainer
-from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
+from polytask.mtopt.store import EpisodeStore, uploaded
 from polytask.mtopt.world import ALL_TASKS
 
 

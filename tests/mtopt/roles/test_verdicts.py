@@ -8,16 +8,18 @@ from helpers.episodes import make
 from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
+from polytask.mtopt.config.network import NetworkConfig
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import choose, in_use, newest
 from polytask.mtopt.label.judge import all_labels
-from polytask.mtopt.networks import NetworkConfig, build_detector
+from polytask.mtopt.networks import build_detector
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import DetectorTrainer, Evaluator, Judge, Labeller, Teacher
 from polytask.mtopt.roles.controller import OWN, SCRIPT, Tries
 from polytask.mtopt.roles.evaluator import Evaluation, TaskResult
 from polytask.mtopt.roles.labeller import tally
-from polytask.mtopt.store import EpisodeStore, StoreConfig, uploaded
+from polytask.mtopt.store import EpisodeStore, uploaded
 from polytask.mtopt.world import ALL_TASKS
 
 TRUTH = {"lift-any": True, "lift-can": False, "place-any": False}
@@ -210,7 +212,7 @@ def test_attempts_are_counted_for_all_tasks_that_what_acted_could_serve(config):
 
 
 def test_an_evaluation_is_repeatable_and_shows_truth_beside_verdict(config):
-    config.world.num_worlds = 3
+    config.world.num_envs = 3
     config.evaluator.episodes = 4
     evaluator = Evaluator(config)
     with pytest.raises(UserError, match="nothing was learned"):

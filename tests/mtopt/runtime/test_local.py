@@ -9,13 +9,15 @@ import torch
 from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
-from polytask.mtopt.config.run import RunConfig, check, derive, from_plain
+from polytask.mtopt.config.run import RunConfig, from_plain
 from polytask.mtopt.detector.folder import choose, in_use
 from polytask.mtopt.roles import Evaluator, Trainer
 from polytask.mtopt.runtime.beside import collect_beside
+from polytask.mtopt.runtime.checks import check
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
+from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 
 pytest.importorskip("fastapi")

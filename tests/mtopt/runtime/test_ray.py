@@ -11,9 +11,10 @@ import pytest
 from helpers.tiny_run import TASKS, tiny
 
 from polytask.errors import UserError
-from polytask.mtopt.config.run import RayConfig, check
+from polytask.mtopt.config.run import RayConfig
 from polytask.mtopt.detector.folder import choose
 from polytask.mtopt.learning.weights import WeightFolder
+from polytask.mtopt.runtime.checks import check
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError

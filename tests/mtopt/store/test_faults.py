@@ -12,8 +12,9 @@ from helpers import episodes
 from helpers.episodes import make, same
 
 from polytask.errors import UserError
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import Label
-from polytask.mtopt.store import EpisodeStore, StoreConfig, Tail
+from polytask.mtopt.store import EpisodeStore, Tail
 from polytask.mtopt.store.shards import scan
 
 QUICK = StoreConfig(fsync=False)

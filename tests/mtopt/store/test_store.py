@@ -15,8 +15,9 @@ import pytest
 from helpers.episodes import make, same
 
 from polytask.errors import UserError
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import Label
-from polytask.mtopt.store import EpisodeStore, StoreConfig, shards, uploaded
+from polytask.mtopt.store import EpisodeStore, shards, uploaded
 from polytask.mtopt.store.png import DamagedError
 
 QUICK = StoreConfig(fsync=False)

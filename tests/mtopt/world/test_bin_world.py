@@ -6,11 +6,12 @@ import weakref
 import pytest
 import torch
 
+from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.tasks import KINDS
-from polytask.mtopt.world import BinWorld, WorldConfig
+from polytask.mtopt.world import BinWorld
 from polytask.mtopt.world.arm import fingertips
 from polytask.mtopt.world.layout import INNER, PRESENT, RIGHT_BIN, START_HEIGHT
-from polytask.scenes.bins import compile_mtopt
+from polytask.scenes.bins import compile_bins
 
 TESTED = 8
 
@@ -24,18 +25,18 @@ def still(count):
 @pytest.fixture(scope="module")
 def dropped():
     """Freshly dropped worlds; tests that act make their own."""
-    return BinWorld(WorldConfig(num_worlds=TESTED, seed=1))
+    return BinWorld(WorldConfig(num_envs=TESTED, seed=1))
 
 
 def test_the_scene_compiles_with_and_without_the_lid():
-    bare, covered = compile_mtopt(False), compile_mtopt(True)
+    bare, covered = compile_bins(False), compile_bins(True)
     assert bare.nq == 7 * len(KINDS) + 1 + 9  # objects, plate, arm and fingers
     assert covered.nq == bare.nq + 7
     assert {bare.camera(index).name for index in range(bare.ncam)} == {"shoulder", "present", "side", "plate"}
 
 
 def test_what_collides_is_a_plane_a_box_or_a_capsule():
-    model = compile_mtopt(True)
+    model = compile_bins(True)
     collides = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
     assert {int(kind) for kind in model.geom_type[collides]} == {0, 3, 6}  # mjtGeom
 
@@ -56,12 +57,12 @@ def test_drops_differ_between_worlds_and_plates_lie_at_any_angle(dropped):
 
 
 def test_a_seed_gives_the_same_worlds_again(dropped):
-    again = BinWorld(WorldConfig(num_worlds=TESTED, seed=1))
+    again = BinWorld(WorldConfig(num_envs=TESTED, seed=1))
     assert torch.equal(again.batch.qpos, dropped.batch.qpos)
 
 
 def test_a_masked_reset_leaves_the_other_scenes():
-    world = BinWorld(WorldConfig(num_worlds=3))
+    world = BinWorld(WorldConfig(num_envs=3))
     before = world.situation().objects.clone()
     world.reset(torch.tensor([False, True, False]))
     moved = (world.situation().objects - before).norm(dim=-1).amax(-1)
@@ -70,18 +71,19 @@ def test_a_masked_reset_leaves_the_other_scenes():
 
 
 def test_actions_move_turn_and_grip_the_hand():
-    world = BinWorld(WorldConfig(num_worlds=2, spread=0.0))
+    world = BinWorld(WorldConfig(num_envs=2, spread=0.0))
     action = still(2)
     action[0, :3] = torch.tensor([1.0, -0.5, 0.5])
     action[0, 3:5] = torch.tensor([1.0, 0.0])  # a quarter turn of the angle is an eighth of the hand
     action[1, 5] = 1.0
-    start = fingertips(world.batch, world.arm).clone()
+    start = fingertips(world.batch).clone()
     world.step(action)
-    moved = fingertips(world.batch, world.arm) - start
+    moved = fingertips(world.batch) - start
     torch.testing.assert_close(moved[0], torch.tensor([0.06, -0.03, 0.03]), atol=0.006, rtol=0)
     assert moved[1].norm() < 0.006
     assert world.yaw.tolist() == pytest.approx([torch.pi / 4, 0.0])
-    fingers = world.batch.site_xpos[:, world.arm.tips[0]] - world.batch.site_xpos[:, world.arm.tips[1]]
+    left, right = (int(world.batch.model.site(name).id) for name in ("leftEndEffector", "rightEndEffector"))
+    fingers = world.batch.site_xpos[:, left] - world.batch.site_xpos[:, right]
     assert torch.atan2(-fingers[0, 0], fingers[0, 1]).item() == pytest.approx(torch.pi / 4, abs=0.06)
     assert fingers[0].norm() > 0.08
     assert fingers[1].norm() < 0.05
@@ -90,7 +92,7 @@ def test_actions_move_turn_and_grip_the_hand():
 
 
 def test_a_done_world_ignores_actions():
-    world = BinWorld(WorldConfig(num_worlds=2))
+    world = BinWorld(WorldConfig(num_envs=2))
     end = still(2)
     end[0, 7] = 1.0
     world.step(end)
@@ -106,7 +108,7 @@ def test_a_done_world_ignores_actions():
 
 
 def test_commands_stay_above_the_floor():
-    world = BinWorld(WorldConfig(num_worlds=8))
+    world = BinWorld(WorldConfig(num_envs=8))
     down = still(8)
     down[:, 2] = -1.0
     for _ in range(5):
@@ -116,32 +118,32 @@ def test_commands_stay_above_the_floor():
 
 
 def test_what_is_handed_over_is_held_presented_and_carried_on():
-    world = BinWorld(WorldConfig(num_worlds=4, seed=3))
+    world = BinWorld(WorldConfig(num_envs=4, seed=3))
     world.hand_over()
     assert world.holds().all()
     views = world.present()
     assert views.shape == (4, 3, 96, 96, 3)
     assert world.truth(("lift-any",)).all()
-    torch.testing.assert_close(fingertips(world.batch, world.arm)[0], torch.tensor(PRESENT), atol=0.01, rtol=0)
+    torch.testing.assert_close(fingertips(world.batch)[0], torch.tensor(PRESENT), atol=0.01, rtol=0)
     world.settle()  # those who hold go on above the plate
     assert world.holds().all()
     assert not world.done.any()
-    assert (fingertips(world.batch, world.arm)[:, 0] < -0.1).all()
+    assert (fingertips(world.batch)[:, 0] < -0.1).all()
 
 
 def test_settling_homes_an_empty_hand():
-    world = BinWorld(WorldConfig(num_worlds=2))
+    world = BinWorld(WorldConfig(num_envs=2))
     before = world.situation().objects.clone()
     world.present()
     world.settle()
-    tips = fingertips(world.batch, world.arm)
+    tips = fingertips(world.batch)
     assert (tips[:, 0] > 0.1).all()
     assert tips[0, 2].item() == pytest.approx(START_HEIGHT, abs=0.01)
     assert (world.situation().objects - before).norm(dim=-1).median() < 0.005  # the scene is kept
 
 
 def test_assisted_grasps_of_what_lies_under_the_hand_lift_it():
-    world = BinWorld(WorldConfig(num_worlds=8, assisted=True, reach=0.14, seed=4))
+    world = BinWorld(WorldConfig(num_envs=8, assisted=True, reach=0.14, seed=4))
     objects = world.situation().objects
     milk = KINDS.index("milk")
     body = world.batch.model.body("milk").id
@@ -160,7 +162,7 @@ def test_assisted_grasps_of_what_lies_under_the_hand_lift_it():
 
 
 def test_pictures_show_the_kind_that_is_held():
-    world = BinWorld(WorldConfig(num_worlds=len(KINDS), seed=5))
+    world = BinWorld(WorldConfig(num_envs=len(KINDS), seed=5))
     seen: dict[int, torch.Tensor] = {}
     for _ in range(2):  # what is handed over is drawn at random
         world.hand_over()
@@ -186,7 +188,7 @@ def test_the_policy_sees_a_picture_and_its_hand(dropped):
 
 
 def test_a_lid_world_has_an_object_to_cover_and_a_lid_to_hold():
-    world = BinWorld(WorldConfig(num_worlds=4, lid=True))
+    world = BinWorld(WorldConfig(num_envs=4, lid=True))
     assert world.truth(("place-any",)).all()  # one object lies on the plate
     world.hand_over(lid=True)
     assert world.holds().all()
@@ -198,7 +200,7 @@ def test_a_lid_world_has_an_object_to_cover_and_a_lid_to_hold():
 @pytest.mark.slow
 def test_both_simulators_agree_and_draw_the_same_pictures():
     pytest.importorskip("mujoco_warp")
-    worlds = [BinWorld(WorldConfig(num_worlds=2, sim=sim, seed=2)) for sim in ("cpu", "warp")]
+    worlds = [BinWorld(WorldConfig(num_envs=2, sim=sim, seed=2)) for sim in ("cpu", "warp")]
     cpu, warp = worlds
     everyone = torch.ones(2, dtype=torch.bool)
     warp.batch.reset(everyone, cpu.batch.qpos, cpu.batch.qvel)  # falling objects part soon: start from one drop
@@ -219,7 +221,7 @@ def test_both_simulators_agree_and_draw_the_same_pictures():
 
 def test_a_world_that_nobody_holds_is_gone_at_once() -> None:
     """Else the garbage collector would free its OpenGL contexts in whichever thread it happens to run."""
-    world = BinWorld(WorldConfig(num_worlds=1, image_size=8))
+    world = BinWorld(WorldConfig(num_envs=1, image_size=8))
     world.observe()
     watched = weakref.ref(world)
     gc.disable()

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from polytask.mtopt.world import BinWorld, ScriptConfig, ScriptedPick, WorldConfig, run_episodes
+from polytask.mtopt.config.world import ScriptConfig, WorldConfig
+from polytask.mtopt.world import BinWorld, ScriptedPick, run_episodes
 
 pytestmark = [
     pytest.mark.gpu,

@@ -5,22 +5,14 @@ import pytest
 import torch
 
 from polytask.errors import UserError
-from polytask.mtopt.world import (
-    ALL_TASKS,
-    BinWorld,
-    ScriptConfig,
-    ScriptedPick,
-    ScriptedPlace,
-    WorldConfig,
-    run_episodes,
-    task_indices,
-)
+from polytask.mtopt.config.world import ScriptConfig, WorldConfig
+from polytask.mtopt.world import ALL_TASKS, BinWorld, ScriptedPick, ScriptedPlace, run_episodes, task_indices
 
 WORLDS = 6
 
 
 def scripted_picks(seed):
-    world = BinWorld(WorldConfig(num_worlds=WORLDS, seed=seed, image_size=16, outcome_size=16))
+    world = BinWorld(WorldConfig(num_envs=WORLDS, seed=seed, image_size=16, outcome_size=16))
     return run_episodes(world, ScriptedPick(world, ScriptConfig(seed=seed)), ["lift-any"])
 
 
@@ -50,7 +42,7 @@ def test_episodes_are_cut_to_their_length(picks):
 
 
 def test_the_data_hold_actions_out_of_turn():
-    world = BinWorld(WorldConfig(num_worlds=2, image_size=8, outcome_size=8))
+    world = BinWorld(WorldConfig(num_envs=2, image_size=8, outcome_size=8))
     script = ScriptedPick(world, ScriptConfig(early_end=0.2, early_grip=0.1))
     # The hand is high up, where the script itself asks for none of close, open and end.
     given = torch.cat([script.act(None)[:, 5:] > 0.5 for _ in range(300)])
@@ -61,7 +53,7 @@ def test_the_data_hold_actions_out_of_turn():
 
 
 def test_a_command_out_of_turn_replaces_the_one_whose_turn_it_is():
-    world = BinWorld(WorldConfig(num_worlds=64, assisted=True, reach=0.14, image_size=8, outcome_size=8))
+    world = BinWorld(WorldConfig(num_envs=64, assisted=True, reach=0.14, image_size=8, outcome_size=8))
     script = ScriptedPick(world, ScriptConfig(noise=0.0, early_end=0.2, early_grip=0.2))
     given = []
     for _ in range(10):  # an assisted pick closes at once
@@ -79,7 +71,7 @@ def test_chances_that_are_none_are_refused(chances):
 
 
 def test_detours_make_assisted_picks_longer_and_always_end_in_a_grip():
-    world = BinWorld(WorldConfig(num_worlds=32, assisted=True, reach=0.14, image_size=16, outcome_size=16))
+    world = BinWorld(WorldConfig(num_envs=32, assisted=True, reach=0.14, image_size=16, outcome_size=16))
     quiet = {"noise": 0.0, "early_end": 0.0, "early_grip": 0.0}
     direct = run_episodes(world, ScriptedPick(world, ScriptConfig(**quiet)), ["lift-any"], max_steps=6)
     assert (direct.length == 1).all()
@@ -102,7 +94,7 @@ def test_a_seed_gives_the_same_episodes_again(picks):
 
 @pytest.mark.slow
 def test_scripted_placing_succeeds_on_every_section():
-    world = BinWorld(WorldConfig(num_worlds=32, seed=8, image_size=8, outcome_size=8))
+    world = BinWorld(WorldConfig(num_envs=32, seed=8, image_size=8, outcome_size=8))
     world.hand_over()
     batch = run_episodes(world, ScriptedPlace(world), ["place-any"])
     rate = batch.truth.float().mean(0)
@@ -111,7 +103,7 @@ def test_scripted_placing_succeeds_on_every_section():
 
 
 def test_scripted_picks_lift_some_and_what_is_lifted_can_be_placed():
-    world = BinWorld(WorldConfig(num_worlds=16, seed=9, assisted=True, reach=0.14, image_size=8, outcome_size=8))
+    world = BinWorld(WorldConfig(num_envs=16, seed=9, assisted=True, reach=0.14, image_size=8, outcome_size=8))
     pick = run_episodes(world, ScriptedPick(world), ["lift-any"], max_steps=2)
     lifted = pick.truth[:, ALL_TASKS.index("lift-any")]
     world.settle()
@@ -123,7 +115,7 @@ def test_scripted_picks_lift_some_and_what_is_lifted_can_be_placed():
 
 
 def test_tasks_are_one_for_all_or_one_for_each():
-    world = BinWorld(WorldConfig(num_worlds=2, image_size=8, outcome_size=8))
+    world = BinWorld(WorldConfig(num_envs=2, image_size=8, outcome_size=8))
     assert task_indices(["lift-any"], world).tolist() == [0, 0]
     assert task_indices(["lift-any", "place-any"], world).tolist() == [0, ALL_TASKS.index("place-any")]
     with pytest.raises(ValueError, match="3 tasks for 2 worlds"):

@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from polytask import nets
+from polytask.errors import UserError
 from polytask.grads import GradConfig, GradMethod, build_for
 from polytask.grads.mean import MeanConfig
 from polytask.nets.mlp import MlpConfig
-from polytask.types import EnvSpec, UserError
+from polytask.types import EnvSpec
 
 
 @dataclass(frozen=True)

@@ -16,44 +16,39 @@ from polytask.algos.shared.rollout import task_index
 from polytask.cuda_graph import Graphed
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Loss, Net
+from polytask.settings import setting
 
 
 @dataclass
 class SurrogateConfig:
     """Settings of the policy and its updates; the defaults are MTBench's where it has the setting."""
 
-    epochs: int = 5
-    """Passes over an iteration's rows."""
-    minibatch: int = 32768
-    """Rows per update, rounded so that minibatches are equal and give every task as many."""
-    gamma: float = 0.99
-    """Discount per step."""
-    clip: float = 0.2
-    """Bound on the change of the probability ratio and, in normalised units, of the value if there is one."""
-    entropy_coef: float = 0.005
-    """Reward for the policy's entropy."""
-    bounds_coef: float = 1e-4
-    """Penalty on the square of a mean's excess over `bounds`."""
-    bounds: float = 1.1
-    """Magnitude of an action's mean that is free; beyond it clipping by the environment hides the gradient."""
-    lr: float = 5e-4
-    """Adam's learning rate."""
-    schedule: str = "constant"
-    """Learning rate over the run: constant, or linear to zero at its last frame."""
-    max_grad_norm: float = 1.0
-    """Bound on the gradient's norm, of each network separately."""
-    task_std: bool = True
-    """One standard deviation per task; else one for all tasks."""
-    initial_std: float = 1.0
-    """Standard deviation of the first policy; actions lie in [-1, 1]."""
-    min_std: float = 0.02
-    """Lower bound of the standard deviation, where log-densities become too steep to learn from."""
-    max_std: float = 2.0
-    """Upper bound; without one the entropy reward inflates the noise of a task that earns nothing."""
-    obs_clip: float = 10.0
-    """Bound on normalised observations, against entries that were constant so far."""
-    bf16: bool = False
-    """Run the networks in bfloat16; parameters, losses and targets stay float32."""
+    epochs: int = setting(5, "passes over an iteration's rows")
+    minibatch: int = setting(
+        32768, "rows per update, rounded so that minibatches are equal and give every task as many"
+    )
+    gamma: float = setting(0.99, "discount per step")
+    clip: float = setting(
+        0.2, "bound on the change of the probability ratio and, in normalised units, of the value if there is one"
+    )
+    entropy_coef: float = setting(0.005, "reward for the policy's entropy")
+    bounds_coef: float = setting(1e-4, "penalty on the square of a mean's excess over `bounds`")
+    bounds: float = setting(
+        1.1, "magnitude of an action's mean that is free; beyond it clipping by the environment hides the gradient"
+    )
+    lr: float = setting(5e-4, "Adam's learning rate")
+    schedule: str = setting("constant", "learning rate over the run: constant, or linear to zero at its last frame")
+    max_grad_norm: float = setting(1.0, "bound on the gradient's norm, of each network separately")
+    task_std: bool = setting(True, "one standard deviation per task; else one for all tasks")
+    initial_std: float = setting(1.0, "standard deviation of the first policy; actions lie in [-1, 1]")
+    min_std: float = setting(
+        0.02, "lower bound of the standard deviation, where log-densities become too steep to learn from"
+    )
+    max_std: float = setting(
+        2.0, "upper bound; without one the entropy reward inflates the noise of a task that earns nothing"
+    )
+    obs_clip: float = setting(10.0, "bound on normalised observations, against entries that were constant so far")
+    bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
 
 class Actor:

@@ -13,7 +13,7 @@ from polytask.algos.shared.learner import Learner, restore_generator
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.rollout import TaskMajorSampler
 from polytask.cuda_graph import Graphed
-from polytask.types import UserError
+from polytask.errors import UserError
 
 Rows = Any  # a named tuple of tensors that share their leading axes, `obs` (raw observations) and `task` among them
 

@@ -13,43 +13,33 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.experience import Experience, Keeping
 from polytask.algos.shared.learner import Learner, adam, restore_generator
 from polytask.algos.shared.replay import Batch
+from polytask.errors import UserError
 from polytask.grads import Backward
 from polytask.grads.backward import Loss
-from polytask.types import UserError, VecEnv
+from polytask.settings import setting
+from polytask.types import VecEnv
 
 
 @dataclass
 class OffPolicyConfig:
     """Settings of replay and updates; the defaults are for thousands of worlds."""
 
-    steps_per_iteration: int = 32
-    """Steps of every world per iteration."""
-    updates_per_step: float = 4.0
-    """Updates per step of all worlds; below 1 some steps have none."""
-    learning_starts: int = 16
-    """Steps of every world with uniformly random actions before the first update."""
-    batch: int = 8192
-    """Rows per update, rounded so that every task has as many."""
-    capacity: int = 5_000_000
-    """Transitions that the replay keeps, over all worlds."""
-    save_replay: bool = True
-    """Save the replay in checkpoints; if not, a resumed run fills it anew before it learns."""
-    n_step: int = 8
-    """Longest return window before bootstrapping."""
-    gamma: float = 0.99
-    """Discount per step."""
-    tau: float = 0.01
-    """Share by which the target critics follow after each update."""
-    lr: float = 5e-4
-    """Adam's learning rate, of actor and critics."""
-    max_grad_norm: float = 10.0
-    """Bound on the gradient's norm, for actor and critics separately."""
-    obs_clip: float = 10.0
-    """Bound on normalised observations, against entries that were constant so far."""
-    normalize_reward: bool = True
-    """Scale rewards per task by the spread of discounted returns."""
-    bf16: bool = False
-    """Run the networks in bfloat16; parameters, losses and targets stay float32."""
+    steps_per_iteration: int = setting(32, "steps of every world per iteration")
+    updates_per_step: float = setting(4.0, "updates per step of all worlds; below 1 some steps have none")
+    learning_starts: int = setting(16, "steps of every world with uniformly random actions before the first update")
+    batch: int = setting(8192, "rows per update, rounded so that every task has as many")
+    capacity: int = setting(5_000_000, "transitions that the replay keeps, over all worlds")
+    save_replay: bool = setting(
+        True, "save the replay in checkpoints; if not, a resumed run fills it anew before it learns"
+    )
+    n_step: int = setting(8, "longest return window before bootstrapping")
+    gamma: float = setting(0.99, "discount per step")
+    tau: float = setting(0.01, "share by which the target critics follow after each update")
+    lr: float = setting(5e-4, "Adam's learning rate, of actor and critics")
+    max_grad_norm: float = setting(10.0, "bound on the gradient's norm, for actor and critics separately")
+    obs_clip: float = setting(10.0, "bound on normalised observations, against entries that were constant so far")
+    normalize_reward: bool = setting(True, "scale rewards per task by the spread of discounted returns")
+    bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
 
 class OffPolicyLoop:

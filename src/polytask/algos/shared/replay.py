@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from polytask.types import EnvSpec, UserError
+from polytask.errors import UserError
+from polytask.types import EnvSpec
 
 
 class Transition(NamedTuple):

@@ -15,11 +15,6 @@ _LOG_VALUE_AT_MARGIN = math.log(0.1)  # every sigmoid is worth 0.1 at one margin
 _TINY = 1e-12
 
 
-def distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the Euclidean distance along the last axis."""
-    return torch.linalg.vector_norm(a - b, dim=-1)
-
-
 def tolerance(
     x: Tensor, low: float | Tensor, high: float | Tensor, margin: float | Tensor, *, sigmoid: str = "long_tail"
 ) -> Tensor:

@@ -6,12 +6,6 @@ import torch
 from torch import Tensor
 
 
-def right_product(quaternion: Tensor) -> Tensor:
-    """Return the matrix (4, 4) that a row wxyz must be multiplied with to be followed by this rotation, wxyz (4,)."""
-    w, x, y, z = quaternion.tolist()
-    return quaternion.new_tensor([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])
-
-
 def wxyz_to_xyzw(quaternion: Tensor) -> Tensor:
     """Move the scalar to the back and choose the sign that makes the largest component positive. (N, 4)"""
     moved = quaternion.roll(-1, -1)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance
-from polytask.envs.manipulation.state import constant
 from polytask.envs.manipulation.task import Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import constant
 
 
 def candidates(task: Task) -> int:

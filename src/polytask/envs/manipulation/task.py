@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
+from polytask.sim.view import SceneView
 
 
 @dataclass(frozen=True)

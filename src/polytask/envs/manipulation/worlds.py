@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import mujoco
@@ -12,11 +11,12 @@ from torch import Tensor
 
 from polytask.envs.domain import Buffers, Domain, EnvConfig
 from polytask.envs.manipulation.sampling import candidates, draw
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Task
 from polytask.robots import Robot, RobotState
 from polytask.scenes import compile_scene
-from polytask.sim import SimConfig, make_batch
+from polytask.sim import make_batch
+from polytask.sim.view import SceneView
 
 FRAME = 18  # numbers of one observation frame
 OBS = 2 * FRAME + 3  # frame, previous frame, goal
@@ -24,27 +24,15 @@ ACTIONS = 4
 SUBSTEPS = 5
 
 
-@dataclass(frozen=True)
-class GroupConfig:
-    """How a group's worlds are simulated and rewarded."""
-
-    robot: Robot
-    sim: str
-    sim_config: SimConfig
-    device: torch.device
-    reward: str
-    goals: str
-
-
 class TaskWorlds:
     """The worlds of one task within a group, with the constants of their episodes."""
 
-    def __init__(self, task: Task, group: Group, worlds: slice) -> None:
+    def __init__(self, task: Task, group: ManipulationGroup, worlds: slice) -> None:
         """Settle the scene for this task and prepare its constants."""
         self.task = task
         self.worlds = worlds
         self.buffers = group.buffers.rows(worlds)
-        self.goals = group.config.goals
+        self.goals = group.config.options.goals
         self.batch = group.batch
         # Views made once: with few worlds, slicing anew costs the CPU as much as copying.
         frame = group.frame[worlds]
@@ -145,10 +133,10 @@ class TaskWorlds:
         return {"vector": s.vector, "target": s.target, "obj_init": s.obj_init, "has_vector": self.has_vector}
 
 
-class Group:
+class ManipulationGroup:
     """Consecutive tasks on one batch."""
 
-    def __init__(self, tasks: list[tuple[Task, int]], buffers: Buffers, config: GroupConfig) -> None:
+    def __init__(self, tasks: list[tuple[Task, int]], buffers: Buffers, config: EnvConfig) -> None:
         """Compile the scene, create the worlds and give each task its slice of them."""
         scene = tasks[0][0].scene
         self.model: mujoco.MjModel = compile_scene(scene, config.robot.file)
@@ -188,7 +176,7 @@ class Group:
             worlds.evaluate()
         b.score.copy_(b.success)
         torch.cat([self.frame, self._last_frame, self._goal], -1, out=b.next_obs)
-        if self.config.reward == "sparse":
+        if self.config.options.reward == "sparse":
             b.reward.copy_(b.success)
         # A captured graph cannot branch on data and always masks; eager CPU code may skip what has no effect.
         if self.config.device.type == "cpu" and not bool(b.truncated.any()):
@@ -225,8 +213,8 @@ class Group:
         b.success.logical_and_(~b.diverged)
         b.score.masked_fill_(b.diverged, 0.0)
 
-    def census(self) -> dict[str, Tensor]:
-        """Say nothing: these worlds stand nowhere but in their episodes."""
+    def world_metrics(self) -> dict[str, Tensor]:
+        """Return nothing: manipulation has no metrics of worlds beside those of episodes."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -240,12 +228,10 @@ class Group:
             worlds.load_state_dict(part)
 
 
-def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[Group]:
+def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ManipulationGroup]:
     """Let consecutive tasks of one scene share a group."""
-    c = config
-    group_config = GroupConfig(c.robot, c.sim, c.sim_config, c.device, c.reward, c.goals)
     members: list[list[tuple[Task, int]]] = []
-    for task, count in zip(c.tasks, c.envs_per_task, strict=True):
+    for task, count in zip(config.tasks, config.envs_per_task, strict=True):
         if members and members[-1][0][0].scene == task.scene:
             members[-1].append((task, count))
         else:
@@ -253,7 +239,7 @@ def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator)
     groups, start = [], 0
     for tasks in members:
         stop = start + sum(count for _, count in tasks)
-        groups.append(Group(tasks, buffers.rows(slice(start, stop)), group_config))
+        groups.append(ManipulationGroup(tasks, buffers.rows(slice(start, stop)), config))
         start = stop
     return groups
 
@@ -263,4 +249,13 @@ def draws(tasks: Sequence[Task]) -> tuple[int, int]:
     return max(candidates(task) for task in tasks), max(len(task.low) for task in tasks)
 
 
-DOMAIN = Domain("manipulation", OBS, ACTIONS, episode_length=150, metrics=(), draws=draws, make_groups=make_groups)
+DOMAIN = Domain(
+    name="manipulation",
+    obs_dim=OBS,
+    action_dim=ACTIONS,
+    robot=Robot,
+    defaults={"robot": "sawyer", "episode_length": 150, "goals": "random"},
+    metrics=(),
+    draws=draws,
+    make_groups=make_groups,
+)

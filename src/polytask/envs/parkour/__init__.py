@@ -3,9 +3,3 @@
 Joshi et al., "Benchmarking Massively Parallelized Multi-Task Reinforcement Learning for Robotics Tasks", RLC 2025
 (arXiv 2507.23172). `docs/parkour.md` lists the differences from it.
 """
-
-from __future__ import annotations
-
-from polytask.envs.parkour.worlds import DOMAIN
-
-__all__ = ["DOMAIN"]

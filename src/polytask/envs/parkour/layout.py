@@ -15,7 +15,7 @@ from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
 
 
 @dataclass(frozen=True)
-class Rows:
+class TaskRows:
     """The rows of a group that play one task."""
 
     task: Terrain
@@ -23,7 +23,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Worlds:
+class WorldLayout:
     """N worlds, or some of them."""
 
     column: Tensor  # (N,) int64 task
@@ -31,28 +31,28 @@ class Worlds:
     body: bodies.Body
 
     @classmethod
-    def draw(cls, config: EnvConfig, generator: torch.Generator) -> Worlds:
+    def draw(cls, config: EnvConfig, generator: torch.Generator) -> WorldLayout:
         """Spread the worlds of each task over the levels, or let a curriculum begin on the lowest."""
         counts, device = config.envs_per_task, config.device
         uniform = torch.rand(sum(counts), bodies.DRAWS + 1, generator=generator, device=device)
         column = torch.cat([torch.full((count,), index) for index, count in enumerate(counts)]).to(device)
-        if config.levels == "curriculum":
+        if config.options.levels == "curriculum":
             level = (FIRST_LEVELS * uniform[:, -1]).long()
         else:
             level = torch.cat([torch.arange(count) % NUM_LEVELS for count in counts]).to(device)
         return cls(column, level, bodies.Body.draw(uniform[:, :-1]))
 
-    def part(self, worlds: slice) -> Worlds:
+    def part(self, worlds: slice) -> WorldLayout:
         """Return some of the worlds."""
         body = bodies.Body(**{name: tensor[worlds].clone() for name, tensor in vars(self.body).items()})
-        return Worlds(self.column[worlds], self.level[worlds], body)
+        return WorldLayout(self.column[worlds], self.level[worlds], body)
 
-    def rows(self, tasks: Sequence[Terrain]) -> list[Rows]:
+    def rows(self, tasks: Sequence[Terrain]) -> list[TaskRows]:
         """List the tasks that have worlds here, and where."""
         counts = torch.bincount(self.column, minlength=len(tasks)).tolist()
         rows, start = [], 0
         for task, count in zip(tasks, counts, strict=True):
             if count:
-                rows.append(Rows(task, slice(start, start + count)))
+                rows.append(TaskRows(task, slice(start, start + count)))
             start += count
         return rows

@@ -7,7 +7,6 @@ of waypoints reached, is the score; success is to have reached them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,18 +15,18 @@ import torch
 from torch import Tensor
 
 from polytask.envs.domain import Buffers, Domain, EnvConfig
-from polytask.envs.manipulation.state import constant
 from polytask.envs.parkour.course import GOALS
 from polytask.envs.parkour.curriculum import next_level
 from polytask.envs.parkour.episode import Episode
-from polytask.envs.parkour.layout import Worlds
+from polytask.envs.parkour.layout import WorldLayout
 from polytask.envs.parkour.reward import STEP, reward
 from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
 from polytask.envs.parkour.tiles import SCAN, Tiles
-from polytask.robots import go1
+from polytask.robots import LeggedRobot, go1
 from polytask.robots.go1 import JOINTS, Motion, Touch, read_motion, read_touch
 from polytask.scenes import compile_scene
 from polytask.sim import make_batch
+from polytask.sim.view import constant
 
 OBS = 48 + SCAN + 3 + 29  # proprioception, height scan, velocity, body; the task's code is the network's affair
 METRICS = ("progress", "falls", "time_to_goal", "level")
@@ -46,21 +45,15 @@ DRAWS = 17
 CPU_WORLDS = 64  # worlds of a batch on the CPU: few enough to keep threads busy, however many there are of those
 
 
-class Group:
-    """Worlds of one batch; fulfils `domain.Group`."""
+class ParkourGroup:
+    """Worlds of one batch; fulfils `domain.WorldGroup`."""
 
-    def __init__(self, config: EnvConfig, worlds: Worlds, tiles: Tiles, buffers: Buffers) -> None:
+    def __init__(self, config: EnvConfig, worlds: WorldLayout, tiles: Tiles, buffers: Buffers) -> None:
         """Compile the scene, create the worlds, give each its body and put it on its tile."""
         self.config, self.tiles, self.buffers = config, tiles, buffers
         self.tasks = worlds.rows(config.tasks)
-        self.model: mujoco.MjModel = compile_scene("parkour", go1.FILE)
-        sizes = config.sim_config
-        roomy = replace(
-            sizes,
-            contacts_per_world=sizes.contacts_per_world or 32,
-            constraints_per_world=sizes.constraints_per_world or 128,
-        )
-        self.batch = make_batch(config.sim, self.model, len(worlds.column), config.device, roomy)
+        self.model: mujoco.MjModel = compile_scene("parkour", config.robot.file)
+        self.batch = make_batch(config.sim, self.model, len(worlds.column), config.device, config.sim_config)
         self.column, self.body = worlds.column, worlds.body
         self.episode = Episode.begin(worlds.level)
         self._default = constant(go1.DEFAULT, self.episode.command)
@@ -139,7 +132,7 @@ class Group:
         )
         torch.logical_and(fallen, ~b.diverged, out=b.terminated)
         torch.logical_and(b.timeout | b.success | b.diverged, ~b.terminated, out=b.truncated)
-        if self.config.reward == "sparse":
+        if self.config.options.reward == "sparse":
             b.reward.copy_(b.success)
         spent = torch.where(e.goal > 0, e.goal_step, b.length) * STEP
         columns = (b.score, b.terminated, spent / e.goal.clamp_min(1), e.level)
@@ -190,7 +183,7 @@ class Group:
 
     def _move(self, mask: Tensor) -> None:
         """Move worlds whose episode ended to another level, if there is a curriculum."""
-        if self.config.levels != "curriculum":
+        if self.config.options.levels != "curriculum":
             return
         e = self.episode
         level = next_level(e.level, e.goal, self.buffers.uniform[:, 0, _LEVEL])
@@ -220,9 +213,9 @@ class Group:
 
     # State
 
-    def census(self) -> dict[str, Tensor]:
+    def world_metrics(self) -> dict[str, Tensor]:
         """Tell which level each world is on, where a curriculum moves them."""
-        if self.config.levels != "curriculum":
+        if self.config.options.levels != "curriculum":
             return {}
         level = self.episode.level
         return {f"worlds_on_level/{index}": (level == index).float() for index in range(NUM_LEVELS)}
@@ -252,15 +245,15 @@ def wrapped(angle: Tensor) -> Tensor:
     return torch.atan2(torch.sin(angle), torch.cos(angle))
 
 
-def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[Group]:
+def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ParkourGroup]:
     """Put all worlds into one batch, or on the CPU into several, which threads share out among themselves."""
-    tiles = Tiles.build(config.tasks, config.levels, config.device)
-    worlds = Worlds.draw(config, generator)
+    tiles = Tiles.build(config.tasks, str(config.options.levels), config.device)
+    worlds = WorldLayout.draw(config, generator)
     total = len(worlds.column)
     parts = -(-total // CPU_WORLDS) if config.device.type == "cpu" else 1
     bounds = [total * index // parts for index in range(parts + 1)]
     slices = [slice(*pair) for pair in pairwise(bounds)]
-    return [Group(config, worlds.part(rows), tiles, buffers.rows(rows)) for rows in slices]
+    return [ParkourGroup(config, worlds.part(rows), tiles, buffers.rows(rows)) for rows in slices]
 
 
 def draws(tasks: Sequence[Terrain]) -> tuple[int, int]:
@@ -268,4 +261,13 @@ def draws(tasks: Sequence[Terrain]) -> tuple[int, int]:
     return 1, DRAWS
 
 
-DOMAIN = Domain("parkour", OBS, JOINTS, episode_length=2000, metrics=METRICS, draws=draws, make_groups=make_groups)
+DOMAIN = Domain(
+    name="parkour",
+    obs_dim=OBS,
+    action_dim=JOINTS,
+    robot=LeggedRobot,
+    defaults={"robot": "go1", "episode_length": 2000, "levels": "hard"},
+    metrics=METRICS,
+    draws=draws,
+    make_groups=make_groups,
+)

@@ -1,5 +1,6 @@
 """The success detector: one image network for all tasks, trained from labelled outcomes, and what it is worth."""
 
+from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.detector.metrics import (
     Calibration,
     DetectorReport,
@@ -13,7 +14,7 @@ from polytask.mtopt.detector.metrics import (
     wrong_objects,
 )
 from polytask.mtopt.detector.model import Detector
-from polytask.mtopt.detector.train import DetectorConfig, train_detector
+from polytask.mtopt.detector.train import train_detector
 
 __all__ = [
     "Calibration",

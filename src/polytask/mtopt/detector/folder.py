@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from polytask.errors import UserError
-from polytask.runs.checkpoint import write_atomically
+from polytask.files import write_text
 
 IN_USE = "in_use"
 
@@ -47,7 +47,7 @@ def choose(folder: Path, version: str) -> None:
     """
     if not path_of(folder, version).is_file():
         raise UserError(f"no success detector at '{path_of(folder, version)}'")
-    write_atomically(folder / IN_USE, lambda temporary: temporary.write_text(version + "\n"))
+    write_text(folder / IN_USE, version + "\n")
 
 
 def path_of(folder: Path, version: str) -> Path:

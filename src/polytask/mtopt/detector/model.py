@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from polytask.errors import UserError
-from polytask.mtopt.networks import DetectorNetwork, NetworkConfig, seed_zero
-from polytask.runs.checkpoint import write_atomically
+from polytask.files import write_atomically
+from polytask.mtopt.config.network import NetworkConfig
+from polytask.mtopt.networks import DetectorNetwork, seed_zero
 
 KIND = "polytask success detector"
 FORMAT = 1  # raised when the layout of the file changes

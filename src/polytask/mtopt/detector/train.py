@@ -4,38 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from polytask.errors import UserError
+from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.detector.model import Detector
-from polytask.mtopt.networks import AugmentConfig, DetectorNetwork, NetworkConfig, augment
-
-
-@dataclass
-class DetectorConfig:
-    """What a detector is trained for, and how."""
-
-    version: str = "0"  # name of the result
-    tasks: list[str] = field(default_factory=list)  # names in the order of their indices
-    # The picture's size, where none is given here, is that of the frames.
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    # Colours tell objects apart, so they are changed less than for the Q-network.
-    augment: AugmentConfig = field(
-        default_factory=lambda: AugmentConfig(enabled=True, contrast=0.2, saturation=0.2, hue=0.02)
-    )
-    # Views from above, by number, that are turned by quarters and mirrored in training. Not for tasks in which the
-    # picture's left or top counts.
-    turned: list[int] = field(default_factory=list)
-    updates: int = 1500  # optimiser steps
-    batch: int = 128  # examples a step
-    lr: float = 1e-3  # of Adam at the start; it falls to zero along a cosine
-    weight_decay: float = 1e-3  # share of a weight, times the learning rate, that is lost in a step
-    holdout: float = 0.1  # share of the outcomes whose labels only set the temperature
-    threshold: float = 0.5  # probability above which an outcome counts as a success
+from polytask.mtopt.networks import DetectorNetwork, augment
 
 
 def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch it

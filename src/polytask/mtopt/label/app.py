@@ -175,7 +175,7 @@ def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeSt
     """
     if not config.token and not is_loopback(config.host):
         raise UserError(f"the labelling page would be open to all who reach host={config.host}: give it a token")
-    store = store or EpisodeStore(Path(config.store))
+    store = store or EpisodeStore(Path(config.run_dir))
     session = LabelSession(store, tasks, config)
     api = Api(session, Uploads(store, config), Training(session))
     access = Access(is_loopback(config.host), config.token, max(config.max_upload_bytes, 1024 * 1024))

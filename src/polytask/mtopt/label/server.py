@@ -47,10 +47,10 @@ def check(config: LabelConfig) -> LabelConfig:
     """Refuse settings that cannot work, and add a random token where the page would be open to others."""
     if any(find_spec(name) is None for name in NEEDS):
         raise UserError("the labelling page needs an extra: pip install 'polytask[label]'")
-    if not config.store:
-        raise UserError("name the folder of the episode store: store=DIR")
-    if not Path(config.store).is_dir():
-        raise UserError(f"there is no folder '{config.store}'; collect episodes into it first")
+    if not config.run_dir:
+        raise UserError("name the folder of the run: run_dir=DIR")
+    if not Path(config.run_dir).is_dir():
+        raise UserError(f"there is no folder '{config.run_dir}'; collect episodes into it first")
     unknown = [name for name in config.tasks if name not in known_tasks()]
     if unknown:
         raise UserError(f"unknown task '{unknown[0]}'; known: {', '.join(known_tasks())}")

@@ -72,7 +72,7 @@ class LabelSession:
         self.tasks = tasks  # all that exist, because any may have collected an episode worth asking about
         self.names = tuple(config.tasks) or tuple(tasks)
         self.config = config
-        self.journal = Journal(Path(config.store) / "second_answers.jsonl")
+        self.journal = Journal(Path(config.run_dir) / "second_answers.jsonl")
         self.lock = RLock()
         self.verdicts: Verdicts | None = None
         self._candidates: dict[str, list[int]] = {name: [] for name in tasks}

@@ -12,6 +12,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from polytask.errors import UserError
+from polytask.files import write_text
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.judge import (
     Labels,
@@ -26,7 +27,6 @@ from polytask.mtopt.label.judge import (
     taught,
 )
 from polytask.mtopt.label.session import LabelSession, Verdicts
-from polytask.runs.checkpoint import write_atomically
 
 _log = logging.getLogger(__name__)
 PATIENCE = 10.0  # s that a stop waits for the thread
@@ -54,7 +54,7 @@ class Training:
         """Rank by the newest detector, if there is one, whichever the run uses."""
         self.session = session
         self.config = session.config
-        self.folder = Path(self.config.detectors or Path(self.config.store) / "detectors")
+        self.folder = Path(self.config.detectors or Path(self.config.run_dir) / "detectors")
         self.detector = newest(self.folder, self.config.device)
         self._status = Status()
         self._began = 0.0
@@ -132,7 +132,7 @@ class Training:
         figures = compare(learned, held, before, after)
         detector.save(self.folder / f"{detector.version}.pt")
         report = json.dumps([asdict(row) for row in figures], indent=1)
-        write_atomically(self._report(detector.version), lambda path: path.write_text(report))
+        write_text(self._report(detector.version), report)
         self.detector = detector
         self._say(message="Judging the episodes…", version=detector.version, figures=figures)
         self._look()

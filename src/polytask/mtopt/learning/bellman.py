@@ -11,13 +11,14 @@ hence off unless it is passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from polytask.mtopt.learning.cem import CEMConfig, maximise
+from polytask.mtopt.config.learning import BellmanConfig, CEMConfig
+from polytask.mtopt.learning.cem import maximise
 from polytask.mtopt.networks import QNetwork
 
 
@@ -92,15 +93,6 @@ class View:
     closed: Tensor  # (B,)
     height: Tensor  # (B,) m
     pose: Tensor | None = None  # (B, 3) x, y (m) and yaw (rad) of the hand
-
-
-@dataclass
-class BellmanConfig:
-    """What a target is made of."""
-
-    gamma: float = 0.9  # discount of a step
-    cost: float = 0.0  # of a step; QT-Opt takes 0.05, MT-Opt nothing
-    cem: CEMConfig = field(default_factory=CEMConfig)
 
 
 @torch.no_grad()

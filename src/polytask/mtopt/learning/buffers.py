@@ -12,7 +12,6 @@ Letters: B batch, C capacity in frames, E episodes, K tasks, H and W of a frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,23 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polytask.errors import UserError
+from polytask.mtopt.config.learning import ReplayConfig
 from polytask.mtopt.learning.device_episodes import Rows
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.records import ACTION_DIM, POSE_DIM, Episode
 
 _NONE = -1  # verdict on an episode that is not data of a task
-
-
-@dataclass
-class ReplayConfig:
-    """Size of the buffers and shares of a batch."""
-
-    capacity: int = 100_000
-    """Frames to keep; the oldest episodes make room for new ones."""
-    balance_tasks: bool = True
-    """Give every task that has data the same share of a batch; otherwise a share like that of its transitions."""
-    success_ratio: float | None = 0.5
-    """Share of a task's rows that come from successes, where it has both; None for that of its transitions."""
 
 
 class Transitions(NamedTuple):

@@ -17,31 +17,17 @@ combinations that no episode contains, whose values are anybody's guess.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from polytask.errors import UserError
+from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.records import ACTION_DIM
 
 MODES = ("move", "close", "open", "terminate")
 TRANSLATION, TURN = 3, 2  # how many numbers each takes
-
-
-@dataclass
-class CEMConfig:
-    """How actions are searched."""
-
-    samples: int = 64  # a round
-    elites: int = 6  # the best of a round, which the next is drawn around
-    iterations: int = 2  # rounds
-    modes: list[float] = field(default_factory=lambda: [0.55, 0.15, 0.15, 0.15])  # first shares: MODES in order
-    keep: float = 0.2  # share of the first table of modes that stays in the later ones
-    spread: float = 0.02  # smallest standard deviation of a later round
-    max_turn: float = 3.1416  # rad; no larger turn is tried
-    # Part of the range of x, y and z that is searched; 0 where the data never moves, as along z with assisted grasps.
-    axes: list[float] = field(default_factory=lambda: [1.0, 1.0, 1.0])
 
 
 @dataclass

@@ -15,7 +15,7 @@ Q-Transformer does, arXiv 2309.10150), which CEM would otherwise seek out; augme
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,28 +24,11 @@ from torch.nn import functional
 from torch.optim import SGD, Adam, Optimizer
 
 from polytask.errors import UserError
-from polytask.mtopt.learning.bellman import BellmanConfig, Followed, Observed, best_action, targets
+from polytask.mtopt.config.learning import LearnerConfig
+from polytask.mtopt.learning.bellman import Followed, Observed, best_action, targets
 from polytask.mtopt.learning.cem import draw, first_sampler
-from polytask.mtopt.networks import AugmentConfig, NetworkConfig, QNetwork, augment
-
-
-@dataclass
-class LearnerConfig:
-    """How the Q-network is built and trained."""
-
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    bellman: BellmanConfig = field(default_factory=BellmanConfig)
-    augment: AugmentConfig = field(default_factory=AugmentConfig)  # of pictures in training; targets see none
-    optimizer: str = "adam"  # or momentum: SGD with momentum 0.9, the paper's
-    lr: float = 3e-4  # the paper's, for momentum, is 1e-4
-    weight_decay: float = 0.0  # the paper's, for momentum, is 7e-5
-    max_norm: float = 10.0  # a longer gradient is shortened to this
-    polyak: float = 0.9999  # share of itself that Q1 keeps in an update
-    lag: int = 6000  # updates between copies of Q1 to Q2
-    has_warmup: bool = True  # let both lags grow with training; else they are the full ones from the start
-    conservatism: float = 0.0  # weight of the loss that asks for zero on random actions
-    conservative_samples: int = 4  # random actions for each state, where conservatism is above zero
-    seed: int = 0  # of the first weights
+from polytask.mtopt.networks import QNetwork, augment
+from polytask.mtopt.networks.layout import merges_by_place, picture_size
 
 
 @dataclass(frozen=True)
@@ -76,7 +59,7 @@ class QLearner:
         self.q1, self.q2 = frozen_copy(self.net), frozen_copy(self.net)
         self.optimizer = make_optimizer(self.net, config, self.device)
         # Where places count, a picture must not be moved.
-        self._augment = replace(config.augment, shift=0) if config.network.is_located else config.augment
+        self._augment = replace(config.augment, shift=0) if merges_by_place(config.network) else config.augment
         self.step = 0  # updates so far
         self.copied = 0  # the update after which Q2 was last copied
         # How far Q1 moves towards the network in the next update; on the device, so that a graph reads it anew.
@@ -101,7 +84,7 @@ class QLearner:
     def learn(self, batch: TrainBatch, generator: torch.Generator) -> dict[str, Tensor]:
         """Do what of an update happens on the device, so that a graph can hold it; between `begin` and `count`."""
         config = self.config
-        image = augment(batch.image, config.network.side, self._augment, generator)
+        image = augment(batch.image, picture_size(config.network), self._augment, generator)
         action, wanted = batch.action.unsqueeze(1), batch.target.unsqueeze(1)  # (B, 1, 8), (B, 1)
         if config.conservatism > 0:
             sampler = first_sampler(len(action), config.bellman.cem, self.device)

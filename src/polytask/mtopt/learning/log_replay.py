@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from polytask.errors import UserError
+from polytask.mtopt.config.learning import LogReplayConfig
 from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.sharing import Rewards, Shared, SharingCounts, impersonate
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.store import EpisodeRow, EpisodeStore
-
-
-@dataclass
-class LogReplayConfig:
-    """How the log is shared."""
-
-    strategy: str = "skill"  # orig, all or skill
-    wait: bool = True
-    """Stop in front of an episode that lacks a verdict of one of its tasks; otherwise use the verdicts that it has, and
-    pass it by if there is none."""
 
 
 class StepCounts(NamedTuple):

@@ -18,10 +18,11 @@ from typing import Any
 import torch
 
 from polytask.errors import UserError
-from polytask.mtopt.learning.learner import LearnerConfig, frozen_copy
+from polytask.files import write_atomically
+from polytask.mtopt.config.learning import LearnerConfig
+from polytask.mtopt.learning.learner import frozen_copy
 from polytask.mtopt.networks import QNetwork, seed_zero
 from polytask.mtopt.policy_names import policy_name
-from polytask.runs.checkpoint import write_atomically
 
 KIND = "polytask mtopt weights"
 FORMAT = 1  # raised when the layout of the file changes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from polytask.mtopt.networks.augment import AugmentConfig, augment
-from polytask.mtopt.networks.camera import CameraConfig
-from polytask.mtopt.networks.layout import LAYOUTS, MERGES, NetworkConfig
+from polytask.mtopt.config.network import AugmentConfig, CameraConfig, NetworkConfig
+from polytask.mtopt.networks.augment import augment
+from polytask.mtopt.networks.layout import LAYOUTS, MERGES
 from polytask.mtopt.networks.q import QNetwork
 from polytask.mtopt.networks.success import DetectorNetwork
 

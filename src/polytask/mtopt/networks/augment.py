@@ -6,11 +6,11 @@ thing yellow: where colour tells objects apart, as for a success detector, give 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
+
+from polytask.mtopt.config.network import AugmentConfig
 
 # Red, green and blue to brightness and two colour axes (YIQ), in which a turn of the hue is a rotation.
 TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
@@ -23,18 +23,6 @@ YIQ_PARTS = tuple(
         [[0, 0, 0], [0, 0, -1], [0, 1, 0]],
     )
 )
-
-
-@dataclass
-class AugmentConfig:
-    """How far training pictures are changed."""
-
-    enabled: bool = False  # off: training sees what the camera saw
-    shift: int = 4  # pixels: a picture of the network's own size is moved by up to this much, its edge repeated
-    brightness: float = 0.125  # added, of the full range, at most
-    contrast: float = 0.5  # the factor lies in 1 -+ this
-    saturation: float = 0.5  # the factor lies in 1 -+ this
-    hue: float = 0.2  # turn, of the colour circle, at most
 
 
 def augment(image: Tensor, size: int, config: AugmentConfig, generator: torch.Generator) -> Tensor:

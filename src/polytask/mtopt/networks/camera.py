@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-
-@dataclass
-class CameraConfig:
-    """The camera over the shoulder, and how actions move the hand; as in the scene and the world's configuration."""
-
-    position: list[float] = field(default_factory=lambda: [0.55, 0.15, 0.85])  # m
-    right: list[float] = field(default_factory=lambda: [0.6472, 0.7623, 0.0])  # of the picture, in the world
-    up: list[float] = field(default_factory=lambda: [-0.5674, 0.4818, 0.6678])
-    fovy: float = 37.0  # degrees from the top to the bottom of the picture
-    reach: float = 0.06  # m that an action of one moves the hand by; the world's `reach`
-    low: list[float] = field(default_factory=lambda: [-0.285, 0.48])  # x and y that the hand cannot leave, m
-    high: list[float] = field(default_factory=lambda: [0.285, 0.72])
-    yaw_limit: float = math.pi / 2  # rad that the hand can turn to either side
-    floor: float = 0.02  # m: height of what lies in the bins, where the picture is looked up
+from polytask.mtopt.config.network import CameraConfig
 
 
 def camera_matrix(config: CameraConfig) -> Tensor:

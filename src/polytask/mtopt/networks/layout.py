@@ -11,10 +11,10 @@ They merge actions by place unless told otherwise, see `located.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from polytask.errors import UserError
-from polytask.mtopt.networks.camera import CameraConfig
+from polytask.errors import UserError, require_known
+from polytask.mtopt.config.network import NetworkConfig
 
 MERGES = ("added", "located")
 
@@ -146,49 +146,28 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
-@dataclass
-class NetworkConfig:
-    """Which network to build."""
-
-    size: str = "small"  # paper, medium or small
-    heads: str = "single"  # single: the task is an input; multi: dense layers of its own for each task
-    image_size: int | None = None  # side of the pictures; none: the size's own
-    autocast: bool = False  # compute in bfloat16 where that is safe
-    # How actions meet the picture: added, to every cell of its map, as the paper has it; or located, where they lead.
-    # None: located where the size can. The success detector has no action and always adds its task.
-    merge: str | None = None
-    camera: CameraConfig = field(default_factory=CameraConfig)  # for merge=located
-
-    def __post_init__(self) -> None:
-        """Take a camera as files keep it, too."""
-        if isinstance(self.camera, dict):
-            self.camera = CameraConfig(**self.camera)
-
-    @property
-    def side(self) -> int:
-        """Return the side of the pictures the network looks at."""
-        return self.image_size or layout_of(self.size).image_size
-
-    @property
-    def is_located(self) -> bool:
-        """Tell whether actions are merged by place.
-
-        Raises:
-            UserError: If there is no such merge, or not for this size.
-        """
-        has_places = layout_of(self.size).located is not None
-        known = MERGES if has_places else MERGES[:1]
-        if self.merge is not None and self.merge not in known:
-            raise UserError(f"unknown merge '{self.merge}' of size '{self.size}'; choose one of {', '.join(known)}")
-        return has_places if self.merge is None else self.merge == "located"
-
-
 def layout_of(size: str) -> Layout:
     """Look a size up by name.
 
     Raises:
         UserError: If there is no such size.
     """
-    if size not in LAYOUTS:
-        raise UserError(f"unknown network size '{size}'; choose one of {', '.join(LAYOUTS)}")
-    return LAYOUTS[size]
+    return LAYOUTS[require_known("network size", size, LAYOUTS)]
+
+
+def picture_size(config: NetworkConfig) -> int:
+    """Return the side of the pictures that a network looks at."""
+    return config.image_size or layout_of(config.size).image_size
+
+
+def merges_by_place(config: NetworkConfig) -> bool:
+    """Tell whether a network merges actions by place.
+
+    Raises:
+        UserError: If there is no such merge, or not for this size.
+    """
+    has_places = layout_of(config.size).located is not None
+    known = MERGES if has_places else MERGES[:1]
+    if config.merge is not None and config.merge not in known:
+        raise UserError(f"unknown merge '{config.merge}' of size '{config.size}'; known: {', '.join(known)}")
+    return has_places if config.merge is None else config.merge == "located"

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polytask.errors import UserError
-from polytask.mtopt.networks.camera import CameraConfig, camera_matrix, destination, grid, project, turned
+from polytask.mtopt.config.network import CameraConfig
+from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turned
 from polytask.mtopt.networks.layers import initialise, normalise_image, stack, vector_norm
 from polytask.mtopt.networks.layout import Conv, Layout, Pool
 

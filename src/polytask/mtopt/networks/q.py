@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from polytask.errors import UserError
+from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.networks.heads import MultiHead, SingleHead
 from polytask.mtopt.networks.layers import MergedConv, initialise, map_norm, normalise_image, stack, vector_norm
-from polytask.mtopt.networks.layout import Conv, Layout, NetworkConfig, layout_of
+from polytask.mtopt.networks.layout import Conv, Layout, layout_of, merges_by_place, picture_size
 from polytask.mtopt.networks.located import LocatedTrunk, Seen
 from polytask.mtopt.records import ACTION_DIM
 
@@ -66,10 +67,10 @@ class QNetwork(nn.Module):
         self.tasks, self.is_multi, self.autocast = tasks, config.heads == "multi", config.autocast
         vector = ACTION_DIM + 2 + (0 if self.is_multi else tasks)
         self.trunk: Trunk | LocatedTrunk
-        if config.is_located:
-            self.trunk = LocatedTrunk(layout, config.side, vector, config.camera, generator)
+        if merges_by_place(config):
+            self.trunk = LocatedTrunk(layout, picture_size(config), vector, config.camera, generator)
         else:
-            self.trunk = Trunk(layout, config.side, vector, generator)
+            self.trunk = Trunk(layout, picture_size(config), vector, generator)
         self.head: SingleHead | MultiHead
         if self.is_multi:
             self.head = MultiHead(self.trunk.features, layout.dense, tasks, generator)

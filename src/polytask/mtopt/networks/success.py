@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.networks.heads import SingleHead
 from polytask.mtopt.networks.layers import initialise
-from polytask.mtopt.networks.layout import NetworkConfig, layout_of
+from polytask.mtopt.networks.layout import layout_of, picture_size
 from polytask.mtopt.networks.q import Trunk
 
 
@@ -24,7 +25,7 @@ class DetectorNetwork(nn.Module):
         super().__init__()
         layout = layout_of(config.size)
         self.tasks, self.views, self.autocast = tasks, views, config.autocast
-        self.trunk = Trunk(layout, config.side, tasks, generator)
+        self.trunk = Trunk(layout, picture_size(config), tasks, generator)
         self.head = SingleHead(self.trunk.features * views, layout.dense, layout.joint_norm)
         initialise(self.head, layout.weight_std, generator)
         with torch.no_grad():

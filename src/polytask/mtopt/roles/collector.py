@@ -14,13 +14,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.policy_names import policy_name
 from polytask.mtopt.records import Episode, Label
 from polytask.mtopt.roles.controller import OWN, SCRIPT, Order
 from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.roles.policies import LearnedPolicy, MixedPolicy, indices, script_of
+from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeRow, EpisodeStore
 from polytask.mtopt.tasks import TASKS
 from polytask.mtopt.world import ALL_TASKS, BinWorld, EpisodeBatch, run_episodes

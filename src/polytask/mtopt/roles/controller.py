@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.seeds import derive
 from polytask.mtopt.tasks import TASKS
 
 PHASES = ("collect", "label", "detector", "grade", "train", "evaluate")
@@ -81,7 +82,7 @@ class Controller:
         """Hand out a job; None while those under way must be waited for, and when all is done."""
         if self.is_done or (self.open and self.phase != "collect"):
             return None
-        expected = self.episodes + len(self.open) * self.config.world.num_worlds
+        expected = self.episodes + len(self.open) * self.config.world.num_envs
         if self.open and expected >= self._goal():
             return None
         target = min(self.updates + self.config.trainer.publish_every, self.updates - self.updated + self._goal())

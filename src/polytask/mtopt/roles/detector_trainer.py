@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 from polytask.errors import UserError
+from polytask.files import write_text
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import TaskScore
 from polytask.mtopt.detector.folder import choose, path_of
 from polytask.mtopt.label.judge import all_labels, compare, fit, measure, taught
 from polytask.mtopt.label.training import split
+from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.world import ALL_TASKS
-from polytask.runs.checkpoint import write_atomically
 
 MEASURED = 0.2  # share of the episodes whose labels measure and never train, the same as on the page
 
@@ -46,11 +46,11 @@ class DetectorTrainer:
         labels = all_labels(self.store)
         learned, held = split(labels, MEASURED)
         if not taught(learned):
-            hint = f"polytask label store={self.config.store}"
+            hint = f"polytask label run_dir={self.config.run_dir}"
             raise UserError(f"label some successes and some failures of a task first: {hint}")
         seed = derive(self.config.seed, "detector", version)
         settings = LabelConfig(
-            store=self.config.store, device=self.config.device, seed=seed, detector=self.config.detector
+            run_dir=self.config.run_dir, device=self.config.device, seed=seed, detector=self.config.detector
         )
         detector = fit(self.store, learned, ALL_TASKS, settings, version, progress)
         scores = measure(detector, self.store, held, self.config.device)
@@ -58,7 +58,7 @@ class DetectorTrainer:
         full = {task: asdict(score) for task, score in scores.items()}
         self.config.detectors.mkdir(parents=True, exist_ok=True)
         for name, content in ((f"{version}.json", rows), (f"{version}.scores.json", full)):
-            _write(self.config.detectors / name, json.dumps(content, indent=1))
+            write_text(self.config.detectors / name, json.dumps(content, indent=1))
         detector.save(path_of(self.config.detectors, version))
         choose(self.config.detectors, version)
         return {
@@ -71,10 +71,6 @@ class DetectorTrainer:
     def close(self) -> None:
         """Close the store."""
         self.store.close()
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, lambda temporary: temporary.write_text(text))
 
 
 def figures(scores: dict[str, TaskScore]) -> dict[str, float]:

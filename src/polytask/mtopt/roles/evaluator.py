@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from polytask.errors import UserError
-from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.policy_names import SCRIPTED
 from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.roles.policies import LearnedPolicy, script_of
+from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 from polytask.mtopt.world import BinWorld, Policy, run_episodes
@@ -91,7 +92,7 @@ class Evaluator:
         """Load a version of the weights, or the newest, and the detector in use."""
         wanted = self.folder.newest() if version is None else version
         if wanted is None:
-            raise UserError(f"nothing was learned in '{self.config.store}' yet: there are no weights to evaluate")
+            raise UserError(f"nothing was learned in '{self.config.run_dir}' yet: there are no weights to evaluate")
         if self.weights is None or self.weights.version != wanted:
             self.weights = self.folder.load(self.config.learner, self.config.world.device, wanted)
         self.judge.sync()

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from polytask.mtopt.config.learning import LearnerConfig
+from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.learning.bellman import best_action
 from polytask.mtopt.learning.cem import draw, first_sampler
-from polytask.mtopt.learning.learner import LearnerConfig
 from polytask.mtopt.learning.weights import Weights
-from polytask.mtopt.world import BinWorld, Observation, Policy, ScriptConfig, ScriptedPick, ScriptedPlace
+from polytask.mtopt.world import BinWorld, Observation, Policy, ScriptedPick, ScriptedPlace
 
 
 class LearnedPolicy:

@@ -7,10 +7,11 @@ from importlib.util import find_spec
 
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.label.client import InProcessClient, get
 from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.label.stand_in import StandIn
+from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 
@@ -70,7 +71,7 @@ class Teacher:
         from polytask.mtopt.label.app import create_app
 
         settings = LabelConfig(
-            store=self.config.store,
+            run_dir=self.config.run_dir,
             tasks=list(self.config.learned),
             source="oracle",
             pool=RANKED * count,

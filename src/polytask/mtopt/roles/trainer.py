@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polytask.files import restore
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.roles.train_buffer import Examples, TrainBuffer
 from polytask.mtopt.world import ALL_TASKS
-from polytask.runs.checkpoint import load, restore, save
+from polytask.runs.checkpoint import load, save
 
 STATE = "learner.pt"
 

@@ -16,13 +16,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from polytask.errors import UserError
-from polytask.mtopt.config.run import RunConfig, from_plain
+from polytask.files import JsonLines, LogRow, finite, read_json_lines, write_text
+from polytask.mtopt.config import RunConfig
 from polytask.mtopt.runtime.lock import RunLock
-from polytask.runs.checkpoint import write_atomically
-from polytask.runs.logger import JsonlWriter, Record, clean, read_records
 
 FILE_NAME = "run.json"
+METRICS = "metrics.jsonl"
 FORMAT = 1  # raised when the layout changes
 # What cannot change within a run: episodes, buffers and networks would no longer fit together.
 FIXED = (
@@ -44,7 +46,7 @@ class RunFolder:
         """Name the folder; nothing is made."""
         self.root = Path(root).expanduser()
         self.state: dict[str, Any] = {}
-        self._writer: JsonlWriter | None = None
+        self._writer: JsonLines | None = None
         self._lock = RunLock(self.root)
 
     @property
@@ -69,13 +71,17 @@ class RunFolder:
         """Read the state of a run that must be there."""
         state = self.read()
         if state is None:
-            raise UserError(f"there is no run in '{self.root}'; begin one with `polytask mtopt run store={self.root}`")
+            raise UserError(
+                f"there is no run in '{self.root}'; begin one with `polytask mtopt run run_dir={self.root}`"
+            )
         return state
 
     def config(self) -> RunConfig:
         """Return the settings of a run that must be there, with the folder where it lies now."""
-        config: RunConfig = from_plain(RunConfig, self.require()["config"])
-        config.store = str(self.root)
+        merged = OmegaConf.merge(OmegaConf.structured(RunConfig), upgrade(self.require()["config"]))
+        config = OmegaConf.to_object(merged)
+        assert isinstance(config, RunConfig)
+        config.run_dir = str(self.root)
         return config
 
     def lock(self) -> None:
@@ -120,11 +126,11 @@ class RunFolder:
         if is_plan or state is None:
             self.state["config"] = asdict(config)
         self._write()
-        kept = [] if state is None else read_records(self.root, until=int(state["jobs"]))
-        self._writer = JsonlWriter(self.root / "metrics.jsonl", kept)
+        kept = [] if state is None else read_json_lines(self.root / METRICS, until=int(state["jobs"]))
+        self._writer = JsonLines(self.root / METRICS, kept)
         return state
 
-    def save(self, record: Record, **state: Any) -> None:
+    def save(self, record: LogRow, **state: Any) -> None:
         """Note a finished job: its record, and what of the state changed."""
         self.state.update(state)
         self.state["jobs"] += 1
@@ -137,9 +143,9 @@ class RunFolder:
         self.state["config"] = config
         self._write()
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[LogRow]:
         """Read the lines of all finished jobs."""
-        return read_records(self.root)
+        return read_json_lines(self.root / METRICS)
 
     def close(self) -> None:
         """Let go of the log and of the lock."""
@@ -149,8 +155,23 @@ class RunFolder:
         self._lock.release()
 
     def _write(self) -> None:
-        text = json.dumps(clean(self.state), indent=1)
-        write_atomically(self.path, lambda path: path.write_text(text))
+        write_text(self.path, json.dumps(finite(self.state), indent=1))
+
+
+def saved_settings(config: RunConfig) -> dict[str, Any] | None:
+    """Return the settings of the run in the configured folder; None where no run was begun."""
+    state = RunFolder(config.run_dir).read()
+    return None if state is None else upgrade(state["config"])
+
+
+def upgrade(settings: dict[str, Any]) -> dict[str, Any]:
+    """Write settings that version 0.1 saved as they are written now."""
+    settings, world = dict(settings), dict(settings.get("world", {}))
+    if "store" in settings:
+        settings["run_dir"] = settings.pop("store")
+    if "num_worlds" in world:
+        world["num_envs"] = world.pop("num_worlds")
+    return {**settings, "world": world}
 
 
 def _at(config: dict[str, Any], path: tuple[str, ...]) -> Any:

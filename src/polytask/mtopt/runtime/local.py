@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles import (
     BellmanUpdater,
     Collector,
@@ -29,6 +29,7 @@ from polytask.mtopt.roles import (
 )
 from polytask.mtopt.roles.labeller import tally
 from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.seeds import derive
 
 Say = Callable[[str], None]
 SHOWN = ("episodes", "labels", "balanced_accuracy", "switched", "loss", "value", "updates", "success")  # in a line

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polytask.errors import UserError
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import ACTION_DIM, Episode, Label
 from polytask.mtopt.store import check, shards
 from polytask.mtopt.store.index import EpisodeRow, Index
 from polytask.mtopt.store.png import DamagedError
 from polytask.mtopt.store.threads import spread
-from polytask.mtopt.store.writer import ShardWriter, StoreConfig
+from polytask.mtopt.store.writer import ShardWriter
 
 PERSON = (
     "person"  # whose labels outrank a detector's; the stand-in's only teach it, for they know the simulator's truth

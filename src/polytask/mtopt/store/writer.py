@@ -13,11 +13,11 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from polytask.errors import UserError
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import Episode
 from polytask.mtopt.store import shards
 from polytask.mtopt.store.index import Index
@@ -25,23 +25,6 @@ from polytask.mtopt.store.shards import Packed
 from polytask.mtopt.store.threads import spread
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
-
-
-@dataclass
-class StoreConfig:
-    """How a store writes."""
-
-    fsync: bool = True
-    """Wait for the disk before an episode counts. Without it a kill is still safe, but a power cut may lose episodes
-    that the index names; `check` tells which."""
-    compression: int = 1
-    """Deflate level of the frames, 1 (fast) to 9 (small)."""
-    shard_bytes: int = 256_000_000
-    """A shard of at least this size is closed and another one begun."""
-    threads: int = 1
-    """Threads that compress and decompress when several episodes are appended or read at once."""
-    busy_seconds: float = 60.0
-    """How long to wait for another process that writes to the index."""
 
 
 class ShardWriter:

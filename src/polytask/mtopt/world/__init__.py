@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from polytask.mtopt.world.bin_world import BinWorld, Observation, WorldConfig
+from polytask.mtopt.config.world import ScriptConfig, WorldConfig
+from polytask.mtopt.world.bin_world import BinWorld, Observation
 from polytask.mtopt.world.episodes import ALL_TASKS, EpisodeBatch, Policy, run_episodes, task_indices
-from polytask.mtopt.world.scripted import ScriptConfig, ScriptedPick, ScriptedPlace
+from polytask.mtopt.world.scripted import ScriptedPick, ScriptedPlace
 
 __all__ = [
     "ALL_TASKS",

@@ -8,49 +8,27 @@ holding the hand up before the outcome cameras, so that a picture shows what was
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from polytask.cuda_graph import Graphed
-from polytask.envs.manipulation.state import constant
+from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import layout
-from polytask.mtopt.world.arm import FINGER_OPEN, JOINTS, Arm, find_arm, fingertips, joint_targets, pose_at
+from polytask.mtopt.world.arm import FINGER_OPEN, fingertips, follow, pose_at
 from polytask.mtopt.world.drop import draw_objects, parked_lid, put_one_on_plate, uniform
 from polytask.mtopt.world.graders import Situation, grade
-from polytask.scenes.bins import compile_mtopt
-from polytask.sim import SimConfig, make_batch
+from polytask.robots.panda_arm import JOINTS, find_arm
+from polytask.scenes.bins import compile_bins
+from polytask.sim import make_batch
 from polytask.sim.base import Batch
 from polytask.sim.cameras import Cameras, make_cameras
+from polytask.sim.view import constant
 
 _GRIPS = 0.004  # finger joints that stay this far open after closing have something between them
-
-
-def _sim_config() -> SimConfig:
-    return SimConfig(contacts_per_world=64, constraints_per_world=256)  # at most 41 and 167 were seen
-
-
-@dataclass
-class WorldConfig:
-    """Settings of a batch of bins."""
-
-    num_worlds: int = 32
-    sim: str = "cpu"  # or "warp"
-    device: str = "cpu"  # or "cuda", for warp
-    image_size: int = 64  # of what the policy sees, pixels
-    outcome_size: int = 96  # of what the success detector sees, pixels
-    assisted: bool = False  # closing or opening ends the episode, and the descent is automatic
-    reach: float = 0.06  # most that an action moves the hand along each axis, m
-    lid: bool = False  # a lid in the scene and an object on the plate, for cover-object
-    spread: float = 0.03  # how far from above the bin's middle the hand may start along x and y, m
-    segments: int = 4  # of an action, between which the arm's targets are corrected
-    substeps: int = 10  # of physics in a segment
-    settle_segments: int = 8  # in which dropped objects come to rest
-    seed: int = 0
-    slots: SimConfig = field(default_factory=_sim_config)  # of the warp simulator
 
 
 @dataclass(frozen=True)
@@ -70,17 +48,17 @@ class BinWorld:
     def __init__(self, config: WorldConfig) -> None:
         """Compile the scene, create the worlds and drop objects into them."""
         self.config = config
-        self.num_worlds, self.device = config.num_worlds, torch.device(config.device)
+        self.num_worlds, self.device = config.num_envs, torch.device(config.device)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        model = compile_mtopt(config.lid)
-        self.batch = make_batch(config.sim, model, config.num_worlds, self.device, config.slots)
+        model = compile_bins(config.lid)
+        self.batch = make_batch(config.sim, model, config.num_envs, self.device, config.slots)
         self.arm = find_arm(model)
         names = (*KINDS, "lid") if config.lid else KINDS
         self._bodies = [int(model.body(name).id) for name in names]
         self._free = [int(model.joint(name).qposadr[0]) for name in names]
         self._plate = int(model.joint("plate").qposadr[0])
         self._cameras: dict[str, Cameras] = {}
-        worlds, device = config.num_worlds, self.device
+        worlds, device = config.num_envs, self.device
         self.place = torch.zeros(worlds, 3, device=device)  # commanded fingertips
         self.yaw = torch.zeros(worlds, device=device)  # commanded turn
         self.closed = torch.zeros(worlds, dtype=torch.bool, device=device)  # commanded grip
@@ -92,7 +70,7 @@ class BinWorld:
         self._safe = self.batch.qpos.clone()
         # Not a method of this world: a reference to itself would leave the cameras' OpenGL contexts to the garbage
         # collector, which may free them in a thread that they do not belong to.
-        self._aim = Graphed(partial(_send, self.batch, self.arm, self.place, self.yaw, self.closed), self.device)
+        self._aim = Graphed(partial(_send, self.batch, self.place, self.yaw, self.closed), self.device)
         self.reset()
 
     # --- between episodes -------------------------------------------------------------------------------------------
@@ -172,7 +150,7 @@ class BinWorld:
         """Draw what the policies see now."""
         image = self._look("observation", layout.OBSERVATION_CAMERAS, self.config.image_size)[:, 0]
         pose = torch.cat([self.place[:, :2], self.yaw[:, None]], -1)
-        return Observation(image, self.closed.float(), fingertips(self.batch, self.arm)[:, 2].clone(), pose)
+        return Observation(image, self.closed.float(), fingertips(self.batch)[:, 2].clone(), pose)
 
     def step(self, action: Tensor) -> None:
         """Carry out actions (N, 8) where the episode goes on."""
@@ -277,7 +255,7 @@ class BinWorld:
         return self._cameras[purpose].render()
 
 
-def _send(batch: Batch, arm: Arm, place: Tensor, yaw: Tensor, closed: Tensor) -> None:
+def _send(batch: Batch, place: Tensor, yaw: Tensor, closed: Tensor) -> None:
     """Send joints and fingers after the command."""
-    batch.ctrl[:, :JOINTS] = joint_targets(batch, arm, place, yaw)
+    batch.ctrl[:, :JOINTS] = follow(batch, place, yaw)
     batch.ctrl[:, JOINTS:] = torch.where(closed, 1.0, -1.0)[:, None]

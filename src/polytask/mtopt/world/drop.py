@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.state import constant
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world.layout import LEFT_BIN, RIGHT_BIN
+from polytask.sim.view import constant
 
 _PITCH = 0.08  # between the cells of a three by three grid over the bin
 _JITTER = 0.012

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.state import constant
 from polytask.mtopt.tasks import KINDS, TASKS
 from polytask.mtopt.world.layout import LEFT_BIN, LIFTED, PLATE_RADIUS, RESTING
+from polytask.sim.view import constant
 
 _RED = ("can", "sausage")
 _LID_REACH = 0.06  # half width of the lid

@@ -7,41 +7,20 @@ never saw where such actions lead overrates them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.state import constant
-from polytask.errors import UserError
+from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.records import ACTION_DIM
 from polytask.mtopt.world import layout
 from polytask.mtopt.world.bin_world import BinWorld, Observation
 from polytask.mtopt.world.drop import uniform
+from polytask.sim.view import constant
 
 _CLOSE, _OPEN, _END = 5, 6, 7
 _LOW = 0.02  # the hand counts as down when its command is this near to the height wanted, m
 _NEAR = 0.01  # and as above the target when this near
-
-
-@dataclass
-class ScriptConfig:
-    """How a scripted policy errs."""
-
-    noise: float = 0.1  # standard deviation of each motion entry, as a part of its range
-    early_end: float = 0.02  # chance that an action terminates the episode out of turn
-    early_grip: float = 0.03  # chance that an action closes out of turn, and that it opens out of turn
-    detour: float = 0.0  # chance that an action before the grip goes anywhere; assisted grips come at once without it
-    margin: float = 0.025  # targets keep this far from a bin's walls, m
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse chances that leave none for the command whose turn it is."""
-        if min(self.early_grip, self.early_end) < 0 or 2 * self.early_grip + self.early_end > 1:
-            raise UserError(
-                f"early_grip={self.early_grip}, early_end={self.early_end}: twice the first and the second are chances "
-                "of one lot, none below 0 and at most 1 together"
-            )
 
 
 class _Scripted:

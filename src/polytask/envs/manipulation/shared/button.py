@@ -9,10 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import offset
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 _TIP = 0.193  # from the button's frame to its face
 _TRAVEL = 0.0935  # from the face of the released button to the goal, which lies at the mouth of the box

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.state import State
+from polytask.sim.geometry import distance
 
 _CAGED = 0.97  # caging value above which closing the gripper starts to pay
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from polytask.envs.manipulation.rotations import wxyz_to_xyzw
-from polytask.envs.manipulation.state import SceneView
 from polytask.envs.manipulation.task import Slots
+from polytask.sim.view import SceneView
 
 
 def door_slots(scene: SceneView) -> Slots:

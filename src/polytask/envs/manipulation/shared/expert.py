@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.state import constant
+from polytask.sim.view import constant
 
 
 def offset(point: Tensor, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Tensor:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 HAND_INIT = (0.0, 0.4, 0.2)
 HAND_LOW = (-0.5, 0.4, -0.15)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polytask.envs.manipulation.state import SceneView
 from polytask.envs.manipulation.task import Slots
+from polytask.sim.view import SceneView
 
 
 def free_object_slots(scene: SceneView) -> Slots:

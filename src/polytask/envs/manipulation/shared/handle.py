@@ -10,12 +10,14 @@ import math
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
-from polytask.envs.manipulation.state import State, constant
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement
+from polytask.sim.geometry import distance
+from polytask.sim.view import constant
 
 Point = tuple[float, float, float]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import offset
-from polytask.envs.manipulation.state import SceneView
 from polytask.envs.manipulation.task import Slots
+from polytask.sim.view import SceneView
 
 HAND_LOW = (-0.5, 0.4, -0.15)
 REACH = (0.25, 1.0, 0.5)  # how much an error along x, y, z counts when the hand approaches the lock

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Slots
+from polytask.sim.view import SceneView
 
 _SNAP = 0.01  # the hand may grip the handle this far off its end along x without loss
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
-from polytask.envs.manipulation.state import SceneView, State, constant
+from polytask.envs.manipulation.rewards import tolerance
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Slots
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView, constant
 
 _RADIUS = 0.05
 

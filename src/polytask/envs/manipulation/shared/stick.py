@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.state import constant
 from polytask.envs.manipulation.task import Look, Placement
+from polytask.sim.view import constant
 
 _REST = 0.02  # height of the stick's centre on the table
 _THERMOS = (0.2, 0.6, 0.0)  # where the thermos's slides are zero; rewards call this the initial object position

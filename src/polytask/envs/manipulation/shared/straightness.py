@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance
-from polytask.envs.manipulation.state import constant
+from polytask.sim.geometry import distance
+from polytask.sim.view import constant
 
 _START = (0.707, 0.0, 0.0, 0.707)  # a quarter turn about z, as nuts and lids lie when an episode starts
 

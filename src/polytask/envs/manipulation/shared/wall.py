@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.state import constant
+from polytask.sim.view import constant
 
 _FRONT, _BACK = 0.60, 0.80  # y between which the hand may hit the wall
 

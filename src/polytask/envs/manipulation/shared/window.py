@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of, offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look
+from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 _BALL = Cage(radius=0.025, pad=0.06, xz=0.005, density="high")
 _RADIUS = 0.08

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.funnel import funnel
-from polytask.envs.manipulation.state import SceneView, State, constant
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView, constant
 
 _CUBE = Cage(radius=0.015, pad=0.05, xz=0.01, effort=0.7, density="high")
 _RADIUS = 0.05

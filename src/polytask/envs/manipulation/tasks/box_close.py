@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.funnel import funnel
 from polytask.envs.manipulation.shared.straightness import straightness
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 _RADIUS = 0.08
 _GRIP = 0.085  # height of the hand over the lid when the fingers hold its handle

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher
+from polytask.envs.manipulation.rewards import hamacher
 from polytask.envs.manipulation.shared.button import closeness, front_slots, place_front, pressed
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Task
+from polytask.sim.geometry import distance
 
 _CLEARANCE = 0.3  # hand height that clears the wall
 

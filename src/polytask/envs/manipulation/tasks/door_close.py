@@ -7,11 +7,12 @@ import math
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.door import door_slots
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.sim.geometry import distance
 
 _RADIUS = 0.05  # full reward; success is judged more leniently
 _HAND_INIT = (-0.5, 0.6, 0.2)

@@ -8,8 +8,9 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.lock import HAND_LOW, REACH, lock_slots, pivot
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:

@@ -7,12 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.door import door_slots
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.funnel import funnel
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.sim.geometry import distance
 
 
 def place(vector: Tensor) -> Placement:

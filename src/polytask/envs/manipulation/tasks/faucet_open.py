@@ -13,8 +13,9 @@ from polytask.envs.manipulation.shared.faucet import (
     place_faucet,
     turn_handle,
 )
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.view import SceneView
 
 _SIDE = 1.0
 

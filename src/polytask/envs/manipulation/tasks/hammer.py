@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.state import SceneView, State, constant
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView, constant
 
 _NAILED = (0.24, 0.74, 0.11)  # where the hammer's head ends up
 _DRIVEN = 0.09  # travel of a driven nail

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.free_object import free_object_slots
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, front, place_handle, press, press_reward
-from polytask.envs.manipulation.state import SceneView
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, place_handle, press, press_reward, side
-from polytask.envs.manipulation.state import SceneView
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:

@@ -8,8 +8,9 @@ from polytask.envs.manipulation.shared.caging import Cage
 from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.grasp import Grasp
 from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, front, place_handle, pull, pull_reward
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.view import SceneView
 
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.022, pad=_RADIUS, xz=0.01, density="high")

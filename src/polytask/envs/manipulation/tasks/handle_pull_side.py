@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance
 from polytask.envs.manipulation.shared.caging import Cage
 from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.grasp import Grasp
 from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, place_handle, pull, pull_reward, side
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 _RADIUS = 0.08
 _GRIP = side(0.05, reach=0.17)  # centre of the lowered handle, relative to the box

@@ -7,11 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.state import SceneView, State, constant
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView, constant
 
 _UPRIGHT = (0.12, 0.0, 0.45)  # knob of the standing lever, relative to the base
 _LYING = (0.12, -0.2, 0.25)  # knob at the start

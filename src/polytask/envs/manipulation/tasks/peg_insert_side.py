@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, prism, tolerance
+from polytask.envs.manipulation.rewards import hamacher, prism, tolerance
 from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 _RADIUS = 0.07
 _CAGE = Cage(radius=0.0075, pad=0.03, xz=0.005, density="high")

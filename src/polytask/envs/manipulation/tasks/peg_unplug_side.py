@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
-from polytask.envs.manipulation.state import SceneView, State, constant
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView, constant
 
 _SOCKET = 0.131  # height of the socket's axis
 _PLUG, _END, _PULLED = ((x, 0.0, _SOCKET) for x in (0.044, 0.084, 0.194))  # body, its end and the goal, from the box

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import offset, planar_gap
 from polytask.envs.manipulation.shared.free_object import free_object_slots
@@ -12,6 +12,7 @@ from polytask.envs.manipulation.shared.funnel import funnel
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.sim.geometry import distance
 
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _SHAFT = 0.03  # radius around the puck's start in which the fingers may be low

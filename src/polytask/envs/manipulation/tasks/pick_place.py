@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.puck import puck_slots
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.sim.geometry import distance
 
 _RADIUS = 0.05  # full reward; success is judged more leniently
 _SUCCESS_RADIUS = 0.07

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.puck import puck_slots
@@ -13,6 +13,7 @@ from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.envs.manipulation.tasks.reach import place
+from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005)

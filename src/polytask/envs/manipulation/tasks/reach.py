@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act
 from polytask.envs.manipulation.shared.puck import puck_slots
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, hamacher, tolerance
+from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.puck import puck_slots
-from polytask.envs.manipulation.state import State, constant
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import constant
 
 _RADIUS = 0.05
 _HEIGHT = 0.019936  # of the block's centre once it has settled on the table

@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 _RADIUS = 0.07
 _POST = 0.1  # distance of the goal's sides from its middle, and of its line from the target

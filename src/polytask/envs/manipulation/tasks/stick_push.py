@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance, tolerance
+from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView
 
 _RADIUS = 0.12
 _HEIGHT = 0.132  # of the middle of the thermos's handle

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance
 from polytask.envs.manipulation.shared.caging import LiveCage
 from polytask.envs.manipulation.shared.expert import at_height, offset
 from polytask.envs.manipulation.shared.free_object import free_object_slots
@@ -13,6 +12,7 @@ from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.sim.geometry import distance
 
 _GOAL_X, _GOAL_Z = 0.5, 0.01
 _START_HEIGHT = 0.02  # of the block's underside, which is its origin: it falls at first

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.rewards import distance
 from polytask.envs.manipulation.shared.caging import LiveCage
 from polytask.envs.manipulation.shared.expert import at_height, offset
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.puck import puck_slots
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
-from polytask.envs.manipulation.state import State, constant
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.sim.geometry import distance
+from polytask.sim.view import constant
 
 _HOLE = (0.0, 0.84, 0.02)
 _RESTING_HEIGHT = 0.0699355  # of the block on the raised table top, after it settled

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.window import slide_expert, slide_reward
-from polytask.envs.manipulation.state import SceneView, State
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:

@@ -51,12 +51,4 @@ TASKS: dict[str, Terrain] = {
     "flat": flat.TASK,
 }
 
-# How a suite chooses the tiles of its worlds; each task has ten.
-LEVELS: dict[str, str] = {
-    "flat": "flat ground for every task, to learn to walk with the networks that go on to the terrains",
-    "easy": "ten variants of the lowest difficulty",
-    "hard": "ten difficulties, a task's worlds spread evenly over them",
-    "curriculum": "ten difficulties, each world moved up and down as it fares",
-}
-
-__all__ = ["LEVELS", "NUM_LEVELS", "TASKS", "Terrain"]
+__all__ = ["NUM_LEVELS", "TASKS", "Terrain"]

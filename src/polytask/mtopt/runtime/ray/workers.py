@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from polytask.mtopt.config.run import RunConfig, derive
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.buffers import Transitions
 from polytask.mtopt.roles import (
     BellmanUpdater,
@@ -32,6 +32,7 @@ from polytask.mtopt.roles import (
 from polytask.mtopt.roles.controller import Tries
 from polytask.mtopt.roles.labeller import tally
 from polytask.mtopt.runtime.ray.transfer import Harvest, Mirror, Outbox, Parcel, to_arrays, to_tensors
+from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 
 Metrics = dict[str, float]
@@ -46,7 +47,7 @@ class CollectorWorker:
     def open(self) -> int:
         """Build the worlds and return the process."""
         self.mirror, self.outbox = Mirror(), Outbox()
-        self.role = Collector(replace(self.config, store=str(self.mirror.root)), self.name, self.outbox)
+        self.role = Collector(replace(self.config, run_dir=str(self.mirror.root)), self.name, self.outbox)
         return os.getpid()
 
     def step(self, order: Order, parcels: Sequence[Parcel]) -> tuple[Metrics, Harvest]:
@@ -136,7 +137,7 @@ class UpdaterWorker:
         """Prepare and return the process."""
         self.mirror = Mirror()
         seed = derive(self.config.seed, "targets", self.number, self.life)
-        self.role = BellmanUpdater(replace(self.config, store=str(self.mirror.root)), seed)
+        self.role = BellmanUpdater(replace(self.config, run_dir=str(self.mirror.root)), seed)
         return os.getpid()
 
     def step(self, drawn: Sequence[Any], detector: str, parcels: Sequence[Parcel]) -> tuple[Metrics, tuple[Any, ...]]:

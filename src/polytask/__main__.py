@@ -1,0 +1,10 @@
+"""`python -m polytask`: the same as the command `polytask`."""
+
+from __future__ import annotations
+
+import sys
+
+from polytask.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""The help of commands, written from the table of commands and from the classes of their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from polytask.cli.commands import COMMANDS
+from polytask.errors import UserError, require_known, suggest
+from polytask.settings import default_of
+
+
+def overview(family: str | None = None) -> str:
+    """Write the help of `polytask --help`, or of a family of commands."""
+    shown = {name: each for name, each in COMMANDS.items() if family is None or name.startswith(f"{family} ")}
+    first = f"{family} <command>" if family else "<command>"
+    lines = ["Multi-task reinforcement learning for robots.", "", f"usage: polytask {first} [key=value ...]", ""]
+    lines += [f"  {name:14} {command.about}" for name, command in shown.items()]
+    lines += ["", "examples:", *(f"  {command.examples[0]}" for command in shown.values())]
+    lines += ["", "`polytask <command> --help` lists a command's keys. POLYTASK_DEBUG=1 shows tracebacks."]
+    return "\n".join(lines) + "\n"
+
+
+def help_of(command: str, words: Sequence[str] = ()) -> str:
+    """Write the help of one command.
+
+    Args:
+        command: Its name.
+        words: What to list the settings of as well: entries of groups, such as `algo=sac`, and parts, such as
+            `learner` or `learner.network`.
+
+    Raises:
+        UserError: If there is no such entry or part.
+    """
+    chosen = COMMANDS[command]
+    kind = f"{'|'.join(chosen.schema.kinds[:2])}|... " if chosen.positional else ""
+    lines = [f"{chosen.about}.", "", f"usage: polytask {command} {kind}[key=value ...]", ""]
+    parts = [_part(chosen.schema, word) for word in words]
+    if parts:
+        for name, config in parts:
+            lines += [f"{name}: {_summary(config)}", *_keys(config, f"{name.partition('=')[0]}."), ""]
+        return "\n".join(lines)
+    lines += ["keys:", *_keys(chosen.schema)]
+    if more := [each.name for each in fields(chosen.schema) if _has_parts(each)]:
+        example = " ".join(f"{name}=NAME" if _group(chosen.schema, name) else name for name in more[:2])
+        lines += ["", f"`polytask {command} --help {example}` lists the settings of a part."]
+    return "\n".join([*lines, "", "examples:", *(f"  {each}" for each in chosen.examples)]) + "\n"
+
+
+def _keys(config: type[Any], prefix: str = "") -> list[str]:
+    """Write a line for each setting of a class."""
+    rows = [
+        (prefix + each.name, _default(default_of(each)), each.metadata["about"])
+        for each in fields(config)
+        if "about" in each.metadata
+    ]
+    if not prefix and config.presets:
+        rows.append(("preset", "-", "named settings to start from (polytask list presets)"))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    return [f"  {name:{widths[0]}}  {default:{widths[1]}}  {about}" for name, default, about in rows]
+
+
+def _default(value: Any) -> str:
+    """Write a default value; a part with settings of its own is only hinted at."""
+    if is_dataclass(value):
+        return "..."
+    return "-" if value in (None, "", []) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _has_parts(each: Any) -> bool:
+    """Tell whether a setting has settings of its own."""
+    return each.metadata.get("group") is not None or is_dataclass(default_of(each))
+
+
+def _group(schema: type[Any], name: str) -> str | None:
+    return next(each.metadata.get("group") for each in fields(schema) if each.name == name)
+
+
+def _part(schema: type[Any], word: str) -> tuple[str, type[Any]]:
+    """Find the class that `algo=sac` or `learner.network` means."""
+    name, _, option = word.partition("=")
+    config, path = schema, name.split(".")
+    for depth, part in enumerate(path):
+        known = {each.name: each for each in fields(config) if _has_parts(each)}
+        if part not in known:
+            raise UserError(f"'{word}' has no settings of its own; {suggest(part, known)}")
+        group = known[part].metadata.get("group")
+        if group is not None:
+            from polytask.config.groups import GROUPS  # imports torch
+
+            options = GROUPS[group]
+            chosen = option or default_of(known[part]) or next(iter(options))
+            config = options[require_known(part, chosen, options)]
+            name = ".".join([*path[: depth + 1]]) + f"={chosen}"
+        else:
+            config = type(default_of(known[part]))
+    return name, config
+
+
+def _summary(config: type[Any]) -> str:
+    """Return the first line of a class's docstring."""
+    return (config.__doc__ or "").splitlines()[0]

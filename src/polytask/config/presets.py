@@ -1,0 +1,225 @@
+"""Presets: named settings that `preset=NAME` chooses.
+
+Hand-tuned presets, and the parts that presets are composed of, are YAML files in `conf`. The products (every method on
+every suite, and grids of sizes) are made here from tables. `polytask show preset=NAME` prints what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+
+CONF = Path(__file__).parent / "conf"
+PRESET = "preset"  # the key, and the folder of the presets of `polytask train`
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One product: parts, of which later ones win, and choices and settings on top of them."""
+
+    about: str  # one line for `polytask list presets`
+    parts: tuple[str, ...]  # files below `conf`
+    settings: dict[str, Any] = field(default_factory=dict)
+    choices: dict[str, str] = field(default_factory=dict)  # group -> entry, such as "grads": "famo"
+
+
+PPO_METHODS = {
+    "vanilla": "one network for all tasks",
+    "multihead": "a head per task",
+    "pcgrad": "PCGrad on the critic",
+    "cagrad": "CAGrad on the critic",
+    "famo": "FAMO on the critic",
+    "sh_care": "CARE, one head",
+    "mh_care": "CARE, a head per task",
+    "sh_moore": "MOORE, one head",
+    "mh_moore": "MOORE, a head per task",
+    "paco": "PaCo",
+    "soft_modular": "soft modularization",
+}
+MT50_SIZES: dict[str, dict[str, Any]] = {
+    "sh_moore": {"net": {"experts": 6}},
+    "mh_moore": {"net": {"experts": 6}},
+    "paco": {"net": {"sets": 20}},
+}
+# Of these MTBench has no run of PQN, of SAC with soft modularization and of GRPO with FAMO on MT50: there, settings are
+# those of MT10, worlds and frames those of the algorithm's other run on MT50.
+OTHER_METHODS: dict[str, Preset] = {
+    "grpo_vanilla": Preset("GRPO with one network for all tasks", ("/mtbench/grpo",)),
+    "grpo_famo": Preset(
+        "GRPO with FAMO on the policy",
+        ("/mtbench/grpo",),
+        {"grads": {"apply_to": "actor"}},  # there is no critic
+        {"grads": "famo"},
+    ),
+    "pqn_vanilla": Preset("PQN with a residual network", ("/mtbench/pqn", "/mtbench/method/pqn_residual")),
+    "pqn_soft_modular": Preset("PQN with soft modularization", ("/mtbench/pqn", "/mtbench/method/small_soft_modular")),
+    "sac_vanilla": Preset("SAC with one network for all tasks", ("/mtbench/sac", "/mtbench/method/sac_mlp")),
+    "sac_soft_modular": Preset("SAC with soft modularization", ("/mtbench/sac", "/mtbench/method/sac_soft_modular")),
+    "fast_td3_vanilla": Preset(
+        "FastTD3 with perceptrons", ("/mtbench/fast_td3", "/mtbench/method/td3_mlp"), {"algo": {"gamma": 0.99}}
+    ),
+    "fast_td3_simba_v2": Preset("FastTD3 with SimbaV2", ("/mtbench/fast_td3", "/mtbench/method/td3_simba_v2")),
+}
+# Suite and method -> settings that only this pair has, and parts that a suite adds to an algorithm.
+PAIR_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
+    ("mt10", "fast_td3_vanilla"): {"max_frames": 98_304_000},
+    ("mt10", "fast_td3_simba_v2"): {"max_frames": 50_000_000},
+    ("mt50", "fast_td3_vanilla"): {"num_envs": 8192, "max_frames": 196_608_000},
+    ("mt50", "fast_td3_simba_v2"): {"num_envs": 8192, "max_frames": 500_000_000, "algo": {"gamma": 0.99}},
+}
+SUITE_PARTS = {("mt50", "grpo"): "/mtbench/grpo_mt50", ("mt50", "sac"): "/mtbench/sac_mt50"}
+
+CRITIC_SIZES = {  # width -> parameters on MT50
+    "mlp": {256: "60 K", 768: "1.2 M", 1500: "4.6 M", 3000: "18 M", 6000: "72 M", 12000: "288 M"},
+    "simba_v2": {256: "1.1 M", 512: "4.5 M", 1024: "17.9 M", 2048: "71 M", 4096: "285 M"},
+}
+BATCH_WORLDS, BATCH_HORIZONS = (1024, 2048, 4096, 8192, 16384, 32768), (32, 64)
+SINGLE_TASK_CRITICS = (768, 1500, 3000, 6000)
+
+PARKOUR_NETS = {
+    "vanilla": "PPO (one network for all tasks)",
+    "multihead": "Multi-head PPO (a head per task)",
+    "care": "CARE (encoders pooled by attention)",
+    "moore": "MOORE (a mixture of orthogonal experts)",
+    "paco": "PaCo (parameters composed per task)",
+    "soft_modular": "Soft modularization (modules routed by the task)",
+}
+PARKOUR_GRADS = {  # these start from `vanilla_flat`
+    "pcgrad": "PCGrad (conflicting gradients of the critic projected)",
+    "cagrad": "CAGrad (the critic's conflict-averse gradient)",
+    "famo": "FAMO (critic losses weighted by their progress)",
+}
+PARKOUR_SETTINGS = {
+    "flat": "flat ground, to go on from with init_from",
+    "easy": "Parkour-easy",
+    "hard": "Parkour-hard",
+    "hard_cl": "Parkour-hard with curriculum",
+}
+
+PTSL_METHODS = {
+    "sac": "one network for all tasks",
+    "soft_modular": "soft modularization",
+    "care": "CARE",
+    "care_ptsl_2hidden": "CARE and PTSL, two hidden layers",
+    "care_ptsl_3hidden": "CARE and PTSL, three hidden layers",
+}
+PTSL_LENGTHS = {"200k": "200 K", "1m": "1 M"}
+# The residual `none` is 326 wide, which matches CARE's parameters; the authors' run has 321.
+PTSL_STUDIES: dict[str, dict[str, dict[str, Any]]] = {
+    "projection": {"independent": {}, "shared": {}},
+    "residual": {"none": {}, "sum": {}, "linear": {}, "project": {"hidden": 321}},  # 321 matches CARE's parameters
+}
+
+
+def _mtbench_methods() -> Iterator[tuple[str, Preset]]:
+    for suite in ("mt10", "mt50"):
+        where = f"on {suite.upper()} with"
+        for method, about in PPO_METHODS.items():
+            parts = ("/mtbench/ppo", f"/mtbench/method/{method}")
+            settings = {"suite": suite, **(MT50_SIZES.get(method, {}) if suite == "mt50" else {})}
+            yield f"{suite}_rand/ppo_{method}", Preset(f"PPO with {about}, {where} random goals.", parts, settings)
+            fixed = (*parts, f"/mtbench/{suite}_fixed")
+            about = f"PPO with {about}, {where} goals fixed per world."
+            yield f"{suite}_fixed/ppo_{method}", Preset(about, fixed, settings)
+        for method, one in OTHER_METHODS.items():
+            added = [part for (name, algo), part in SUITE_PARTS.items() if name == suite and method.startswith(algo)]
+            settings = {**one.settings, **PAIR_SETTINGS.get((suite, method), {}), "suite": suite}
+            about, parts = f"{one.about}, {where} random goals.", (*one.parts, *added)
+            yield f"{suite}_rand/{method}", Preset(about, parts, settings, one.choices)
+
+
+def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:
+    names = {"mlp": "A perceptron", "simba_v2": "SimbaV2"}
+    for net, sizes in CRITIC_SIZES.items():
+        for width, count in sizes.items():
+            about = f"{names[net]} of about {count} parameters"
+            hidden: Any = width if net == "simba_v2" else [256, 128, 64] if width == 256 else [width] * 3
+            parts, critic = (f"/mtbench/critic_{net}",), {"critic_net": {"hidden": hidden}}
+            name = f"critic_scaling/{net}_{width}"
+            yield name, Preset(f"{about} as PPO's critic, on MT50.", parts, critic)
+            embedded = f"{about} and a task embedding as PPO's critic, on MT50."
+            yield f"{name}_te", Preset(embedded, (*parts, "/mtbench/task_embedding"), critic)
+    for worlds in BATCH_WORLDS:
+        for horizon in BATCH_HORIZONS:
+            yield (
+                f"batch_scaling/envs_{worlds}_horizon_{horizon}",
+                Preset(
+                    f"PPO on MT50 with {worlds:,} worlds and {horizon} steps an iteration; 60,000 updates.",
+                    ("/mtbench/critic_mlp", "/mtbench/task_embedding"),
+                    {
+                        "num_envs": worlds,
+                        "max_frames": 393_216_000,
+                        "critic_net": {"hidden": [1500] * 3},
+                        "algo": {"horizon": horizon},
+                    },
+                ),
+            )
+    one = "PPO on one task, named by tasks=[NAME]"
+    yield "single_task/ppo", Preset(f"{one}.", ("/mtbench/single_task",))
+    for width in SINGLE_TASK_CRITICS:
+        yield (
+            f"single_task/ppo_critic_{width}",
+            Preset(
+                f"{one}, with a critic of three layers of {width}.",
+                ("/mtbench/single_task",),
+                {"critic_net": {"hidden": [width] * 3, "task_code": "none"}},
+                {"critic_net": "mlp"},
+            ),
+        )
+
+
+def _parkour() -> Iterator[tuple[str, Preset]]:
+    for method, about in {**PARKOUR_NETS, **PARKOUR_GRADS}.items():
+        for name, where in PARKOUR_SETTINGS.items():
+            if name != "flat" or method in PARKOUR_NETS:
+                parts = ("/parkour/base", f"/parkour/method/{method}", f"/parkour/setting/{name}")
+                yield f"{method}_{name}", Preset(f"{about} on {where}.", parts)
+
+
+def _ptsl() -> Iterator[tuple[str, Preset]]:
+    for suite in ("mt10", "mt50"):
+        for length, steps in PTSL_LENGTHS.items():
+            for method, about in PTSL_METHODS.items():
+                parts = ("/ptsl/base", f"/ptsl/method/{method}", f"/ptsl/setting/{suite}_{length}")
+                about = f"SAC with {about}, on {suite.upper()} for {steps} steps of every task."
+                yield f"{suite}_{length}/{method}", Preset(about, parts)
+    methods = {"projection": "care_ptsl_2hidden", "residual": "care_ptsl_3hidden"}
+    for study, choices in PTSL_STUDIES.items():
+        for choice, extra in choices.items():
+            about = f"PTSL's study of {study}s, on MT10 for 200 K steps: {choice}."
+            parts = ("/ptsl/base", f"/ptsl/method/{methods[study]}", "/ptsl/setting/mt10_200k")
+            yield f"{study}/{choice}", Preset(about, parts, {"net": {study: choice, **extra}})
+
+
+@cache
+def products() -> dict[str, Preset]:
+    """Make the presets of the tables, by name."""
+    families = {"mtbench": (_mtbench_methods, _mtbench_sizes), "parkour": (_parkour,), "ptsl": (_ptsl,)}
+    return {
+        f"{family}/{name}": preset for family, makers in families.items() for make in makers for name, preset in make()
+    }
+
+
+@cache
+def store_presets() -> None:
+    """Put the products into Hydra's store, beside the presets that are files."""
+    for name, preset in products().items():
+        folder, _, leaf = name.rpartition("/")
+        choices = [{f"override /{group}": entry} for group, entry in preset.choices.items()]
+        node = {"defaults": [*preset.parts, *choices, "_self_"], **preset.settings}
+        ConfigStore.instance().store(group=f"{PRESET}/{folder}", name=leaf, node=node, package="_global_")
+
+
+def presets(folder: str = PRESET) -> dict[str, str]:
+    """Map each preset's name to one line about it: the first comment of its file, or what the tables say."""
+    table = {name: preset.about for name, preset in products().items()} if folder == PRESET else {}
+    for path in (CONF / folder).rglob("*.yaml"):
+        comments = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]
+        name = path.relative_to(CONF / folder).with_suffix("").as_posix()
+        table[name] = next((line for line in comments if not line.startswith("@")), "")
+    return dict(sorted(table.items()))

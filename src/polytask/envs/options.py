@@ -1,0 +1,55 @@
+"""What an environment can be told: the one list of options, for `polytask.make` and for every command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
+from polytask.settings import setting
+
+
+@dataclass
+class WorldOptions:
+    """Which worlds: tasks, robot, physics and episodes."""
+
+    suite: str = setting("mt10", "task suite (polytask list suites)", choices=SUITES)
+    tasks: list[str] | None = setting(None, "task names such as [reach,push], instead of a suite")
+    robot: str | None = setting(None, "robot (polytask list robots; default: sawyer, in parkour go1)")
+    sim: Any = setting("auto", "physics backend: auto (warp on cuda, else cpu), cpu or warp", group="sim")
+    device: str = setting("cpu", "torch device: cpu, cuda or cuda:<index>")
+    episode_length: int | None = setting(
+        None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)"
+    )
+    reward: str = setting("dense", "dense, or sparse: 1 on success, else 0", choices=("dense", "sparse"))
+    goals: str | None = setting(
+        None,
+        "manipulation goals: random (default), new in every episode; or fixed, drawn once per world",
+        choices=("random", "fixed"),
+    )
+    levels: str | None = setting(
+        None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)", choices=LEVELS
+    )
+    seed: int = setting(0, "seed of everything random")
+    threads: int | None = setting(None, "CPU threads for physics and torch (default: all cores)")
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Name the tasks."""
+        return tuple(SUITES[self.suite] if self.tasks is None else self.tasks)
+
+    @property
+    def suite_levels(self) -> str | None:
+        """Name the parkour terrain: the one asked for, or that of the suite; None for tasks outside a parkour suite."""
+        return self.levels or (SUITE_LEVELS.get(self.suite) if self.tasks is None else None)
+
+
+@dataclass
+class EnvOptions(WorldOptions):
+    """Which worlds, how many, and how their first episodes start."""
+
+    num_envs: int | None = setting(
+        None, "worlds in all, spread over the tasks (default: 16 per task; polytask.make: 1)"
+    )
+    envs_per_task: list[int] | None = setting(None, "worlds of each task, such as [512,256], instead of num_envs")
+    stagger: bool = setting(True, "start episodes at different steps, so that they do not all end at once")

@@ -1,0 +1,86 @@
+"""Film a policy: one episode of every task side by side, written as an mp4."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.render import Renderer
+from polytask.errors import UserError
+from polytask.files import write_atomically
+
+Image = NDArray[np.uint8]  # (H, W, 3)
+
+
+@dataclass(frozen=True)
+class VideoFormat:
+    """How a video looks."""
+
+    width: int = 480  # pixels of one task
+    height: int = 360
+    frames_per_second: int = 40
+
+
+@torch.no_grad()
+def film(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], path: Path, video: VideoFormat) -> int:
+    """Play one episode in the first world of each task, write the video and return its number of frames.
+
+    Raises:
+        UserError: If a library that this needs is missing; no file is written then.
+    """
+    if find_spec("imageio_ffmpeg") is None:
+        raise UserError("no video: it needs an extra, pip install 'polytask[video]'")
+    frames = _frames(env, policy, video)
+    first = next(frames)  # fails here, before any file exists, where there is no OpenGL
+    count = 0
+
+    def write(temporary: Path) -> None:
+        nonlocal count
+        from imageio_ffmpeg import write_frames
+
+        size = (first.shape[1], first.shape[0])
+        writer = write_frames(
+            str(temporary),
+            size,
+            fps=video.frames_per_second,
+            macro_block_size=2,
+            output_params=["-f", "mp4"],
+            ffmpeg_log_level="error",
+        )
+        writer.send(None)
+        for image in (first, *frames):
+            writer.send(image.tobytes())
+            count += 1
+        writer.close()
+
+    write_atomically(path, write)
+    return count
+
+
+def _frames(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], video: VideoFormat) -> Iterator[Image]:
+    """Step the worlds through one episode and draw them before every step."""
+    renderers = [Renderer(env, task, video.width, video.height) for task in env.spec.tasks]
+    for _ in range(env.spec.episode_length - 1):  # the last step would already show the next episode
+        yield tile([renderer.frame(0) for renderer in renderers])
+        env.step(policy(env.obs, env.task))
+
+
+def tile(images: list[Image]) -> Image:
+    """Arrange images in a grid about as wide as high, or up to half as wide again if that leaves fewer black holes."""
+    square = math.ceil(math.sqrt(len(images)))
+    columns = min(range(square, 3 * square // 2 + 1), key=lambda count: -len(images) % count)
+    rows = math.ceil(len(images) / columns)
+    height, width, _ = images[0].shape
+    grid = np.zeros((rows, height, columns, width, 3), dtype=np.uint8)
+    for index, image in enumerate(images):
+        grid[index // columns, :, index % columns] = image
+    return grid.reshape(rows * height, columns * width, 3)

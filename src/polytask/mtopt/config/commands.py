@@ -1,0 +1,52 @@
+"""Settings of the MT-Opt commands that look at a run, judge it or export it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytask.settings import CommandConfig, setting
+
+RUN = "runs/mtopt"
+
+
+@dataclass
+class EvaluateConfig(CommandConfig):
+    """`polytask mtopt eval`."""
+
+    run_dir: str = setting(RUN, "folder of the run", is_path=True)
+    tasks: list[str] = setting([], "tasks to measure (default: those of the run)")
+    scripted: bool = setting(False, "measure the scripts instead of what was learned")
+    weights: int | None = setting(None, "version of the weights (default: the newest)")
+    episodes: int | None = setting(None, "episodes per task (default: evaluator.episodes of the run)")
+    seed: int = setting(1000, "seed of the scenes")
+    device: str | None = setting(None, "torch device (default: that of the run)")
+
+
+@dataclass
+class RelabelConfig(CommandConfig):
+    """`polytask mtopt relabel`."""
+
+    run_dir: str = setting(RUN, "folder of the run", is_path=True)
+    detector: str | None = setting(None, "version of the detector that the run uses from now on (default: the newest)")
+    add: list[str] = setting([], "held-out tasks that the run learns from now on, such as [lift-red-thing]")
+    train: bool = setting(False, "first train a new detector from all labels, and use it")
+    device: str | None = setting(None, "torch device (default: that of the run)")
+
+
+@dataclass
+class StatusConfig(CommandConfig):
+    """`polytask mtopt status`."""
+
+    run_dir: str = setting(RUN, "folder of the run", is_path=True)
+
+
+@dataclass
+class ExportConfig(CommandConfig):
+    """`polytask mtopt export`."""
+
+    run_dir: str = setting(RUN, "folder of the run", is_path=True)
+    to: str = setting(
+        "lerobot", "lerobot or minari: format of the data set (extra: export)", choices=("lerobot", "minari")
+    )
+    output: str | None = setting(None, "folder to write to (default: <run_dir>/<format>)", is_path=True)
+    tasks: list[str] = setting([], "tasks to export (default: those of the run)")

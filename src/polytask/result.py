@@ -1,0 +1,42 @@
+"""What a command returns, and the lines that it prints while it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Table:
+    """A table for people; `cli.console` draws it."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass
+class Result:
+    """What a command gives to the command line: an object for `format=json`, tables and lines for people."""
+
+    payload: dict[str, Any]
+    tables: list[Table] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    exit_code: int = 0
+
+
+def note(line: str) -> None:
+    """Tell the user something while a command runs; stdout is kept for the result."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def cell(value: Any) -> str:
+    """Write a value as people read it in a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
