@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 from publish import layout, origin, publish
+from random_action_counts import REACH_HIGH, REACH_LOW, random_actions
 
 import polytask
 from polytask.envs.tasks import SUITES
 from polytask.files import write_atomically
-from polytask.tools.random_actions import REACH_HIGH, REACH_LOW, random_actions
 
 COUNTED = ("nan", "diverged", "overflow", "out_of_reach")
 # Tasks measured with other values of these do not belong into one file.

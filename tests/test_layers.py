@@ -1,4 +1,4 @@
-"""Who may import whom."""
+"""Who may import whom, between packages and inside them."""
 
 import ast
 from pathlib import Path
@@ -9,66 +9,92 @@ import polytask
 
 ROOT = Path(polytask.__file__).parent
 
-# What each part of the lower layers may import of ours. A part that is not named here belongs to the top layer: it may
-# import anything, and since no set below names it, nothing below may import it.
-BASE = {"errors", "types", "graph"}
+# What each part may import of ours. Every part is named, and the order is that of the layers.
+BASE = {"errors", "types", "settings", "files", "device", "cuda_graph", "result", "statistics"}
+WORLDS = BASE | {"scenes", "sim", "robots"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "types": {"errors"},
-    "graph": set(),
+    "types": set(),
+    "cuda_graph": set(),
+    "result": set(),
     "statistics": set(),
-    "suites": set(),
-    "rewards": BASE,
-    "returns": BASE,
-    "normalize": BASE,
-    "rollout": BASE,
-    "replay": BASE,
-    "reward_norm": BASE | {"normalize"},
-    "policy": BASE | {"normalize"},
+    "settings": {"errors"},
+    "files": {"errors"},
+    "device": {"errors"},
     "nets": BASE,
     "grads": BASE,
     "scenes": {"errors"},
     "sim": BASE | {"scenes"},
-    "tasks": BASE | {"rewards", "scenes", "sim", "suites"},
-    "robots": BASE | {"rewards", "scenes", "sim", "tasks"},
-    "domain": BASE | {"sim"},
-    "group": BASE | {"domain", "rewards", "scenes", "sim", "tasks", "robots"},
-    "parkour": BASE | {"domain", "scenes", "sim", "tasks", "robots"},
-    "env": BASE | {"domain"},
-    "experts": BASE | {"env", "tasks"},
-    "factory": BASE | {"domain", "group", "parkour", "env", "sim", "suites", "tasks", "robots"},
-    "gym": BASE | {"env", "factory", "suites"},
-    "registration": {"suites"},
-    "mtopt": BASE | {"checkpoint", "console", "export", "logger", "robots", "scenes", "sim", "statistics", "tasks"},
-    "algos": BASE | {"returns", "normalize", "reward_norm", "rollout", "replay", "policy", "nets", "grads"},
+    "robots": BASE | {"scenes", "sim"},
+    "envs": WORLDS,
+    "algos": BASE | {"nets", "grads"},
+    "mtopt": WORLDS | {"nets"},
+    "config": BASE | {"sim", "envs", "nets", "grads", "algos"},
+    "runs": BASE | {"envs", "nets", "grads", "algos", "config"},
+    "datasets": WORLDS | {"envs", "mtopt", "config", "runs"},
+    "tools": WORLDS | {"envs", "nets", "grads", "algos", "config", "runs"},
+    "cli": WORLDS | {"envs", "nets", "grads", "algos", "mtopt", "config", "runs", "datasets", "tools"},
+    "__main__": {"cli"},
 }
+
+# The same inside MT-Opt, where the folders are many.
+MTOPT_BASE = {"config", "records", "tasks", "policy_names", "seeds"}
+MTOPT: dict[str, set[str]] = {
+    "records": set(),
+    "policy_names": set(),
+    "seeds": set(),
+    "tasks": {"records"},
+    "config": {"records", "tasks"},
+    "networks": MTOPT_BASE,
+    "store": MTOPT_BASE,
+    "world": MTOPT_BASE,
+    "detector": MTOPT_BASE | {"networks", "store"},
+    "learning": MTOPT_BASE | {"networks", "store"},
+    "label": MTOPT_BASE | {"store", "detector", "learning"},
+    "roles": MTOPT_BASE | {"store", "world", "detector", "learning", "label"},
+    "runtime": MTOPT_BASE | {"networks", "store", "detector", "learning", "roles"},
+    "status": MTOPT_BASE | {"store", "detector", "learning", "roles", "runtime"},
+    "commands": MTOPT_BASE | {"store", "detector", "label", "roles", "runtime", "status"},
+}
+
 # Packages that only some parts may import; everything else may be imported anywhere.
 OWNERS = {
     "warp": {"sim"},
     "mujoco_warp": {"sim"},
-    "mujoco": {"scenes", "sim", "tasks", "robots", "domain", "group", "parkour", "render", "verify"},
-    "gymnasium": {"gym", "registration", "export", "mtopt"},
-    "minari": {"export", "mtopt"},
-    "PIL": {"gallery", "mtopt"},
+    "mujoco": {"scenes", "sim", "robots", "envs", "mtopt"},
+    "gymnasium": {"envs", "datasets"},
+    "minari": {"datasets"},
+    "pyarrow": {"datasets"},
+    "PIL": {"tools", "mtopt"},
     "fastapi": {"mtopt"},
     "starlette": {"mtopt"},
     "pydantic": {"mtopt"},
     "uvicorn": {"mtopt"},
-    "pyarrow": {"mtopt"},
     "ray": {"mtopt"},
-    "hydra": {"config", "compose"},
-    "omegaconf": {"compose", "run", "report"},
-    "rich": {"console"},
-    "matplotlib": {"report"},
-    "imageio_ffmpeg": {"record"},
-    "tensorboard": {"logger"},
-    "wandb": {"logger"},
+    "hydra": {"config"},
+    "omegaconf": {"config", "runs", "cli", "mtopt"},
+    "rich": {"runs", "cli"},
+    "matplotlib": {"runs"},
+    "imageio_ffmpeg": {"envs"},
+    "tensorboard": {"runs"},
+    "wandb": {"runs"},
     "triton": {"grads"},
 }
 
+FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def module_of(path: Path) -> str:
+    """Name a file's module, below `polytask`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
 
 def imports(path: Path) -> set[str]:
-    """Collect the dotted names that a file imports, wherever in the file."""
+    """Collect the dotted names that a file imports, wherever in the file; of ours, the modules themselves."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -76,51 +102,76 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             module = str(node.module)
-            found |= {f"polytask.{alias.name}" for alias in node.names} if module == "polytask" else {module}
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {name if name.removeprefix("polytask.") in MODULES else module for name in names}
     return found
 
 
-def part_of(path: Path) -> str:
-    relative = path.relative_to(ROOT)
-    # Pictures are drawn of whole environments: the renderer lies with the simulators but belongs to the top layer.
-    return "render" if str(relative) == "sim/render.py" else relative.parts[0].removesuffix(".py")
-
-
 def ours(path: Path) -> set[str]:
-    """Name the parts of this package that a file imports."""
-    files = [name.removeprefix("polytask.").replace(".", "/") + ".py" for name in imports(path) if "polytask." in name]
-    return {part_of(ROOT / file) for file in files}
+    """Name the modules of this package that a file imports."""
+    return {name.removeprefix("polytask.") for name in imports(path) if name.startswith("polytask.")}
 
 
-FILES = sorted(path for path in ROOT.rglob("*.py") if part_of(path) != "__init__")
+IMPORTS = {module: ours(path) for module, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("part", ALLOWED)
-def test_lower_layers_import_only_what_they_may(part):
-    files = [path for path in FILES if part_of(path) == part]
-    assert files, f"{part} is in the table of layers but not in the package"
-    for path in files:
-        own = ours(path)
-        assert own - {part} <= ALLOWED[part], f"{path.relative_to(ROOT)} imports {sorted(own - {part} - ALLOWED[part])}"
+def check(table: dict[str, set[str]], prefix: str) -> None:
+    """Compare all imports below a package with its table."""
+    modules = {name.removeprefix(prefix): needs for name, needs in IMPORTS.items() if name.startswith(prefix)}
+    assert {name.split(".")[0] for name in modules} == set(table), "the table does not list the parts that exist"
+    for module, needs in modules.items():
+        part = module.split(".")[0]
+        used = {need.removeprefix(prefix).split(".")[0] for need in needs if need.startswith(prefix)}
+        wrong = sorted(used - {part} - table[part])
+        assert not wrong, f"{prefix}{module} imports {wrong}"
+
+
+def test_every_part_imports_only_what_it_may():
+    check(ALLOWED, "")
+
+
+def test_every_part_of_mtopt_imports_only_what_it_may():
+    check(MTOPT, "mtopt.")
+
+
+@pytest.mark.parametrize("table", [ALLOWED, MTOPT])
+def test_the_tables_are_layers(table):
+    seen = set()
+    for part, needs in table.items():
+        assert needs <= seen, f"{part} may import {sorted(needs - seen)}, which stand below it in the table"
+        seen.add(part)
+
+
+def test_the_domains_do_not_know_each_other():
+    for one, other in (("manipulation", "parkour"), ("parkour", "manipulation")):
+        for module, needs in IMPORTS.items():
+            if module.startswith(f"envs.{one}"):
+                assert not [need for need in needs if need.startswith(f"envs.{other}")], module
 
 
 @pytest.mark.parametrize("package", OWNERS)
 def test_outside_packages_are_imported_where_they_belong(package):
-    users = {part_of(path) for path in FILES if package in {name.split(".")[0] for name in imports(path)}}
+    users = {
+        module.split(".")[0]
+        for module, path in MODULES.items()
+        if package in {name.split(".")[0] for name in imports(path)}
+    }
     assert users, f"nothing imports {package}; take it out of the table"
     assert users <= OWNERS[package]
 
 
-def test_no_cycles():
-    graph = {part_of(path): set() for path in FILES}
-    for path in FILES:
-        graph[part_of(path)] |= ours(path) & graph.keys()
+def test_no_modules_import_each_other_in_a_circle():
+    graph = {module: needs & IMPORTS.keys() for module, needs in IMPORTS.items()}
     while graph:
-        leaves = {part for part, needs in graph.items() if needs <= {part}}
+        leaves = {module for module, needs in graph.items() if needs <= {module}}
         assert leaves, f"these import each other: {sorted(graph)}"
-        graph = {part: needs - leaves for part, needs in graph.items() if part not in leaves}
+        graph = {module: needs - leaves for module, needs in graph.items() if module not in leaves}
+
+
+def test_the_root_is_small():
+    assert len(list(ROOT.glob("*.py"))) <= 10
 
 
 def test_modules_stay_small():
-    long = {str(path.relative_to(ROOT)): count for path in FILES if (count := len(path.read_text().splitlines())) > 400}
+    long = {module: count for module, path in MODULES.items() if (count := len(path.read_text().splitlines())) > 400}
     assert not long

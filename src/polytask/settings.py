@@ -62,6 +62,6 @@ def check_choices(config: Any, prefix: str = "") -> None:
 class CommandConfig:
     """What every command takes."""
 
-    presets: ClassVar[str] = ""  # folder of the presets that `preset=NAME` chooses from; empty: there are none
+    preset_folder: ClassVar[str] = ""  # folder of the presets that `preset=NAME` chooses from; empty: there are none
 
     format: str = setting("table", "table, or json: one object on stdout", choices=("table", "json"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # The sums that every environment keeps, per task, over the episodes that ended; a domain may add its own.
 EPISODE_METRICS = ("episodes", "success", "success_at_end", "return", "length", "diverged")
@@ -95,6 +95,10 @@ class Algo(Protocol):
     @property
     def frames_per_iteration(self) -> int:
         """Environment steps that one call of `iterate` consumes, over all environments."""
+        ...
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and running statistics that a new run can start with, by name."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

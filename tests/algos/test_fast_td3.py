@@ -10,7 +10,7 @@ from helpers.learning import METHODS, assert_solves, context_of, needs_cuda
 from helpers.toy import PointMass
 from torch.testing import assert_close
 
-from polytask.algos.fast_td3 import ActorRows, FastTD3, FastTD3Config
+from polytask.algos.fast_td3 import FastTD3, FastTD3Config, TD3ActorRows
 from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.nets.mlp import MlpConfig
@@ -79,7 +79,7 @@ def test_actor_climbs_the_smaller_mean_value() -> None:
     obs, task = torch.randn(6, 3), torch.zeros(6, dtype=torch.int64)
     logits = td3.critic(obs, td3.policy(obs, task), task)
     values = logits.softmax(-1) @ torch.linspace(-10, 10, 101)
-    assert_close(td3._actor_loss(td3.policy, ActorRows(obs, task)), -torch.minimum(*values))
+    assert_close(td3._actor_loss(td3.policy, TD3ActorRows(obs, task)), -torch.minimum(*values))
 
 
 def test_actor_moves_every_second_update_from_the_first() -> None:

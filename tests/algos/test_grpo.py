@@ -12,7 +12,7 @@ from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trai
 from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
-from polytask.algos.grpo import GRPO, GRPOConfig, Rows
+from polytask.algos.grpo import GRPO, GRPOConfig, GRPORows
 from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.grads.pcgrad import PCGrad
@@ -107,11 +107,11 @@ def test_baseline_by_time_leaves_no_trend(endless: None) -> None:
     assert_close(trends["time"], torch.zeros(30), atol=1e-5, rtol=0)
 
 
-def rows_of(**columns: list[float]) -> Rows:
+def rows_of(**columns: list[float]) -> GRPORows:
     """Build four rows of one task whose other entries are zero, with weight one."""
     fixed = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64), "action": torch.zeros(4, 2)}
     plain = {"log_prob": torch.zeros(4), "advantage": torch.zeros(4), "weight": torch.ones(4)}
-    return Rows(**{**fixed, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
+    return GRPORows(**{**fixed, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
 
 
 def test_loss_by_hand() -> None:

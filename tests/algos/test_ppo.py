@@ -23,7 +23,7 @@ from torch.testing import assert_close
 
 from polytask import algos
 from polytask.algos import AlgoContext
-from polytask.algos.ppo import PPO, PPOConfig, Rows
+from polytask.algos.ppo import PPO, PPOConfig, PPORows
 from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.nets import NETS
@@ -131,11 +131,11 @@ def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
     assert_close(head.weight.grad[0], gradient[0] / 2)
 
 
-def rows_of(**columns: list[float]) -> Rows:
+def rows_of(**columns: list[float]) -> PPORows:
     """Build four rows of one task whose other entries are zero."""
     zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64), "action": torch.zeros(4, 2)}
     plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
-    return Rows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
+    return PPORows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
 
 
 def test_actor_loss_by_hand() -> None:

@@ -10,7 +10,7 @@ from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trai
 from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
-from polytask.algos.pqn import PQN, PQNConfig, Rows, best, chosen, epsilon_at, levels
+from polytask.algos.pqn import PQN, PQNConfig, PQNRows, best, chosen, epsilon_at, levels
 from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.grads.pcgrad import PCGrad
@@ -62,7 +62,7 @@ def test_greedy_action_is_the_best_level_of_each_actuator() -> None:
 
 
 def test_loss_by_hand() -> None:
-    rows = Rows(torch.zeros(2, 3), torch.zeros(2), torch.tensor([[-1.0, 0.0], [1.0, 1.0]]), torch.tensor([2.0, 0.5]))
+    rows = PQNRows(torch.zeros(2, 3), torch.zeros(2), torch.tensor([[-1.0, 0.0], [1.0, 1.0]]), torch.tensor([2.0, 0.5]))
     output = torch.tensor([[1.0, 9.0, 9.0, 9.0, 2.0, 9.0], [9.0, 9.0, 3.0, 9.0, 9.0, 4.0]])
     loss = make(PointMass((2,))).learners["critic"].backward.loss(lambda obs, task: output, rows)
     assert_close(loss, torch.tensor([0.5**2, 3.0**2]))  # values (1 + 2) / 2 and (3 + 4) / 2

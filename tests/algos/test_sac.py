@@ -12,7 +12,7 @@ from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
 
-from polytask.algos.sac import SAC, ActorRows, AlphaRows, SACConfig, Temperature, draw
+from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, Temperature, draw
 from polytask.grads import GRADS
 from polytask.nets.mlp import MlpConfig
 
@@ -96,13 +96,13 @@ def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
     for parameter in sac.critic.parameters():
         parameter.grad = None
     shape = (2, 4)
-    rows = ActorRows(torch.randn(*shape, 3), torch.zeros(shape).long(), torch.randn(*shape, 2), torch.ones(shape))
+    rows = SACActorRows(torch.randn(*shape, 3), torch.zeros(shape).long(), torch.randn(*shape, 2), torch.ones(shape))
     sac.learners["actor"].step(rows)
     assert all(p.grad is None for p in sac.critic.parameters())
     assert_close(list(sac.critic.parameters()), before, rtol=0, atol=0)
 
     obs, task, noise = torch.randn(6, 3), torch.zeros(6, dtype=torch.int64), torch.randn(6, 2)
-    from_loss = sac._actor_loss(sac.policy, ActorRows(obs, task, noise, torch.full((6,), 0.7)))
+    from_loss = sac._actor_loss(sac.policy, SACActorRows(obs, task, noise, torch.full((6,), 0.7)))
     action, density = draw(*sac.policy(obs, task), noise)
     expected = 0.7 * density - sac.critic(obs, action, task).squeeze(-1).min(dim=0).values
     assert_close(from_loss, expected)

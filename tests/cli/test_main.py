@@ -8,10 +8,13 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
-from polytask.cli.main import COMMANDS, main
-from polytask.cli.main import main as cli
-from polytask.config.schema import CHOICES, names_of
+from polytask.cli.commands import COMMANDS
+from polytask.cli.main import main
+from polytask.config.compose import names_of
+from polytask.config.schema import ListConfig
+from polytask.errors import UserError
 from polytask.runs.checkpoint import load, save
 from polytask.tools.verify import Comparison
 
@@ -56,21 +59,59 @@ def test_help_names_every_command(run):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_names_every_key(run, command):
-    code, out, _ = run(command, "--help")
+    code, out, _ = run(*command.split(), "--help")
     assert code == 0
-    assert all(f"  {key} " in out for key in names_of(command))
+    assert all(f"  {key} " in out for key in names_of(COMMANDS[command].schema))
     assert f"polytask {command} " in out
 
 
-@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["trian"], ["train", "sed=1"], ["--version"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            ["--help"],
+            ["--version"],
+            ["train", "--help"],
+            ["mtopt", "run", "--help"],
+            ["mtopt", "run", "--help", "learner"],
+        ),
+        *(["trian"], ["train", "sed=1"], ["mtopt", "run", "sed=1"]),
+    ],
+)
 def test_help_and_misspelt_keys_do_not_wait_for_torch(words):
     code = "import sys; from polytask.cli.main import main; main(sys.argv[1:]); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
 
 
+def test_help_lists_the_settings_of_groups_and_parts(run):
+    code, out, _ = run("train", "--help", "algo=sac", "net=moore")
+    assert code == 0
+    assert "algo=sac: " in out
+    assert any(line.split()[:2] == ["algo.tau", "0.01"] for line in out.splitlines())
+    assert any(line.split()[:2] == ["net.experts", "4"] for line in out.splitlines())
+    out = run("mtopt", "run", "--help", "learner.network")[1]
+    assert any(line.split()[:2] == ["learner.network.size", "small"] for line in out.splitlines())
+    code, _, err = run("train", "--help", "algo=sak")
+    assert (code, err) == (2, "polytask: unknown algo 'sak'; did you mean 'sac'?\n")
+    code, _, err = run("train", "--help", "seed")
+    assert code == 2
+    assert "'seed' has no settings of its own" in err
+
+
+def test_show_prints_what_a_preset_and_words_amount_to(run):
+    code, out, _ = run("show", "preset=cpu_demo", "algo.lr=0.25", "format=json")
+    shown = json.loads(out)
+    assert code == 0
+    assert (shown["tasks"][0], shown["algo"]["name"], shown["algo"]["lr"]) == ("reach", "ppo", 0.25)
+    text = run("show", "preset=cpu_demo", "algo.lr=0.25")[1]
+    assert {**OmegaConf.create(text)} == {**OmegaConf.create(shown), "format": "table"}
+    shown = json.loads(run("show", "mtopt", "run", "preset=tiny", "seed=3", "format=json")[1])
+    assert (shown["seed"], shown["world"]["assisted"]) == (3, True)
+
+
 def test_the_module_runs_as_a_program():
-    done = subprocess.run([sys.executable, "-m", "polytask.cli.main", "train", "sed=1"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "polytask", "train", "sed=1"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "polytask: unknown key 'sed'; did you mean 'seed'?\n"
 
@@ -82,7 +123,7 @@ MISTAKES = [
     (["train", "alg.lr=1"], "unknown key 'alg'; did you mean 'algo'?"),
     (["train", "algo.lrr=1"], "unknown key 'algo.lrr'; did you mean 'lr'?"),
     (["train", "device=gpu"], "unknown device 'gpu'"),
-    (["train", "device=cuda:99"], "device 'cuda:99' is not there"),
+    (["train", "device=cuda:99"], "device 'cuda:99' does not exist"),
     (["train", "num_envs=3"], "num_envs=3 is too few for 10 tasks"),
     (["train", "tasks=[reach,push]", "envs_per_task=[4]"], "envs_per_task has 1 entries for 2 tasks"),
     (["train", "tasks=[reach,push]", "envs_per_task=[4,4]", "num_envs=9"], "adds up to 8, but num_envs is 9"),
@@ -90,7 +131,7 @@ MISTAKES = [
     (["train", "save_every=-1"], "save_every=-1"),
     (["train", "max_minutes=0"], "max_minutes=0"),
     (["train", "checkpoint=nowhere"], "no checkpoint at 'nowhere'"),
-    (["train", "tasks=[reach]", "max_iterations=1", "run_dir=/dev/null/run"], "cannot make the run directory"),
+    (["train", "tasks=[reach]", "max_iterations=1", "run_dir=/dev/null/run"], "cannot make the folder"),
     (["eval"], "name one policy"),
     (["eval", "policy=clever"], "unknown policy 'clever'"),
     (["eval", "policy=random", "episodes=0"], "episodes=0"),
@@ -121,7 +162,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(run, tmp_path, words, line):
 
 def test_the_debug_variable_shows_the_traceback(run, monkeypatch):
     monkeypatch.setenv("POLYTASK_DEBUG", "1")
-    with pytest.raises(cli.UserError):
+    with pytest.raises(UserError):
         run("train", "sed=1")
 
 
@@ -130,8 +171,8 @@ def test_the_debug_variable_shows_the_traceback(run, monkeypatch):
     [
         (["num_envs=6"], "its envs_per_task is (2, 2), not (3, 3)"),
         (["tasks=[reach,push]"], "its tasks is ('reach', 'drawer-close'), not ('reach', 'push')"),
-        (["net.hidden=[32]"], "its learner is of another shape ("),
-        (["net=moore"], "its learner is of another shape"),
+        (["net.hidden=[32]"], "its learner has another shape ("),
+        (["net=moore"], "its learner has another shape"),
     ],
 )
 def test_a_checkpoint_of_another_shape_is_refused(run, trained, tmp_path, words, line):
@@ -149,7 +190,7 @@ def test_a_truncated_checkpoint_is_refused(run, trained, tmp_path, command):
     (tmp_path / "cut.pt").write_bytes(data[: len(data) // 2])
     code, out, err = run(command, "checkpoint=cut.pt")
     assert (code, out) == (2, "")
-    assert err == "polytask: 'cut.pt' cannot be read: it is truncated or no checkpoint\n"
+    assert err == "polytask: 'cut.pt' cannot be read: it is truncated or not a polytask checkpoint\n"
 
 
 def test_a_run_is_not_overwritten(run, trained):
@@ -178,7 +219,7 @@ def test_training_leaves_everything_behind(run, trained, tmp_path):
 
 
 def test_a_missing_video_is_one_line_and_training_succeeds(run, monkeypatch):
-    monkeypatch.setattr("polytask.tools.video.find_spec", lambda name: None)
+    monkeypatch.setattr("polytask.envs.video.find_spec", lambda name: None)
     code, out, _ = run("train", *TINY, "max_iterations=1", "eval_episodes=0", "run_dir=here")
     assert code == 0
     assert "no video: it needs an extra, pip install 'polytask[video]'" in out.splitlines()
@@ -245,7 +286,7 @@ def test_eval_prints_a_table(run):
     assert "reach" in out
 
 
-@pytest.mark.parametrize("kind", CHOICES["kind"])
+@pytest.mark.parametrize("kind", ListConfig.kinds)
 def test_list(run, kind):
     rows = json.loads(run("list", kind, "format=json")[1])[kind]
     code, out, _ = run("list", kind)
@@ -287,14 +328,14 @@ def test_verify_fails_beyond_the_tolerances(run, monkeypatch, name, value, code)
     good = Comparison(steps=5, obs_max=0.0, obs_mean=0.0, reward_max=0.0, reward_mean=0.0, success_agreement=1.0)
     found = {"reach": good, "push": replace(good, **{name: value})}
     monkeypatch.setattr(
-        "polytask.tools.verify.recordings", lambda folder: {**dict.fromkeys(found, folder), "alien": folder}
+        "polytask.tools.verify.oracle_files", lambda folder: {**dict.fromkeys(found, folder), "alien": folder}
     )
     monkeypatch.setattr("polytask.tools.verify.compare", lambda task, path: found[task.name])
     assert run("verify", "oracle=x")[0] == code
     result = run("verify", "oracle=x", "format=json")
     assert (result[0], json.loads(result[1])) == (code, {"tasks": {task: asdict(one) for task, one in found.items()}})
     assert run("verify", "oracle=x", "tasks=[reach]")[0] == 0
-    assert "no recording of 'door-open'" in run("verify", "oracle=x", "tasks=[door-open]")[2]
+    assert "no episode of 'door-open'" in run("verify", "oracle=x", "tasks=[door-open]")[2]
 
 
 def test_report_pools_seeds(run, trained, tmp_path):
@@ -321,7 +362,7 @@ def test_a_checkpoint_without_its_parts_is_refused(run, trained, tmp_path):
     save(tmp_path / "half.pt", {name: value for name, value in state.items() if name != "format"})
     code, _, err = run("eval", "checkpoint=half.pt", "episodes=1")
     assert code == 2
-    assert "its learner is of another shape" in err
+    assert "its learner has another shape" in err
 
 
 def test_saved_weights_are_what_eval_uses(run, trained, tmp_path):

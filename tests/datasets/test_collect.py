@@ -11,8 +11,8 @@ from torch.testing import assert_close
 import polytask
 from polytask.cli.main import main
 from polytask.datasets import read as recording_module
-from polytask.datasets.collect import load, play, seed_of
-from polytask.datasets.read import stream
+from polytask.datasets.collect import play, seed_of
+from polytask.datasets.read import load, stream
 from polytask.errors import UserError
 
 WORDS = ["tasks=[reach,drawer-close]", "policy=scripted", "episode_length=12", "threads=1"]
@@ -26,7 +26,7 @@ def run(*words):
 def folder(tmp_path_factory):
     """Record three episodes of each of two tasks in shards of two."""
     path = tmp_path_factory.mktemp("recordings") / "one"
-    assert run("episodes=3", "worlds=2", f"out={path}", "format=json") == 0
+    assert run("episodes=3", "num_envs=4", f"output={path}", "format=json") == 0
     return path
 
 
@@ -98,7 +98,7 @@ def test_a_trained_policy_is_recorded_in_the_environment_it_was_trained_in(tmp_p
     train = ["tasks=[reach]", "num_envs=2", "episode_length=9", "algo.horizon=4", "algo.minibatch=8", "threads=1"]
     ends = ["max_iterations=1", "eval_episodes=0", "video=false", "format=json"]
     assert main(["train", *train, *ends, f"run_dir={tmp_path / 'run'}"]) == 0
-    words = ["episodes=2", f"checkpoint={tmp_path / 'run'}", f"out={tmp_path / 'episodes'}", "format=json"]
+    words = ["episodes=2", f"checkpoint={tmp_path / 'run'}", f"output={tmp_path / 'episodes'}", "format=json"]
     assert main(["collect", *words]) == 0
     data = load(tmp_path / "episodes")
     assert data.tasks == ("reach",)
@@ -112,7 +112,7 @@ def test_neighbouring_seeds_share_no_episodes():
 
 def test_the_same_seed_records_the_same(tmp_path):
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
-        assert run("episodes=1", "policy=random", f"seed={seed}", f"out={tmp_path / name}", "format=json") == 0
+        assert run("episodes=1", "policy=random", f"seed={seed}", f"output={tmp_path / name}", "format=json") == 0
     a, b, c = (load(tmp_path / name) for name in "abc")
     assert torch.equal(a.obs, b.obs)
     assert torch.equal(a.action, b.action)
@@ -129,7 +129,7 @@ def test_a_kill_leaves_what_was_whole(tmp_path, monkeypatch):
         save(file, **arrays)
 
     monkeypatch.setattr(np, "savez_compressed", killed)
-    assert run("episodes=2", "worlds=1", f"out={tmp_path / 'cut'}") == 130
+    assert run("episodes=2", "num_envs=2", f"output={tmp_path / 'cut'}") == 130
     assert len(load(tmp_path / "cut")) == 2
 
 
@@ -143,12 +143,13 @@ def test_a_changed_task_is_refused(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "out=DIR"),
-        (["out=x", "episodes=0"], "episodes=0"),
-        (["out=x", "worlds=0"], "worlds=0"),
-        (["out=x", "export=csv"], "unknown export 'csv'"),
-        (["out=/dev/null/x"], "cannot make the folder"),
-        (["out=x", "policy=null"], "name one policy"),
+        ([], "output=DIR"),
+        (["output=x", "episodes=0"], "episodes=0"),
+        (["output=x", "num_envs=0"], "num_envs=0 must be a multiple of the number of tasks, 2"),
+        (["output=x", "num_envs=3"], "num_envs=3 must be a multiple"),
+        (["output=x", "export=csv"], "unknown export 'csv'"),
+        (["output=/dev/null/x"], "cannot make the folder"),
+        (["output=x", "policy=null"], "name one policy"),
     ],
 )
 def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):
@@ -160,7 +161,7 @@ def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):
 
 def test_a_recording_is_never_overwritten(capsys, folder):
     before = (folder / "index.json").read_bytes()
-    assert run("episodes=1", f"out={folder}") == 2
+    assert run("episodes=1", f"output={folder}") == 2
     assert "already holds a recording" in capsys.readouterr().err
     assert (folder / "index.json").read_bytes() == before
 
@@ -186,7 +187,7 @@ def test_a_folder_without_a_good_index_is_refused(tmp_path, content, line):
 
 def test_a_missing_extra_is_named_before_anything_is_recorded(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("polytask.datasets.minari.find_spec", lambda name: None)
-    assert run("episodes=1", f"out={tmp_path / 'x'}", "export=minari") == 2
+    assert run("episodes=1", f"output={tmp_path / 'x'}", "export=minari") == 2
     assert capsys.readouterr().err == "polytask: export=minari needs an extra: pip install 'polytask[export]'\n"
     assert not list(tmp_path.iterdir())
 
@@ -194,7 +195,7 @@ def test_a_missing_extra_is_named_before_anything_is_recorded(capsys, monkeypatc
 @pytest.mark.skipif(find_spec("minari") is None, reason="Minari is an optional package: pip install 'polytask[export]'")
 def test_minari_reads_the_export(tmp_path, monkeypatch):
     out = tmp_path / "exported"
-    assert run("episodes=2", f"out={out}", "export=minari", "format=json") == 0
+    assert run("episodes=2", f"output={out}", "export=minari", "format=json") == 0
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(out / "minari"))
     import minari
 

@@ -205,7 +205,7 @@ def test_a_diverged_world_is_truncated_counted_and_never_seen(sim: str) -> None:
         ({"tasks": ["reach"], "envs_per_task": [4], "num_envs": 5}, "adds up to 4"),
         ({"suite": "mt10", "num_envs": 3}, "too few for 10 tasks"),
         ({"tasks": ["reach"], "device": "tpu"}, "unknown device"),
-        ({"tasks": ["reach"], "device": "cuda:7"}, "is not there"),
+        ({"tasks": ["reach"], "device": "cuda:7"}, "does not exist"),
         ({"tasks": ["reach"], "sim": "isaac"}, "unknown sim"),
         ({"tasks": ["reach"], "robot": "baxter"}, "unknown robot"),
         ({"tasks": ["reach"], "reward": "shaped"}, "unknown reward"),

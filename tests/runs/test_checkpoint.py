@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from polytask.runs.checkpoint import load, locate, save
-from polytask.files import restore
 from polytask.config.compose import compose
-from polytask.runs.progress import ProgressDisplay
+from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
+from polytask.files import restore
+from polytask.runs.checkpoint import load, locate, save
+from polytask.runs.progress import ProgressDisplay
 from polytask.runs.train import train
 
 # Two scenes, an episode end within two iterations, evaluations in between: everything a run's state consists of.
@@ -72,17 +73,17 @@ def test_truncated_checkpoints_are_refused(tmp_path, share):
     path = tmp_path / "checkpoint.pt"
     save(path, {"weights": torch.arange(10_000)})
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(UserError, match="truncated or no checkpoint"):
+    with pytest.raises(UserError, match="truncated or not a polytask checkpoint"):
         load(path)
 
 
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "other.pt"
     torch.save({"weights": torch.zeros(1)}, path)
-    with pytest.raises(UserError, match="not a polytask checkpoint of format 1"):
+    with pytest.raises(UserError, match="not a polytask checkpoint \\(format 1\\)"):
         load(path)
     path.write_text("hello")
-    with pytest.raises(UserError, match="truncated or no checkpoint"):
+    with pytest.raises(UserError, match="truncated or not a polytask checkpoint"):
         load(path)
 
 
@@ -104,18 +105,18 @@ def test_opening_a_checkpoint_runs_no_code(tmp_path, monkeypatch):
 
 
 def test_a_state_of_another_shape_is_explained_in_one_line():
-    with pytest.raises(UserError, match=r"its net is of another shape \(size mismatch for weight") as caught:
+    with pytest.raises(UserError, match=r"its net has another shape \(size mismatch for weight") as caught:
         restore(torch.nn.Linear(3, 2), torch.nn.Linear(4, 2).state_dict(), "net")
     assert "\n" not in str(caught.value)
 
 
 def run(directory, *words):
-    return train(compose("train", [*WORDS, f"run_dir={directory}", *words])).payload
+    return train(compose(TrainConfig, [*WORDS, f"run_dir={directory}", *words])).payload
 
 
 def resume(directory, *words):
     saved = load(directory)["config"]
-    return train(compose("train", [f"checkpoint={directory}", *words], saved=saved)).payload
+    return train(compose(TrainConfig, [f"checkpoint={directory}", *words], saved=saved)).payload
 
 
 def records(directory):

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from polytask.runs.setup import build_env, load_policy
 from polytask.config.compose import compose
+from polytask.config.schema import EvalConfig, TrainConfig
 from polytask.errors import UserError
 from polytask.runs.evaluate import Evaluator, run_episodes, summarise
+from polytask.runs.setup import build_env, load_policy
 from polytask.types import EnvSpec, Step
 
 WORDS = ["tasks=[reach,drawer-close]", "policy=random", "episode_length=6", "threads=1"]
@@ -58,7 +59,7 @@ def test_summary_of_known_outcomes():
 
 
 def test_every_evaluation_starts_from_the_same_states():
-    evaluator = Evaluator(compose("eval", WORDS), episodes=2)
+    evaluator = Evaluator(compose(EvalConfig, WORDS), episodes=2)
 
     def reach_out(obs, task):
         starts.append(obs.clone())
@@ -75,7 +76,7 @@ def test_every_evaluation_starts_from_the_same_states():
 
 
 def test_evaluation_draws_other_goals_than_training():
-    config = compose("eval", WORDS)
+    config = compose(EvalConfig, WORDS)
     evaluator, env = Evaluator(config, episodes=2), build_env(config, num_envs=4)
     assert not torch.equal(evaluator.env.obs, env.obs)
     assert evaluator.env.spec == env.spec
@@ -86,10 +87,10 @@ def test_evaluation_draws_other_goals_than_training():
 @pytest.fixture
 def checkpoint():
     """Give an untrained policy for two tasks, as a checkpoint holds it."""
-    from polytask.runs.setup import build_algo
     from polytask.config.compose import to_plain
+    from polytask.runs.setup import build_algo
 
-    config = compose("train", ["tasks=[reach,drawer-close]", "num_envs=2"])
+    config = compose(TrainConfig, ["tasks=[reach,drawer-close]", "num_envs=2"])
     spec = EnvSpec(39, 4, ("reach", "drawer-close"), (1, 1), 150)
     algo = build_algo(config, spec, torch.device("cpu"))
     state = {"config": to_plain(config), "spec": vars(spec), "algo": algo.state_dict()}
@@ -98,7 +99,7 @@ def checkpoint():
 
 def test_a_policy_knows_its_tasks_by_name_not_by_number(checkpoint):
     algo, state = checkpoint
-    env = build_env(compose("eval", ["tasks=[drawer-close,reach]", "policy=random"]), num_envs=2)
+    env = build_env(compose(EvalConfig, ["tasks=[drawer-close,reach]", "policy=random"]), num_envs=2)
     policy = load_policy(state, env)
     expected = algo.act(env.obs, torch.tensor([1, 0]), explore=False)
     assert torch.equal(policy(env.obs, env.task), expected)
@@ -107,7 +108,7 @@ def test_a_policy_knows_its_tasks_by_name_not_by_number(checkpoint):
 
 
 def test_a_policy_refuses_tasks_it_never_saw(checkpoint):
-    env = build_env(compose("eval", ["tasks=[reach,push]", "policy=random"]), num_envs=2)
+    env = build_env(compose(EvalConfig, ["tasks=[reach,push]", "policy=random"]), num_envs=2)
     with pytest.raises(UserError, match="not trained on 'push' but on reach, drawer-close"):
         load_policy(checkpoint[1], env)
     env.close()
@@ -115,4 +116,4 @@ def test_a_policy_refuses_tasks_it_never_saw(checkpoint):
 
 def test_at_least_one_episode_is_needed():
     with pytest.raises(UserError, match="episodes=0"):
-        Evaluator(compose("eval", WORDS), episodes=0)
+        Evaluator(compose(EvalConfig, WORDS), episodes=0)

@@ -8,20 +8,29 @@ import pytest
 import torch
 
 from polytask.errors import UserError
-from polytask.runs.logger import EPISODE_SUMS, EpisodeWindow, Logger, TensorBoardWriter, check_extras, read_metrics, read_records, read_tensors
-from polytask.files import JsonLines
+from polytask.files import JsonLines, read_json_lines
+from polytask.runs.logger import (
+    FILE_NAME,
+    EpisodeWindow,
+    Logger,
+    TensorBoardWriter,
+    check_extras,
+    read_metrics,
+    read_tensors,
+)
+from polytask.types import EPISODE_METRICS
 
 
 def sums(episodes, success):
     """Make an interval's sums; the other sums follow from the two."""
     values = {"episodes": episodes, "success": success, "success_at_end": success, "diverged": [1.0] * len(episodes)}
-    return {name: values.get(name, [10.0 * count for count in episodes]) for name in EPISODE_SUMS}
+    return {name: values.get(name, [10.0 * count for count in episodes]) for name in EPISODE_METRICS}
 
 
 def test_success_is_averaged_per_task_and_then_over_tasks():
     window = EpisodeWindow(("a", "b"), size=100)
     window.add(sums([8.0, 2.0], [8.0, 1.0]))
-    record = window.record()
+    record = window.row()
     assert (record["success/a"], record["success/b"]) == (1.0, 0.5)
     assert record["success"] == 0.75  # not 9 of 10 episodes: every task counts the same
     assert record["return/a"] == 10.0
@@ -30,21 +39,21 @@ def test_success_is_averaged_per_task_and_then_over_tasks():
 
 def test_a_task_without_ended_episodes_keeps_its_last_value():
     window = EpisodeWindow(("a", "b"), size=1)
-    assert window.record()["success"] is None
+    assert window.row()["success"] is None
     window.add(sums([4.0, 0.0], [1.0, 0.0]))
-    assert window.record()["success/b"] is None
-    assert window.record()["success"] == 0.25  # over the tasks that have a value
+    assert window.row()["success/b"] is None
+    assert window.row()["success"] == 0.25  # over the tasks that have a value
     window.add(sums([0.0, 2.0], [0.0, 2.0]))
-    assert (window.record()["success/a"], window.record()["success/b"]) == (0.25, 1.0)
+    assert (window.row()["success/a"], window.row()["success/b"]) == (0.25, 1.0)
 
 
 def test_the_window_forgets_whole_intervals_but_never_goes_below_its_size():
     window = EpisodeWindow(("a",), size=4)
     for success in (3.0, 0.0, 0.0):
         window.add(sums([3.0], [success]))
-    assert window.record()["success/a"] == 0.0  # the last two intervals hold six episodes: the first is gone
+    assert window.row()["success/a"] == 0.0  # the last two intervals hold six episodes: the first is gone
     window.add(sums([1.0], [1.0]))
-    assert window.record()["success/a"] == pytest.approx(1 / 4)  # 3 + 1 episodes suffice
+    assert window.row()["success/a"] == pytest.approx(1 / 4)  # 3 + 1 episodes suffice
 
 
 def test_a_restored_window_goes_on_alike():
@@ -53,7 +62,7 @@ def test_a_restored_window_goes_on_alike():
     other.load_state_dict(window.state_dict())
     for each in (window, other):
         each.add(sums([4.0, 1.0], [4.0, 0.0]))
-    assert window.record() == other.record()
+    assert window.row() == other.row()
 
 
 def test_a_window_of_other_tasks_does_not_fit():
@@ -86,9 +95,9 @@ def test_jsonl_keeps_history_and_writes_no_nan(tmp_path):
 
 def test_records_end_where_a_kill_cut_the_file(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"iteration": 1}\n{"iteration": 2}\n{"itera')
-    assert [record["iteration"] for record in read_records(tmp_path)] == [1, 2]
-    assert [record["iteration"] for record in read_records(tmp_path, until=1)] == [1]
-    assert read_records(tmp_path / "nowhere") == []
+    assert [record["iteration"] for record in read_json_lines(tmp_path / FILE_NAME)] == [1, 2]
+    assert [record["iteration"] for record in read_json_lines(tmp_path / FILE_NAME, until=1)] == [1]
+    assert read_json_lines(tmp_path / "nowhere") == []
 
 
 def test_tensorboard_holds_the_record(tmp_path):
@@ -114,7 +123,7 @@ def test_wandb_gets_the_same_record_and_stays_offline(tmp_path, monkeypatch):
         logger.write({"iteration": 1, "frames": 32, "success": None, "loss": 0.5})
     assert started["mode"] == "offline"
     assert logged == [(32, {"iteration": 1, "frames": 32, "loss": 0.5}), "end"]
-    assert [record["loss"] for record in read_records(tmp_path)] == [0.5]
+    assert [record["loss"] for record in read_json_lines(tmp_path / FILE_NAME)] == [0.5]
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from polytask.config.schema import ReportConfig
-from polytask.runs.report import RunLog, conflict_panels, csv, latex, markdown, pool, read_run, report
+from polytask.runs.report import RunLog, comma_separated, conflict_panels, latex, markdown, pool, read_run, report
 
 COLUMNS, ROWS = ["a", "50 %"], [["x_y", "1,000"]]
 
@@ -21,7 +21,7 @@ def test_latex_escapes_what_it_must():
 
 
 def test_csv_quotes_commas():
-    assert csv(COLUMNS, ROWS) == 'a,50 %\nx_y,"1,000"\n'
+    assert comma_separated(COLUMNS, ROWS) == 'a,50 %\nx_y,"1,000"\n'
 
 
 @pytest.fixture

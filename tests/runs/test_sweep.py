@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from polytask.runs.checkpoint import FILE_NAME
 from polytask.cli.main import main
 from polytask.config.schema import SweepConfig
-from polytask.result import Result
 from polytask.errors import UserError
+from polytask.result import Result
+from polytask.runs.checkpoint import FILE_NAME
 from polytask.runs.sweep import plan, select, sweep, words_of
 
 TINY = ["tasks=[reach,drawer-close]", "num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
@@ -19,7 +19,7 @@ TINY += ["threads=1", "max_iterations=1", "eval_episodes=0", "video=false"]
 
 @pytest.fixture
 def config(tmp_path):
-    return SweepConfig(experiments=["cpu_demo", "grpo_cpu"], seeds=2, out=str(tmp_path / "sweep"))
+    return SweepConfig(presets=["cpu_demo", "grpo_cpu"], seeds=2, output=str(tmp_path / "sweep"))
 
 
 class FakeTrain:
@@ -45,7 +45,7 @@ def test_every_preset_is_run_with_every_seed_in_a_folder_of_its_own(config):
     result = sweep(config, train)
     assert [(each.algo.name, each.seed) for each in train.configs] == [("ppo", 0), ("grpo", 0), ("ppo", 1), ("grpo", 1)]
     folders = ["cpu_demo/seed-0", "grpo_cpu/seed-0", "cpu_demo/seed-1", "grpo_cpu/seed-1"]
-    assert [each.run_dir for each in train.configs] == [f"{config.out}/{folder}" for folder in folders]
+    assert [each.run_dir for each in train.configs] == [f"{config.output}/{folder}" for folder in folders]
     assert [(each["status"], each["success"]) for each in result.payload["runs"]] == [("done", 0.5)] * 4
     assert result.exit_code == 0
 
@@ -65,7 +65,7 @@ def test_a_stopped_run_ends_the_sweep_and_is_continued_by_the_next(config):
     assert result.exit_code == 1
     train = FakeTrain()
     assert sweep(config, train).exit_code == 0
-    assert [each.checkpoint for each in train.configs] == [f"{config.out}/grpo_cpu/seed-0", None, None]
+    assert [each.checkpoint for each in train.configs] == [f"{config.output}/grpo_cpu/seed-0", None, None]
 
 
 def test_a_failed_run_does_not_end_the_sweep(config):
@@ -77,7 +77,7 @@ def test_a_failed_run_does_not_end_the_sweep(config):
 
 
 def test_a_broken_summary_counts_as_not_done(config):
-    folder = Path(config.out) / "cpu_demo" / "seed-0"
+    folder = Path(config.output) / "cpu_demo" / "seed-0"
     folder.mkdir(parents=True)
     (folder / "summary.json").write_text('{"complete": tr')
     config.dry_run = True
@@ -89,14 +89,14 @@ def test_changes_go_to_every_run_and_into_the_folder(config):
     train = FakeTrain()
     sweep(config, train)
     assert [(each.tasks, each.algo.lr, each.seed) for each in train.configs] == [(["push"], 1e-4, 42)] * 2
-    assert train.configs[0].run_dir == f"{config.out}/cpu_demo/tasks=[push] algo.lr=1e-4/seed-42"
+    assert train.configs[0].run_dir == f"{config.output}/cpu_demo/tasks=[push] algo.lr=1e-4/seed-42"
 
 
 def test_dry_run_prints_commands_that_the_shell_reads_back_and_writes_nothing(config, tmp_path):
     config.dry_run, config.seeds, config.changes = True, 1, ["tasks=[push]"]
     result = sweep(config, FakeTrain())
-    run_dir = f"{config.out}/cpu_demo/tasks=[push]/seed-0"
-    expected = ["polytask", "train", "experiment=cpu_demo", "tasks=[push]", "seed=0", f"run_dir={run_dir}"]
+    run_dir = f"{config.output}/cpu_demo/tasks=[push]/seed-0"
+    expected = ["polytask", "train", "preset=cpu_demo", "tasks=[push]", "seed=0", f"run_dir={run_dir}"]
     assert shlex.split(result.lines[0]) == expected
     assert not list(tmp_path.iterdir())
 
@@ -110,9 +110,9 @@ def test_patterns_select_presets_once_and_in_order():
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"experiments": None}, "name presets"),
-        ({"experiments": ["cpu_dem"]}, "did you mean 'cpu_demo'?"),
-        ({"experiments": ["ptsl/nothing/*"]}, "unknown experiment 'ptsl/nothing/\\*'"),
+        ({"presets": None}, "name presets"),
+        ({"presets": ["cpu_dem"]}, "did you mean 'cpu_demo'?"),
+        ({"presets": ["ptsl/nothing/*"]}, "unknown preset 'ptsl/nothing/\\*'"),
         ({"seeds": 0}, "seeds=0: at least 1 is needed"),
         ({"changes": ["seed=3"]}, "'seed' is set by the sweep"),
         ({"changes": ["algo.minibatches=3"]}, "unknown key 'algo.minibatches'"),
@@ -128,14 +128,14 @@ def test_mistakes_are_found_before_anything_runs(config, changed, line):
 
 def test_command_line_trains_a_table_and_skips_it_the_second_time(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["sweep", "experiment=cpu_demo,pqn_cpu", "out=table", *TINY[:3], *TINY[5:], "format=json"]
+    words = ["sweep", "preset=cpu_demo,pqn_cpu", "output=table", *TINY[:3], *TINY[5:], "format=json"]
     assert main([*words, "dry_run=true"]) == 0
     commands = json.loads(capsys.readouterr().out)["commands"]
-    assert [shlex.split(command)[2] for command in commands] == ["experiment=cpu_demo", "experiment=pqn_cpu"]
-    assert main(["sweep", "experiment=cpu_demo", "out=table", *TINY, "format=json"]) == 0
+    assert [shlex.split(command)[2] for command in commands] == ["preset=cpu_demo", "preset=pqn_cpu"]
+    assert main(["sweep", "preset=cpu_demo", "output=table", *TINY, "format=json"]) == 0
     (first,) = json.loads(capsys.readouterr().out)["runs"]
     written = Path(first["run_dir"], "summary.json").stat().st_mtime_ns
-    assert main(["sweep", "experiment=cpu_demo", "out=table", *TINY, "format=json"]) == 0
+    assert main(["sweep", "preset=cpu_demo", "output=table", *TINY, "format=json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == [first]
     assert Path(first["run_dir"], "summary.json").stat().st_mtime_ns == written
 

@@ -14,15 +14,16 @@ from helpers.toy import PointMass
 
 from polytask import algos
 from polytask.algos import ALGOS
-from polytask.runs.checkpoint import load
 from polytask.cli.main import main
 from polytask.errors import UserError
-from polytask.runs.transfer import Tasks, initialize, merge, places, shorten, tensors
 from polytask.nets.care import CareConfig
 from polytask.nets.film import FilmConfig
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
 from polytask.nets.paco import PacoConfig
 from polytask.nets.soft_modular import SoftModularConfig
+from polytask.nets.task_axes import TaskAxis
+from polytask.runs.checkpoint import load
+from polytask.runs.transfer import TaskNames, initialize, merge, places, saved_parts, shorten
 from polytask.types import EnvSpec
 
 TINY: dict[str, dict[str, Any]] = {
@@ -91,13 +92,24 @@ def test_counters_optimisers_and_replay_start_anew(name: str) -> None:
 def test_statistics_of_many_rows_follow_new_ones_at_once(name: str) -> None:
     env = worlds("a", "b", "c")
     _, state = finished(name, env)
-    for path, holder, key in tensors(state["algo"]):
-        if path.endswith("count"):
-            holder[key].fill_(1e9)
+    for part in saved_parts(state["algo"]).values():
+        for path, tensor in part.items():
+            if path.endswith("count"):
+                tensor.fill_(1e9)
     new = build(name, env)
     initialize(new, env.spec.tasks, state, "old")
-    counts = [holder[key].tolist() for path, holder, key in tensors(new.state_dict()) if path.endswith("count")]
+    tensors = [item for part in saved_parts(new.state_dict()).values() for item in part.items()]
+    counts = [tensor.tolist() for path, tensor in tensors if path.endswith("count")]
     assert counts and all(count == [10_000.0] * 3 for count in counts)
+
+
+@every_algo
+def test_networks_are_found_in_the_saved_state_under_their_names(name: str) -> None:
+    algo = build(name, worlds("a", "b"))
+    saved = saved_parts(algo.state_dict())
+    networks = algo.networks()
+    assert saved.keys() == networks.keys()
+    assert {part: list(net.state_dict()) for part, net in networks.items()} == {k: list(v) for k, v in saved.items()}
 
 
 def test_other_tasks_bring_no_bound_on_rewards() -> None:
@@ -196,18 +208,23 @@ def test_equally_many_other_tasks_start_by_number_but_keep_their_codes() -> None
 
 
 def test_merged_entries_by_hand() -> None:
-    tasks = Tasks(old=("x", "y"), new=("y", "z", "x"))
+    tasks = TaskNames(old=("x", "y"), new=("y", "z", "x"))
     old, new = torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.zeros(1, 5)
-    merged = merge("trunk.0.weight", new, old, tasks)  # two observations, then the codes of x and y
+    merged = merge(new, old, TaskAxis(1, start=2), tasks)  # two observations, then the codes of x and y
     assert merged is not None and merged.tensor.tolist() == [[1, 2, 4, 0, 3]]
-    merged = merge("embed.weight", new, old, tasks)  # one observation, the codes, then a constant
+    merged = merge(new, old, TaskAxis(1, start=1), tasks)  # one observation, the codes, then a constant
     assert merged is not None and merged.tensor.tolist() == [[1, 3, 0, 2, 4]]
-    merged = merge("count", torch.zeros(3), torch.tensor([5.0, 6.0]), tasks)
+    merged = merge(torch.zeros(3), torch.tensor([5.0, 6.0]), TaskAxis(0), tasks)
     assert merged is not None and merged.tensor.tolist() == [6, 0, 5]
-    assert merge("bias", torch.zeros(7), torch.zeros(6), tasks) is None  # a layer of another width
-    assert merge("weight", torch.zeros(7, 4), torch.zeros(6, 4), tasks) is None
-    assert merge("weight", torch.zeros(3, 5), torch.zeros(2, 4), tasks) is None
-    assert places(Tasks(("x",), ("y", "z")), 0, 0) == []
+    assert merge(torch.zeros(7), torch.zeros(6), None, tasks) is None  # a layer of another width
+    assert merge(torch.zeros(7, 4), torch.zeros(6, 4), None, tasks) is None
+    assert merge(torch.zeros(3, 5), torch.zeros(2, 4), TaskAxis(1, start=2), tasks) is None  # another width, too
+    assert merge(torch.zeros(1, 6), old, TaskAxis(1, start=2), tasks) is None  # other entries after the tasks'
+    same = TaskNames(old=("x", "y"), new=("x", "y"))
+    identity = TaskAxis(0, is_identity=True)
+    assert merge(torch.zeros(2), torch.ones(2), identity, same) is not None
+    assert merge(torch.zeros(2), torch.ones(2), identity, TaskNames(("x", "y"), ("x", "z"))) is None
+    assert places(TaskNames(("x",), ("y", "z")), 0, 0) == []
 
 
 def test_long_lists_are_told_by_module() -> None:
@@ -260,7 +277,7 @@ def test_mistakes_are_one_line(reached: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "other.pt").write_text("hello")
     for words, line in (
         ([f"init_from={tmp_path / 'nowhere'}"], "no checkpoint at"),
-        ([f"init_from={tmp_path / 'other.pt'}"], "truncated or no checkpoint"),
+        ([f"init_from={tmp_path / 'other.pt'}"], "truncated or not a polytask checkpoint"),
         ([f"init_from={reached}", f"checkpoint={reached}"], "give only one of them"),
         ([f"init_from={reached}", "tasks=[reach]", "net=paco"], "no layer of"),
     ):

@@ -80,7 +80,7 @@ def test_a_task_that_is_never_solved_still_has_a_row():
 def test_the_command_writes_page_and_pictures(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("polytask.tools.gallery.Renderer", Painter)
     words = ["tasks=[reach]", "episodes=2", "episode_length=60", "width=64", "height=48", "threads=1", "format=json"]
-    assert main(["gallery", f"out={tmp_path / 'gallery'}", *words]) == 0
+    assert main(["gallery", f"output={tmp_path / 'gallery'}", *words]) == 0
     out, _ = capsys.readouterr()
     assert json.loads(out)["tasks"]["reach"]["success"] == 1.0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gallery", "gallery.md"]
@@ -107,7 +107,7 @@ def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):
 def test_without_opengl_nothing_is_measured_or_written(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("polytask.tools.gallery.Renderer", Blind)
     monkeypatch.setattr("polytask.tools.gallery.measure", None)
-    assert main(["gallery", "tasks=[reach]", "episodes=1", f"out={tmp_path / 'gallery'}"]) == 2
+    assert main(["gallery", "tasks=[reach]", "episodes=1", f"output={tmp_path / 'gallery'}"]) == 2
     assert capsys.readouterr().err == "polytask: no pictures: install something\n"
     assert not list(tmp_path.iterdir())
 

@@ -11,7 +11,7 @@ import pytest
 from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
-from polytask.tools.verify import compare, recordings
+from polytask.tools.verify import compare, oracle_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -25,7 +25,7 @@ def test_observation_reward_and_success_equal_the_recording(name: str) -> None:
 
 def test_recordings_hold_successes_and_failures() -> None:
     """Agreement on success would mean little if it never changed."""
-    successes = [np.load(path)["success"] for path in recordings(GOLDEN).values()]
+    successes = [np.load(path)["success"] for path in oracle_files(GOLDEN).values()]
     assert len(successes) == 50
     assert all(0 < flags.mean() < 1 for flags in successes)
 
@@ -44,6 +44,6 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"reach-v3\.npz' is not a readable recording"):
         compare(TASKS["reach"], tmp_path / "reach-v3.npz")
     with pytest.raises(UserError, match="no folder"):
-        recordings(tmp_path / "nowhere")
+        oracle_files(tmp_path / "nowhere")
     with pytest.raises(UserError, match="no <task>"):
-        recordings(tmp_path.parent / tmp_path.name / "..")
+        oracle_files(tmp_path.parent / tmp_path.name / "..")

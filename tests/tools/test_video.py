@@ -5,8 +5,8 @@ import pytest
 from imageio_ffmpeg import count_frames_and_secs
 
 from polytask.cli.main import main
+from polytask.envs.video import tile
 from polytask.errors import UserError
-from polytask.tools.video import tile
 
 WORDS = ["tasks=[reach,drawer-close]", "episode_length=9", "threads=1"]
 NO_OPENGL = "no pictures: install something"
@@ -32,7 +32,7 @@ class Blind:
 @pytest.fixture
 def renderer(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    return lambda kind: monkeypatch.setattr("polytask.envs.render.Renderer", kind)
+    return lambda kind: monkeypatch.setattr("polytask.envs.video.Renderer", kind)
 
 
 def test_an_episode_becomes_a_video(renderer, tmp_path, capsys):

@@ -25,7 +25,7 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.distributional import cross_entropy, expectation, project
 from polytask.algos.shared.learner import autocast
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
-from polytask.algos.shared.replay import Batch
+from polytask.algos.shared.replay import ReplayBatch
 from polytask.algos.shared.twin import TwinCritic, polyak, target_of
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
@@ -65,7 +65,7 @@ class FastTD3Config(OffPolicyConfig):
     max_grad_norm: float = setting(math.inf, "bound on the gradient's norm, for actor and critics separately")
 
 
-class Actor(nn.Module):
+class TD3Actor(nn.Module):
     """A network whose output is squashed into [-1, 1]."""
 
     def __init__(self, net: nn.Module) -> None:
@@ -78,7 +78,7 @@ class Actor(nn.Module):
         return torch.tanh(self.net(obs, task).float())
 
 
-class CriticRows(NamedTuple):
+class TD3CriticRows(NamedTuple):
     """What the critics' loss needs of each row (K, b, ...)."""
 
     obs: Tensor  # (..., O)
@@ -87,7 +87,7 @@ class CriticRows(NamedTuple):
     target: Tensor  # (..., M) distribution over the atoms
 
 
-class ActorRows(NamedTuple):
+class TD3ActorRows(NamedTuple):
     """What the actor's loss needs of each row (K, b, ...)."""
 
     obs: Tensor  # (..., O)
@@ -113,7 +113,7 @@ class FastTD3:
         self._build_graphs()
 
     def _build_learners(self, context: AlgoContext) -> None:
-        self.policy = Actor(context.actor_net(self.spec.action_dim))
+        self.policy = TD3Actor(context.actor_net(self.spec.action_dim))
         self.critic = TwinCritic(context, self.cfg.atoms)
         self.target = target_of(self.critic)
         self.loop.add_learner("actor", self.policy, self._actor_loss, weight_decay=self.cfg.weight_decay)
@@ -180,7 +180,7 @@ class FastTD3:
     # Targets and losses
 
     @torch.no_grad()
-    def _targets(self, batch: Batch) -> Tensor:
+    def _targets(self, batch: ReplayBatch) -> Tensor:
         """Return the distributions (K, b, M) that the critics should predict, from the less hopeful target critic."""
         cfg = self.cfg
         action = self._policy_at(batch.next_obs, batch.task)
@@ -194,11 +194,11 @@ class FastTD3:
         projected = project(lower, batch.reward.flatten(), batch.discount.flatten(), self.atoms)
         return projected.view(*batch.task.shape, -1)
 
-    def _critic_loss(self, critic: Net, rows: CriticRows) -> Tensor:
+    def _critic_loss(self, critic: Net, rows: TD3CriticRows) -> Tensor:
         """Return the cross-entropy of every row (R,), summed over both critics."""
         return cross_entropy(critic(rows.obs, rows.action, rows.task), rows.target).sum(dim=0)
 
-    def _actor_loss(self, policy: Net, rows: ActorRows) -> Tensor:
+    def _actor_loss(self, policy: Net, rows: TD3ActorRows) -> Tensor:
         """Return the negative of the smaller of the critics' mean values (R,)."""
         logits = self.critic(rows.obs, policy(rows.obs, rows.task), rows.task)  # (2, R, M)
         return -expectation(logits, self.atoms).amin(dim=0)
@@ -214,14 +214,18 @@ class FastTD3:
         """Take one optimiser step of the critics, and of the actor if so told, on a fresh batch; move the targets."""
         batch = self.loop.sample()
         target = self._targets(batch)
-        self.loop.learn("critic", CriticRows(batch.obs, batch.task, batch.action, target))
+        self.loop.learn("critic", TD3CriticRows(batch.obs, batch.task, batch.action, target))
         self.loop.report("value/target", (target @ self.atoms).mean())
         self.loop.report("value/at_bounds", (target[..., 0] + target[..., -1]).mean())
         if moves_actor:
-            self.loop.learn("actor", ActorRows(batch.obs, batch.task))
+            self.loop.learn("actor", TD3ActorRows(batch.obs, batch.task))
         polyak(self.target, self.critic, self.cfg.tau)
 
     # Save
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and running statistics that a new run can start with, by name."""
+        return {**self.loop.networks(), "target": self.target}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on: tensors and plain values; the replay only with `save_replay`."""

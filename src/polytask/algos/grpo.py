@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from polytask import grads
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import log_prob
-from polytask.algos.shared.gaussian_actor import Actor, SurrogateConfig, divergence, surrogate_loss
-from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, divergence, surrogate_loss
+from polytask.algos.shared.minibatches import MinibatchUpdates, check_rate_schedule, chunks, scheduled
 from polytask.algos.shared.normalize import task_moments
 from polytask.algos.shared.returns import discounted_sum, group_advantage
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, num_minibatches
+from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, num_minibatches, roll_out
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 from polytask.grads.backward import Net
@@ -58,7 +58,7 @@ class GRPOConfig(SurrogateConfig):
     )
 
 
-class Rows(NamedTuple):
+class GRPORows(NamedTuple):
     """What the loss needs of each row: all of a rollout as (T * N, ...), or a minibatch as (K, b, ...)."""
 
     obs: Tensor  # (..., O)
@@ -79,7 +79,7 @@ class GRPO:
         self.total_frames = context.total_frames
         self.generator = context.generator("algo")
         self.iteration = 0
-        self.actor = Actor(cfg, context, self.generator)
+        self.actor = GaussianActor(cfg, context, self.generator)
         self.policy, self.obs_norm, self.task = self.actor.policy, self.actor.obs_norm, self.actor.task
         # The policy is the only network, so the gradient method is for it, whatever group the method is meant for.
         method = grads.build(context.grads, self.spec.num_tasks, self.device, self.generator)
@@ -94,7 +94,7 @@ class GRPO:
         count = num_minibatches(rows, cfg.minibatch)
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, spec.episode_length, count)
         self.rollout = Rollout.allocate(spec, spec.episode_length, self.device)
-        self.rows = Rows(
+        self.rows = GRPORows(
             self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalised when gathered
             self.task.repeat(spec.episode_length),
             self.rollout.action.flatten(0, 1),
@@ -117,7 +117,7 @@ class GRPO:
         self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
         if not self._in_step.item():  # read before anything is queued; false at first and after an early end
             env.reset()
-        collect(env, self.actor.explore, self.rollout)
+        roll_out(env, self.actor.explore, self.rollout)
         self._check_alignment()
         self._compute_targets()
         self.updates.run(self.cfg.epochs)
@@ -177,7 +177,7 @@ class GRPO:
 
     # Loss
 
-    def _loss(self, policy: Net, rows: Rows) -> Tensor:
+    def _loss(self, policy: Net, rows: GRPORows) -> Tensor:
         """Return every row's clipped surrogate with its regularisers (R,), weighted."""
         loss, log_ratio = surrogate_loss(self.cfg, policy, rows)
         if self.cfg.kl_coef > 0:
@@ -185,6 +185,10 @@ class GRPO:
         return loss * rows.weight
 
     # Save
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and running statistics that a new run can start with, by name."""
+        return self.updates.networks()
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on: tensors and plain values."""
@@ -200,7 +204,7 @@ class GRPO:
 
 def check(cfg: GRPOConfig, spec: EnvSpec) -> None:
     """Refuse settings that do not make whole episodes of comparable worlds."""
-    check_schedule(cfg.schedule)
+    check_rate_schedule(cfg.schedule)
     for name, value, known in (("advantage", cfg.advantage, ADVANTAGES), ("baseline", cfg.baseline, BASELINES)):
         if value not in known:
             raise UserError(f"algo.{name} is {value!r}; choose one of {', '.join(known)}")

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import log_prob
-from polytask.algos.shared.gaussian_actor import Actor, SurrogateConfig, surrogate_loss
+from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, surrogate_loss
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.minibatches import MinibatchUpdates, check_rate_schedule, chunks, scheduled
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
 from polytask.algos.shared.returns import gae, td_error
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, num_minibatches
+from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, num_minibatches, roll_out
 from polytask.cuda_graph import Graphed
 from polytask.grads import Backward
 from polytask.grads.backward import Net
@@ -50,7 +50,7 @@ class PPOConfig(SurrogateConfig):
     )
 
 
-class Rows(NamedTuple):
+class PPORows(NamedTuple):
     """What losses need of each row: all of a rollout as (T * N, ...), or a minibatch as (K, b, ...)."""
 
     obs: Tensor  # (..., O)
@@ -67,7 +67,7 @@ class PPO:
 
     def __init__(self, cfg: PPOConfig, context: AlgoContext) -> None:
         """Build networks, optimisers and buffers."""
-        check_schedule(cfg.schedule)
+        check_rate_schedule(cfg.schedule)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
         self.generator = context.generator("algo")
@@ -79,7 +79,7 @@ class PPO:
 
     def _build_learners(self, context: AlgoContext) -> None:
         cfg, spec = self.cfg, self.spec
-        self.actor = Actor(cfg, context, self.generator)
+        self.actor = GaussianActor(cfg, context, self.generator)
         self.policy, self.obs_norm, self.task = self.actor.policy, self.actor.obs_norm, self.actor.task
         self.critic = context.value_net(spec.obs_dim, 1)
         self.value_norm = TaskNormalizer(spec.num_tasks, 1, decay=cfg.value_decay).to(self.device)
@@ -96,7 +96,7 @@ class PPO:
         rows = cfg.horizon * spec.num_envs
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, num_minibatches(rows, cfg.minibatch))
         self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
-        self.rows = Rows(
+        self.rows = PPORows(
             self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalised when gathered
             self.task.repeat(cfg.horizon),
             self.rollout.action.flatten(0, 1),
@@ -122,7 +122,7 @@ class PPO:
         """Collect T steps of every world, learn from them, and return metrics."""
         progress = self.iteration * self.frames_per_iteration / self.total_frames
         self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
-        collect(env, self.actor.explore, self.rollout)
+        roll_out(env, self.actor.explore, self.rollout)
         self._compute_targets()
         self.updates.run(self.cfg.epochs)
         metrics = {
@@ -174,11 +174,11 @@ class PPO:
 
     # Losses
 
-    def _actor_loss(self, policy: Net, rows: Rows) -> Tensor:
+    def _actor_loss(self, policy: Net, rows: PPORows) -> Tensor:
         """Return the clipped surrogate of every row (R,), less entropy, plus the penalty on means out of bounds."""
         return surrogate_loss(self.cfg, policy, rows)[0]
 
-    def _critic_loss(self, critic: Net, rows: Rows) -> Tensor:
+    def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
         """Return the squared error of every row's normalised value (R,), or that of the clipped value if larger."""
         cfg = self.cfg
         value = critic(rows.obs, rows.task).squeeze(-1).float()
@@ -189,6 +189,10 @@ class PPO:
         return cfg.value_coef * loss
 
     # Save
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and running statistics that a new run can start with, by name."""
+        return {**self.updates.networks(), "value_norm": self.value_norm}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on: tensors and plain values."""

@@ -24,11 +24,11 @@ from torch.optim import RAdam
 from polytask import grads
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, autocast
-from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.minibatches import MinibatchUpdates, check_rate_schedule, chunks, scheduled
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, collect, task_index
+from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 from polytask.grads import Backward
@@ -62,7 +62,7 @@ class PQNConfig:
     bf16: bool = setting(False, "run the network in bfloat16; parameters, losses and targets stay float32")
 
 
-class Rows(NamedTuple):
+class PQNRows(NamedTuple):
     """What the loss needs of each row: all of a rollout as (T * N, ...), or a minibatch as (K, b, ...)."""
 
     obs: Tensor  # (..., O)
@@ -76,7 +76,7 @@ class PQN:
 
     def __init__(self, cfg: PQNConfig, context: AlgoContext) -> None:
         """Build network, optimiser and buffers."""
-        check_schedule(cfg.schedule)
+        check_rate_schedule(cfg.schedule)
         if cfg.bins < 2:
             raise UserError(f"algo.bins is {cfg.bins}; an actuator needs at least 2 levels")
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
@@ -104,7 +104,7 @@ class PQN:
         cfg, spec = self.cfg, self.spec
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, cfg.minibatches)
         self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
-        self.rows = Rows(
+        self.rows = PQNRows(
             self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalised when gathered
             self.task.repeat(cfg.horizon),
             self.rollout.action.flatten(0, 1),
@@ -144,7 +144,7 @@ class PQN:
         progress = self.iteration * self.frames_per_iteration / self.total_frames
         self._epsilon.fill_(epsilon_at(self.cfg, progress))
         self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
-        collect(env, self._explore, self.rollout)
+        roll_out(env, self._explore, self.rollout)
         self._compute_targets()
         self.updates.run(self.cfg.epochs)
         metrics = {
@@ -188,12 +188,16 @@ class PQN:
 
     # Loss
 
-    def _loss(self, net: Net, rows: Rows) -> Tensor:
+    def _loss(self, net: Net, rows: PQNRows) -> Tensor:
         """Return the squared error of every row's value of the action taken (R,)."""
         values = net(rows.obs, rows.task).float().unflatten(-1, (-1, self.cfg.bins))  # (R, A, bins)
         return (chosen(values, rows.action) - rows.target).square()
 
     # Save
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and running statistics that a new run can start with, by name."""
+        return {**self.updates.networks(), "reward_norm": self.reward_norm}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on: tensors and plain values."""

@@ -24,14 +24,15 @@ from torch.nn import functional
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.normalize import one_hot
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
-from polytask.algos.shared.replay import Batch
+from polytask.algos.shared.replay import ReplayBatch
 from polytask.algos.shared.twin import TwinCritic, polyak, target_of
 from polytask.cuda_graph import Graphed
 from polytask.grads import Backward, build
 from polytask.grads.backward import Net
 from polytask.grads.mean import MeanConfig
+from polytask.nets.task_axes import TaskAxis
+from polytask.nets.task_code import one_hot
 from polytask.settings import setting
 from polytask.types import VecEnv
 
@@ -80,13 +81,14 @@ class Temperature(nn.Module):
         """Start all alike."""
         super().__init__()
         self.log_alpha = nn.Parameter(torch.full((num_tasks,), math.log(initial)))
+        self.task_axes = {"log_alpha": TaskAxis(0)}
 
     def forward(self, task: Tensor) -> Tensor:
         """Return the temperatures (B,) of tasks (B,)."""
         return one_hot(task, len(self.log_alpha)) @ self.log_alpha.exp()
 
 
-class CriticRows(NamedTuple):
+class SACCriticRows(NamedTuple):
     """What the critics' loss needs of each row (K, b, ...)."""
 
     obs: Tensor  # (..., O)
@@ -95,7 +97,7 @@ class CriticRows(NamedTuple):
     target: Tensor  # (...)
 
 
-class ActorRows(NamedTuple):
+class SACActorRows(NamedTuple):
     """What the actor's loss needs of each row (K, b, ...)."""
 
     obs: Tensor  # (..., O)
@@ -178,7 +180,7 @@ class SAC:
     # Targets and losses
 
     @torch.no_grad()
-    def _targets(self, batch: Batch) -> Tensor:
+    def _targets(self, batch: ReplayBatch) -> Tensor:
         """Return what the critics should say (K, b): reward, then the target critics' value with its entropy."""
         mean, log_std = self._policy_at(batch.next_obs, batch.task)
         action, density = draw(mean, log_std, self.loop.noise(mean))  # (K, b, A), (K, b)
@@ -188,12 +190,12 @@ class SAC:
         value = both.amin(dim=0).view_as(density) - self.temperature(batch.task) * density
         return batch.reward + batch.discount * value
 
-    def _critic_loss(self, critic: Net, rows: CriticRows) -> Tensor:
+    def _critic_loss(self, critic: Net, rows: SACCriticRows) -> Tensor:
         """Return the squared error of every row (R,), summed over both critics."""
         value = critic(rows.obs, rows.action, rows.task).squeeze(-1)  # (2, R)
         return (value - rows.target).square().sum(dim=0)
 
-    def _actor_loss(self, policy: Net, rows: ActorRows) -> Tensor:
+    def _actor_loss(self, policy: Net, rows: SACActorRows) -> Tensor:
         """Return the price of each row's certainty less the smaller of the critics' values (R,)."""
         mean, log_std = policy(rows.obs, rows.task)
         action, density = draw(mean, log_std, rows.noise)
@@ -210,11 +212,11 @@ class SAC:
         """Take one optimiser step of critics, actor and temperatures on a fresh batch, and move the targets."""
         batch = self.loop.sample()
         target = self._targets(batch)
-        self.loop.learn("critic", CriticRows(batch.obs, batch.task, batch.action, target))
+        self.loop.learn("critic", SACCriticRows(batch.obs, batch.task, batch.action, target))
         with torch.no_grad():
             alpha = self.temperature(batch.task)
         noise = self.loop.noise(batch.action)
-        self.loop.learn("actor", ActorRows(batch.obs, batch.task, noise, alpha))
+        self.loop.learn("actor", SACActorRows(batch.obs, batch.task, noise, alpha))
         with torch.no_grad():
             _, density = draw(*self._policy_at(batch.obs, batch.task), noise)
         self.learners["alpha"].step(AlphaRows(batch.task, density))
@@ -223,6 +225,10 @@ class SAC:
         polyak(self.target, self.critic, self.cfg.tau)
 
     # Save
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and running statistics that a new run can start with, by name."""
+        return {**self.loop.networks(), "target": self.target}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on: tensors and plain values; the replay only with `save_replay`."""

@@ -55,7 +55,7 @@ def _keys(config: type[Any], prefix: str = "") -> list[str]:
         for each in fields(config)
         if "about" in each.metadata
     ]
-    if not prefix and config.presets:
+    if not prefix and config.preset_folder:
         rows.append(("preset", "-", "named settings to start from (polytask list presets)"))
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
     return [f"  {name:{widths[0]}}  {default:{widths[1]}}  {about}" for name, default, about in rows]

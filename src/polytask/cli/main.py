@@ -73,8 +73,8 @@ def _sweep_words(words: list[str]) -> list[str]:
     names = [each.name for each in fields(COMMANDS["sweep"].schema)]
     for word in words:
         name, _, value = word.partition("=")
-        if name in ("preset", "experiment"):
-            own.append(f"preset=[{','.join(quote(each) for each in value.strip('[]').split(','))}]")
+        if name in ("preset", "presets", "experiment"):
+            own.append(f"presets=[{','.join(quote(each) for each in value.strip('[]').split(','))}]")
         else:
             (own if name in (*names, "out") else changes).append(word)
     return [*own, *([f"changes=[{','.join(map(quote, changes))}]"] if changes else [])]
@@ -82,7 +82,6 @@ def _sweep_words(words: list[str]) -> list[str]:
 
 def _run(command: str, words: list[str]) -> int:
     """Compose the config, run the command and show its result."""
-    from polytask.cli.console import show
     from polytask.config.compose import compose
 
     chosen = COMMANDS[command]
@@ -95,6 +94,8 @@ def _run(command: str, words: list[str]) -> int:
     settings = _function(saved)(config) if saved else None
     if settings is not None:
         config = compose(schema, words, saved=settings)
+    from polytask.cli.console import show  # imports torch: only after the words have been found right
+
     # With format=json stdout is the object alone: whatever a library prints on the way goes to stderr.
     with contextlib.redirect_stdout(sys.stderr) if config.format == "json" else contextlib.nullcontext():
         result = _function(chosen.run)(config)

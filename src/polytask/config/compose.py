@@ -45,7 +45,7 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
         UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
     """
     overrides = _read(schema, words)
-    saved = {} if saved is None or (schema.presets and PRESET in overrides) else _untouched(saved, overrides)
+    saved = {} if saved is None or (schema.preset_folder and PRESET in overrides) else _untouched(saved, overrides)
     lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(schema) if saved.get(group)}
     lines |= {name: str(override.input_line) for name, override in overrides.items()}
     empty = [name for name in optional_groups(schema) if name in overrides and overrides[name].value() is None]
@@ -75,7 +75,7 @@ def quote(text: str) -> str:
 
 def names_of(schema: type[Any]) -> list[str]:
     """Name the keys that a command takes."""
-    return [each.name for each in fields(schema)] + ([PRESET] if schema.presets else [])
+    return [each.name for each in fields(schema)] + ([PRESET] if schema.preset_folder else [])
 
 
 def groups_of(schema: type[Any]) -> dict[str, str]:
@@ -88,7 +88,7 @@ def optional_groups(schema: type[Any]) -> list[str]:
     """Name the groups that may be left empty."""
     groups = groups_of(schema)
     empty = [each.name for each in fields(schema) if each.name in groups and default_of(each) is None]
-    return [*empty, PRESET] if schema.presets else empty
+    return [*empty, PRESET] if schema.preset_folder else empty
 
 
 # Words
@@ -167,12 +167,12 @@ def _register(schema: type[Any]) -> dict[str, list[str]]:
             store.store(group=group, name=name, node=config)
     store.store(name=f"{entry}_schema", node=schema)
     chosen: list[Any] = [{each.name: default_of(each)} for each in fields(schema) if each.name in groups]
-    if schema.presets:
+    if schema.preset_folder:
         store_presets()
-        chosen.append({schema.presets: None})
+        chosen.append({schema.preset_folder: None})
     store.store(name=entry, node={"defaults": [f"{entry}_schema", *chosen]})
     known = {group: list(options) for group, options in tables.items()}
-    return known | ({PRESET: list(presets(schema.presets))} if schema.presets else {})
+    return known | ({PRESET: list(presets(schema.preset_folder))} if schema.preset_folder else {})
 
 
 def _entry(schema: type[Any]) -> str:
@@ -182,8 +182,8 @@ def _entry(schema: type[Any]) -> str:
 
 def _compose(schema: type[Any], lines: dict[str, str]) -> DictConfig:
     """Call Hydra, and find out what it objects to by composing without the settings."""
-    if PRESET in lines and schema.presets:
-        lines = {**lines, PRESET: schema.presets + lines[PRESET].removeprefix(PRESET)}
+    if PRESET in lines and schema.preset_folder:
+        lines = {**lines, PRESET: schema.preset_folder + lines[PRESET].removeprefix(PRESET)}
     with initialize_config_dir(str(CONF), version_base="1.3"):
         try:
             return hydra_compose(_entry(schema), overrides=list(lines.values()))

@@ -17,7 +17,7 @@ from polytask.settings import CommandConfig, setting
 class TrainConfig(EnvOptions, CommandConfig):
     """`polytask train`."""
 
-    presets: ClassVar[str] = "preset"
+    preset_folder: ClassVar[str] = "preset"
 
     algo: Any = setting("ppo", "algorithm and its settings (algo.lr=...)", group="algo")
     net: Any = setting("mlp", "network and its settings", group="net")
@@ -63,7 +63,7 @@ class BenchConfig(TrainConfig):
 class SweepConfig(CommandConfig):
     """`polytask sweep`."""
 
-    preset: list[str] | None = setting(None, "names or patterns: preset=A,B or preset='mtbench/mt10_rand/*'")
+    presets: list[str] | None = setting(None, "names or patterns: preset=A,B or preset='mtbench/mt10_rand/*'")
     seeds: int = setting(1, "runs of every preset")
     first_seed: int = setting(0, "seed of the first of them; the others follow")
     output: str = setting("runs/sweep", "folder of the runs: <output>/<preset>[/<changes>]/seed-<n>", is_path=True)

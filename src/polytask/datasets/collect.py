@@ -19,15 +19,13 @@ from torch import Tensor
 
 from polytask.config.compose import to_plain
 from polytask.config.schema import CollectConfig
-from polytask.datasets.read import FORMAT, INDEX, Recording, load
+from polytask.datasets.read import FORMAT, INDEX
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.files import make_folder, write_atomically, write_text
 from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 from polytask.runs.setup import WORLDS_PER_TASK, Policy, build_env, build_policy, check_source
-
-__all__ = ["Recording", "collect", "load", "play"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -40,7 +38,7 @@ def collect(config: CollectConfig) -> Result:
     env = build_env(config, num_envs=worlds * len(config.task_names))
     policy = build_policy(config, env)
     make_folder(folder)
-    writer = Writer(folder, env, to_plain(config))
+    writer = DatasetWriter(folder, env, to_plain(config))
     for number, first in enumerate(range(0, config.episodes, worlds)):
         episodes = play(env, policy, seed_of(config.seed, number))
         writer.add(episodes, keep=min(worlds, config.episodes - first))
@@ -90,7 +88,7 @@ def seed_of(seed: int, number: int) -> int:
 
 
 @dataclass(frozen=True)
-class Episodes:
+class PlayedEpisodes:
     """One episode of each of N worlds, padded to T steps."""
 
     steps: dict[str, Tensor]  # name -> (T, N, ...)
@@ -100,7 +98,7 @@ class Episodes:
 
 
 @torch.no_grad()
-def play(env: MultiTaskEnv, policy: Policy, seed: int) -> Episodes:
+def play(env: MultiTaskEnv, policy: Policy, seed: int) -> PlayedEpisodes:
     """Start all worlds anew from a seed and play one episode in each."""
     env.seed(seed)
     env.reset()
@@ -122,10 +120,10 @@ def play(env: MultiTaskEnv, policy: Policy, seed: int) -> Episodes:
         going &= ~ended
     names = ("obs", "action", "reward", "success", "terminated", "truncated")
     steps = {name: torch.stack(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-    return Episodes(steps, length, last_obs, seed)
+    return PlayedEpisodes(steps, length, last_obs, seed)
 
 
-class Writer:
+class DatasetWriter:
     """Writes shards and keeps the index that names them."""
 
     def __init__(self, folder: Path, env: MultiTaskEnv, config: dict[str, Any]) -> None:
@@ -147,7 +145,7 @@ class Writer:
             **provenance(env.device),
         }
 
-    def add(self, episodes: Episodes, keep: int) -> None:
+    def add(self, episodes: PlayedEpisodes, keep: int) -> None:
         """Write the first `keep` episodes of every task as one shard."""
         world = torch.arange(len(self._task)) % self._worlds
         chosen = world < keep

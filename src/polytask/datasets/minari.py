@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from polytask.datasets.read import Recording, load
+from polytask.datasets.read import EpisodeDataset, load
 from polytask.errors import UserError
 
 _VARIABLE = "MINARI_DATASETS_PATH"
@@ -33,7 +33,7 @@ def to_minari(folder: Path, root: Path) -> list[str]:
         return [_export(recording, task) for task in recording.tasks]
 
 
-def _export(recording: Recording, task: str) -> str:
+def _export(recording: EpisodeDataset, task: str) -> str:
     """Write the episodes of one task."""
     import minari
     from gymnasium.spaces import Box

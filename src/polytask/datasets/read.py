@@ -23,7 +23,7 @@ _EPISODES = ("task", "world", "seed", "length", "last_obs")
 
 
 @dataclass(frozen=True)
-class Episode:
+class DatasetEpisode:
     """One episode of L steps."""
 
     task: str
@@ -37,7 +37,7 @@ class Episode:
 
 
 @dataclass(frozen=True)
-class Recording:
+class EpisodeDataset:
     """S steps of E episodes, one episode after the other.
 
     Attributes:
@@ -91,7 +91,7 @@ class Recording:
         result[self.start + self.length - 1] = self.last_obs
         return result
 
-    def episode(self, number: int) -> Episode:
+    def episode(self, number: int) -> DatasetEpisode:
         """Cut one episode out."""
         if not -len(self) <= number < len(self):
             raise IndexError(f"there is no episode {number} among {len(self)}")
@@ -99,10 +99,10 @@ class Recording:
         rows = slice(start, start + length)
         parts = {name: getattr(self, name)[rows] for name in _STEPS[1:]}
         obs = torch.cat([self.obs[rows], self.last_obs[number][None]])
-        return Episode(self.tasks[int(self.task[number])], int(self.seed[number]), obs, **parts)
+        return DatasetEpisode(self.tasks[int(self.task[number])], int(self.seed[number]), obs, **parts)
 
 
-def load(folder: str | Path, *, any_version: bool = False) -> Recording:
+def load(folder: str | Path, *, any_version: bool = False) -> EpisodeDataset:
     """Read a whole recording into memory.
 
     Args:
@@ -114,17 +114,17 @@ def load(folder: str | Path, *, any_version: bool = False) -> Recording:
     """
     parts = list(stream(folder, any_version=any_version))
     joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in (*_STEPS, *_EPISODES)}
-    return Recording(parts[0].tasks, parts[0].index, **joined)
+    return EpisodeDataset(parts[0].tasks, parts[0].index, **joined)
 
 
-def stream(folder: str | Path, *, any_version: bool = False) -> Iterator[Recording]:
+def stream(folder: str | Path, *, any_version: bool = False) -> Iterator[EpisodeDataset]:
     """Read a recording shard by shard: for what does not fit into memory. Arguments and errors are those of `load`."""
     folder = Path(folder).expanduser()
     index = read_index(folder)
     if not any_version:
         _check_versions(folder, index["tasks"])
     for shard in index["shards"]:
-        yield Recording(tuple(index["tasks"]), index, **_read(folder / shard["file"]))
+        yield EpisodeDataset(tuple(index["tasks"]), index, **_read(folder / shard["file"]))
 
 
 def read_index(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -15,11 +14,8 @@ from numpy.typing import NDArray
 
 from polytask.envs.domain import WorldGroup
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.errors import UserError
+from polytask.sim.opengl import make_renderer
 
-_NO_OPENGL = (
-    "no pictures: OpenGL is missing; on Debian or Ubuntu: apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri"
-)
 _CAMERA = "scene"
 
 
@@ -55,11 +51,7 @@ class Renderer:
         self._env, self._task = env, task
         self._model = copy.copy(_find(env, task)[0].model)  # a world may change it
         self._data = mujoco.MjData(self._model)
-        try:
-            self._renderer: Any = mujoco.Renderer(self._model, height, width)
-        # The binding raises whatever the missing library happens to cause: ImportError, AttributeError, an own error.
-        except Exception as error:
-            raise UserError(_NO_OPENGL) from error
+        self._renderer = make_renderer(self._model, width, height)
 
     def frame(self, world: int = 0) -> NDArray[np.uint8]:
         """Draw the task's `world`-th world as it is now, (H, W, 3)."""

@@ -55,6 +55,7 @@ class Bro(nn.Module):
             ]
         )
         self.head = make_head(cfg.heads, width, shape, generator)
+        self.task_axes = self.code.columns("input.0.weight", start=shape.in_dim)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

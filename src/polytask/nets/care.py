@@ -20,6 +20,7 @@ from torch import Generator, Tensor, nn
 from polytask.errors import UserError
 from polytask.nets import layers
 from polytask.nets.heads import make_head
+from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import TaskCode, rows
 from polytask.settings import setting
 
@@ -86,6 +87,7 @@ class CareEncoder(nn.Module):
             self.register_buffer("table", described(shape.task_names).to(generator.device))
         else:
             self.table = TaskCode("embedding", shape.num_tasks, cfg.embedding_dim, generator).table
+        self.task_axes = {"table": TaskAxis(0, is_identity=True)}
         pairs = zip([shape.in_dim, *cfg.expert_hidden[:-1]], cfg.expert_hidden, strict=True)
         self.experts = nn.ModuleList([layers.ExpertLinear(cfg.experts, i, o, generator) for i, o in pairs])
         pooled = [cfg.expert_hidden[-1], *cfg.pool_hidden]

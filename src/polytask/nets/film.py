@@ -47,6 +47,7 @@ class Film(nn.Module):
         self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
         self.modulation = layers.parameter((2 * sum(cfg.hidden), self.code.width), generator)
         self.head = make_head(cfg.heads, widths[-1], shape, generator, layers.xavier)
+        self.task_axes = self.code.columns("modulation")
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

@@ -17,6 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from polytask.errors import UserError
+from polytask.nets.task_axes import TaskAxis
 
 Choice = TypeVar("Choice")
 Init = Callable[[Tensor, Generator], None]
@@ -126,6 +127,7 @@ class TaskLinear(nn.Module):
         super().__init__()
         self.weight = parameter((num_tasks, out_dim, in_dim), generator, init)  # (K, out, in)
         self.bias = parameter((num_tasks, out_dim), generator)
+        self.task_axes = {"weight": TaskAxis(0), "bias": TaskAxis(0)}
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map (B, in) to (B, out) with the weights of each row's task."""

@@ -47,6 +47,7 @@ class Mlp(nn.Module):
         widths = [shape.in_dim + self.code.width, *cfg.hidden]
         self.trunk = layers.mlp(widths, cfg.activation, generator)
         self.head = make_head(cfg.heads, widths[-1], shape, generator)
+        self.task_axes = self.code.columns("trunk.0.weight", start=shape.in_dim)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

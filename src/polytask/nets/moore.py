@@ -74,6 +74,9 @@ class Moore(nn.Module):
         self.head_sees_code = cfg.heads == "single"
         head_in = widths[-1] + self.code.width * self.head_sees_code
         self.head = make_head(cfg.heads, head_in, shape, generator, layers.xavier)
+        self.task_axes = self.code.columns("task_encoder.0.weight")
+        if self.head_sees_code:
+            self.task_axes |= self.code.columns("head.linear.weight", start=widths[-1])
 
     def features(self, x: Tensor) -> Tensor:
         """Compute the orthonormal features (E, B, D) of inputs (B, O), one per expert."""

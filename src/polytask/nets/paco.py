@@ -19,6 +19,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from polytask.nets import layers
+from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import rows
 from polytask.settings import setting
 
@@ -65,6 +66,7 @@ class Paco(nn.Module):
         """Draw the sets and the tasks' mixture logits."""
         super().__init__()
         self.logits = layers.parameter((shape.num_tasks, cfg.sets), generator, unit_orthogonal)
+        self.task_axes = {"logits": TaskAxis(0)}
         self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
         widths = [shape.in_dim, *cfg.hidden]
         pairs = pairwise(widths)

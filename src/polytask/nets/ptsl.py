@@ -17,6 +17,7 @@ from torch import Generator, Tensor, nn
 from polytask.nets import layers
 from polytask.nets.care import CareEncoder, EncoderConfig
 from polytask.nets.ptsl_trunk import Trunk, TrunkConfig
+from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import TaskCode
 from polytask.settings import setting
 
@@ -46,6 +47,7 @@ class Ptsl(nn.Module):
         super().__init__()
         layers.choose("base", cfg.base, BASES)
         self.encoder: CareEncoder | None = None
+        self.task_axes: dict[str, TaskAxis] = {}
         if cfg.base == "care":
             self.encoder = CareEncoder(cfg, shape, generator)
             in_dim = self.encoder.width
@@ -53,6 +55,9 @@ class Ptsl(nn.Module):
             self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
             in_dim = shape.in_dim + self.code.width
         self.trunk = Trunk(cfg, replace(shape, in_dim=in_dim), generator)
+        if self.encoder is None:
+            for weight in ("trunk.shared.0.weight", "trunk.down.0.weight"):
+                self.task_axes |= self.code.columns(weight, start=shape.in_dim)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

@@ -98,6 +98,7 @@ class SimbaV2(nn.Module):
         self.pre_head = layers.linear(width, width, generator, init=unit_orthogonal, bias=False)
         self.head_scaler = Scaler(width, 1.0, 1.0, generator)
         self.head = make_head(cfg.heads, width, shape, generator, unit_orthogonal)
+        self.task_axes = self.code.columns("embed.weight", start=shape.in_dim)  # the constant comes after the code
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

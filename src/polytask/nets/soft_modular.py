@@ -54,6 +54,7 @@ class SoftModular(nn.Module):
         widths = [features, *[cfg.width] * len(hops)]
         self.experts = nn.ModuleList([layers.ExpertLinear(experts, widths[hop], cfg.width, generator) for hop in hops])
         self.output = layers.ExpertLinear(experts, widths[-1], shape.out_dim, generator)
+        self.task_axes = self.code.columns("task_encoder.0.weight")
 
     def routing(self, state: Tensor, task: Tensor) -> list[Tensor]:
         """Compute the routing matrices from f (B, D): one (B, E, E) per hop, each row a distribution over sources."""

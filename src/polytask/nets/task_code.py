@@ -8,13 +8,14 @@ import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets.layers import choose, parameter
+from polytask.nets.task_axes import TaskAxis
 
 KINDS = {"onehot": "one-hot vector", "embedding": "learned vector", "none": "no code"}
 
 
-def one_hot(task: Tensor, num_tasks: int) -> Tensor:
-    """Turn task numbers (B,) into rows (B, K) of zeros and a one."""
-    return (task[:, None] == torch.arange(num_tasks, device=task.device)).float()
+def one_hot(task: Tensor, num_tasks: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Turn task numbers (...) into rows (..., K) of zeros and a one, without waiting for the device as torch's does."""
+    return (task.unsqueeze(-1) == torch.arange(num_tasks, device=task.device)).to(dtype)
 
 
 def rows(table: Tensor, task: Tensor) -> Tensor:
@@ -46,7 +47,8 @@ class TaskCode(nn.Module):
         """Make the table; only a learned embedding has parameters, and where a code is `required` none is no choice."""
         super().__init__()
         choose("task_code", kind, {name: text for name, text in KINDS.items() if name != "none" or not required})
-        self.is_learned = kind == "embedding"
+        self.kind, self.is_learned = kind, kind == "embedding"
+        self.task_axes = {"table": TaskAxis(0, is_identity=True)} if self.is_learned else {}
         if self.is_learned:
             self.table = parameter((num_tasks, embedding_dim), generator, unit_normal)
         else:
@@ -60,6 +62,15 @@ class TaskCode(nn.Module):
         if self.is_learned:
             return rows(self.table, task)
         return one_hot(task, self.width)
+
+    def columns(self, weight: str, start: int = 0) -> dict[str, TaskAxis]:
+        """Declare a weight (out, in) that reads the code: if the code is one-hot, K of its columns belong to the tasks.
+
+        Args:
+            weight: Its name in the state dict.
+            start: Inputs in front of the code.
+        """
+        return {weight: TaskAxis(1, start)} if self.kind == "onehot" else {}
 
     def append(self, x: Tensor, task: Tensor) -> Tensor:
         """Put the code behind the input: (B, O) becomes (B, O + C)."""

@@ -18,7 +18,6 @@ from polytask.result import Result, Table
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.statistics import Array, bootstrap, iqm, mean
 
-
 # Evaluation draws other goals than training with the same seed does.
 SEED_OFFSET = 1_000_003
 

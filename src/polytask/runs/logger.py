@@ -118,9 +118,7 @@ class TensorBoardWriter:
 
     def write(self, row: LogRow) -> None:
         """Add one event whose step is the number of frames."""
-        values = [
-            self._summary.Value(tag=name, simple_value=value) for name, value in row.items() if value is not None
-        ]
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in row.items() if value is not None]
         summary = self._summary(value=values)
         self._writer.add_event(self._event(wall_time=time.time(), step=int(row["frames"] or 0), summary=summary))
 

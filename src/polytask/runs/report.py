@@ -18,10 +18,9 @@ from omegaconf import OmegaConf
 
 from polytask.config.compose import upgrade
 from polytask.config.schema import ReportConfig
-from polytask.result import Result
-from polytask.result import Table
 from polytask.errors import UserError
 from polytask.files import LogRow, make_folder, read_json_lines, write_atomically, write_text
+from polytask.result import Result, Table
 from polytask.runs.logger import FILE_NAME
 from polytask.statistics import Array, bootstrap, iqm, mean
 

@@ -10,17 +10,17 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from polytask.runs.setup import build_algo, build_train_env
-from polytask.runs.checkpoint import FILE_NAME, load, locate, save
 from polytask.config.compose import to_plain
 from polytask.config.schema import TrainConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.files import LogRow, make_folder, read_json_lines, restore, write_text
+from polytask.runs.checkpoint import FILE_NAME, load, locate, save
 from polytask.runs.evaluate import Evaluator
-from polytask.runs.transfer import Initialization, initialize
 from polytask.runs.logger import FILE_NAME as METRICS_NAME
 from polytask.runs.logger import EpisodeWindow, check_extras
+from polytask.runs.setup import build_algo, build_train_env
+from polytask.runs.transfer import Initialization, initialize
 from polytask.types import Algo
 
 

@@ -15,15 +15,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from polytask.runs.checkpoint import FILE_NAME
 from polytask.config.compose import compose
 from polytask.config.presets import presets
-from polytask.errors import suggest
 from polytask.config.schema import SweepConfig, TrainConfig
-from polytask.result import Result
-from polytask.result import note
-from polytask.result import Table
-from polytask.errors import UserError
+from polytask.errors import UserError, suggest
+from polytask.result import Result, Table, note
+from polytask.runs.checkpoint import FILE_NAME
 from polytask.runs.train import train
 
 # What the sweep itself decides for every run.
@@ -75,7 +72,7 @@ def plan(config: SweepConfig) -> list[Item]:
         name = word.partition("=")[0]
         if name in RESERVED:
             raise UserError(f"'{name}' is set by the sweep for each run")
-    names = select(config.preset or [])
+    names = select(config.presets or [])
     for name in names:
         compose(TrainConfig, [f"preset={name}", *changes])  # a mistake shows before hours of training
     folder = " ".join(changes).replace("/", "_")

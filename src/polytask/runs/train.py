@@ -11,23 +11,19 @@ from dataclasses import asdict
 from types import FrameType
 from typing import Any
 
-from polytask.files import read_json_lines, write_text
 from polytask.config.compose import to_plain
 from polytask.config.schema import TrainConfig
+from polytask.envs.video import VideoFormat, film
 from polytask.errors import UserError
-from polytask.runs.progress import ProgressDisplay
-from polytask.result import Result
-from polytask.result import note
-from polytask.result import Table
+from polytask.files import LogRow, finite, read_json_lines, write_text
+from polytask.result import Result, Table, note
 from polytask.runs.evaluate import Evaluator, evaluation_table
 from polytask.runs.logger import FILE_NAME, Logger, read_metrics
-from polytask.files import LogRow
-from polytask.files import finite
+from polytask.runs.progress import ProgressDisplay
 from polytask.runs.provenance import provenance
-from polytask.envs.video import VideoFormat, film
-from polytask.runs.setup import build_env
 from polytask.runs.report import draw_run
 from polytask.runs.run import Run, open_run
+from polytask.runs.setup import build_env
 
 
 def train(config: TrainConfig) -> Result:

@@ -1,33 +1,32 @@
-"""Start a new run from the networks of a finished one: `polytask train init_from=RUN`.
+"""Start a new run with the networks of a finished one: `polytask train init_from=RUN`.
 
-Networks, target networks and running statistics are taken over, tensor by tensor, wherever name and shape agree.
-Optimisers, gradient methods, replay, schedules, worlds and random numbers start anew. Where the two runs have different
-numbers of tasks, a tensor that differs in its task axis alone is taken over in part: what belongs to no task (the
-columns of a first layer that read observations) and what belongs to a task of the same name (its one-hot column, head,
-embedding, statistics). So a task that both runs have starts with the policy it had. With equally many tasks of other
-names, the n-th task starts as the n-th task of the finished run.
+Networks, target networks and running statistics are taken over, tensor by tensor, where name and shape agree.
+Optimizers, gradient methods, replay, schedules, worlds and random numbers start anew. If the two runs have different
+numbers of tasks, a tensor that runs over the tasks is taken over in part: what belongs to no task (the columns of a
+first layer that read observations) and what belongs to a task of the same name (its one-hot column, head, embedding,
+statistics). So a task that both runs have starts with the policy it had. With equally many tasks of other names, the
+n-th task starts as the n-th task of the finished run. Which tensors run over the tasks is declared by the networks
+(`nets.task_axes`).
 
-Running statistics are taken over with the weight of few rows: what hardly varied in the finished run, such as the
+Running statistics are taken over with the weight of few rows. What hardly varied in the finished run, such as the
 heights around a robot on flat ground, may vary much in the new one and must not stay clipped for millions of frames.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.errors import UserError
+from polytask.nets.task_axes import TaskAxis, task_axes
 from polytask.types import Algo
 
-PARTS = ("net", "target")  # keys of a learner's state that hold networks; running statistics end in "_norm"
-UNNAMED = ("learners", "experience", "net")  # levels of the state that say nothing about a tensor
-PROGRESS = ("returns",)  # what statistics remember of running episodes, which a new run does not have
-BEHIND_CODE = {"embed.weight": 1}  # inputs after the task code: SimbaV2's constant; elsewhere the code comes last
 MOST_ROWS = 10_000.0  # that statistics taken over count for, per task
 MOST_NAMES = 8  # in one line of a message
 
@@ -44,7 +43,7 @@ class Initialization:
     remark: str = ""  # on tasks whose names differ
 
     def message(self) -> str:
-        """Tell a person, in a few lines, what was loaded and what was not."""
+        """Describe in a few lines what was loaded and what was not."""
         total = len(self.loaded) + len(self.partly) + len(self.fresh)
         lines = [f"init_from {self.checkpoint}: {len(self.loaded)} of {total} tensors loaded"]
         lines += [f"  loaded in part: {shorten(self.partly)}"] if self.partly else []
@@ -54,7 +53,7 @@ class Initialization:
         return "\n".join(lines)
 
 
-class Tasks(NamedTuple):
+class TaskNames(NamedTuple):
     """The tasks of two runs."""
 
     old: tuple[str, ...]
@@ -73,38 +72,54 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
     Raises:
         UserError: If no layer of any network fits.
     """
-    names = Tasks(tuple(state["spec"]["tasks"]), tuple(tasks))
-    own = algo.state_dict()
-    old = {name: holder[key] for name, holder, key in tensors(state["algo"])}
-    found = Initialization(source, remark=remark(names))
-    for name, holder, key in tensors(own):
-        merged = merge(name, holder[key], old[name], names) if name in old else None
-        if merged is None:
-            found.fresh.append(name)
-            continue
-        (found.loaded if merged.whole else found.partly).append(name)
-        holder[key] = merged.tensor.clamp_max(MOST_ROWS) if name.endswith("count") else merged.tensor
-    taken = {*found.loaded, *found.partly}
-    found.unused.extend(name for name in old if name not in taken)
+    names = TaskNames(tuple(state["spec"]["tasks"]), tuple(tasks))
+    old = {
+        f"{part}.{name}": tensor
+        for part, tensors in saved_parts(state["algo"]).items()
+        for name, tensor in tensors.items()
+    }
+    found, networks = Initialization(source, remark=remark(names)), algo.networks()
+    per_world = {f"{part}.{name}" for part, net in networks.items() for name in getattr(net, "per_world", ())}
+    taken: dict[str, Tensor] = {}
+    for part, net in networks.items():
+        axes = task_axes(net)
+        for own, tensor in net.state_dict().items():
+            name = f"{part}.{own}"
+            if name in per_world:
+                continue
+            merged = merge(tensor, old[name], axes.get(own), names) if name in old else None
+            if merged is None:
+                found.fresh.append(name)
+            else:
+                (found.loaded if merged.whole else found.partly).append(name)
+                taken[name] = merged.tensor
+    found.unused.extend(name for name in old if name not in taken and name not in per_world)
     if not any(name.endswith("weight") for name in taken):
         raise UserError(
             f"init_from: no layer of '{source}' fits this run's networks; it has {shorten(list(old)) or 'none'}, "
             f"needed are {shorten(found.fresh)}"
         )
-    algo.load_state_dict(own)
+    for part, net in networks.items():
+        _load(net, {name.removeprefix(f"{part}."): t for name, t in taken.items() if name.startswith(f"{part}.")})
     return found
 
 
-def tensors(
-    state: dict[str, Any], prefix: str = "", *, is_part: bool = False
-) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Find the tensors of networks and statistics in a learner's state: a name, the dictionary and the key there."""
-    for key, value in state.items():
-        name = prefix if key in UNNAMED else f"{prefix}.{key}".lstrip(".")
-        if isinstance(value, dict):
-            yield from tensors(value, name, is_part=is_part or key in PARTS or str(key).endswith("_norm"))
-        elif is_part and isinstance(value, Tensor) and key not in PROGRESS:
-            yield name, state, key
+def saved_parts(state: dict[str, Any]) -> dict[str, dict[str, Tensor]]:
+    """Find the networks and statistics in a learner's saved state, under the names of `Algo.networks`."""
+    parts = {name: learner["net"] for name, learner in state["learners"].items()}
+    for holder in (state, state.get("experience", {})):
+        for name, value in holder.items():
+            if isinstance(value, dict) and value and all(isinstance(each, Tensor) for each in value.values()):
+                parts[name] = value
+    return parts
+
+
+def _load(net: nn.Module, taken: dict[str, Tensor]) -> None:
+    """Put tensors into a network and limit the weight of its statistics."""
+    net.load_state_dict(net.state_dict() | taken)
+    for part in net.modules():
+        if isinstance(part, TaskNormalizer):
+            part.limit_rows(MOST_ROWS)
 
 
 class Merged(NamedTuple):
@@ -114,32 +129,34 @@ class Merged(NamedTuple):
     whole: bool
 
 
-def merge(name: str, new: Tensor, old: Tensor, tasks: Tasks) -> Merged | None:
+def merge(new: Tensor, old: Tensor, axis: TaskAxis | None, tasks: TaskNames) -> Merged | None:
     """Put an old tensor into the shape of a new one, or return None where nothing of it fits."""
     old = old.to(new)
     if new.shape == old.shape:
-        # A table says what a task is (an embedding, a description), the largest return what it can pay: with other
-        # tasks they must stay this run's own.
-        is_foreign = tasks.old != tasks.new and name.endswith(("table", "largest"))
+        is_foreign = tasks.old != tasks.new and axis is not None and axis.is_identity
         return None if is_foreign else Merged(old, whole=True)
-    axes = [axis for axis, (a, b) in enumerate(zip(new.shape, old.shape, strict=False)) if a != b]
-    if new.dim() != old.dim() or len(axes) != 1:
+    if axis is None or new.dim() != old.dim():
         return None
-    axis = axes[0]
-    shared = new.shape[axis] - len(tasks.new)  # entries along the axis that belong to no task
-    is_input = axis == new.dim() - 1 > 0
-    if shared != old.shape[axis] - len(tasks.old) or shared < 0 or (shared > 0 and not is_input):
+    others = [index for index in range(new.dim()) if index != axis.axis]
+    behind = new.shape[axis.axis] - axis.start - len(tasks.new)  # entries after the tasks'
+    is_same_beside = behind == old.shape[axis.axis] - axis.start - len(tasks.old) and behind >= 0
+    if not is_same_beside or any(new.shape[index] != old.shape[index] for index in others):
         return None
-    behind = next((count for suffix, count in BEHIND_CODE.items() if name.endswith(suffix)), 0)
-    pairs = places(tasks, shared - behind, behind)
+    pairs = places(tasks, axis.start, behind)
     if not pairs:
         return None
     to, source = torch.tensor(pairs, device=new.device).T
-    return Merged(new.index_copy(axis, to, old.index_select(axis, source)), whole=False)
+    return Merged(new.index_copy(axis.axis, to, old.index_select(axis.axis, source)), whole=False)
 
 
-def places(tasks: Tasks, before: int, behind: int) -> list[tuple[int, int]]:
-    """List where entries of a task axis lie in the new and the old run, with so many of no task on either side."""
+def places(tasks: TaskNames, before: int, behind: int) -> list[tuple[int, int]]:
+    """List where entries of a task axis lie in the new and in the old run.
+
+    Args:
+        tasks: The tasks of both.
+        before: Entries in front of the tasks', which belong to no task.
+        behind: Entries after them, which belong to no task either.
+    """
     pairs = [(index, index) for index in range(before)]
     pairs += [
         (before + tasks.new.index(task), before + tasks.old.index(task)) for task in tasks.new if task in tasks.old
@@ -148,8 +165,8 @@ def places(tasks: Tasks, before: int, behind: int) -> list[tuple[int, int]]:
     return pairs + [(new + index, old + index) for index in range(behind)]
 
 
-def remark(tasks: Tasks) -> str:
-    """Say what becomes of tasks whose names differ."""
+def remark(tasks: TaskNames) -> str:
+    """Explain what becomes of tasks whose names differ."""
     if tasks.old == tasks.new:
         return ""
     if len(tasks.old) == len(tasks.new):

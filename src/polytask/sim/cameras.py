@@ -9,7 +9,7 @@ import copy
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import mujoco
 import numpy as np
@@ -19,12 +19,12 @@ from torch import Tensor
 from polytask.errors import UserError
 from polytask.sim.base import Batch
 from polytask.sim.cpu import CpuBatch
+from polytask.sim.opengl import make_renderer
 
 if TYPE_CHECKING:
     from polytask.sim.warp import WarpBatch
 
 _BACKGROUND = (0.80, 0.84, 0.88)  # where a ray hits nothing; as the scene's flat sky
-_NO_OPENGL = "no pictures: OpenGL is missing; install EGL (libegl1, libgl1-mesa-dri) and set MUJOCO_GL=egl"
 
 
 class Cameras(Protocol):
@@ -65,11 +65,7 @@ class CpuCameras:
         self._model.vis.global_.offwidth = self._model.vis.global_.offheight = size
         self._data = mujoco.MjData(self._model)
         self._cameras = [int(batch.model.camera(name).id) for name in names]
-        try:
-            self._renderer: Any = mujoco.Renderer(self._model, size, size)
-        # The binding raises whatever the missing library happens to cause: ImportError, AttributeError, an own error.
-        except Exception as error:
-            raise UserError(_NO_OPENGL) from error
+        self._renderer = make_renderer(self._model, size, size)
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
             self._renderer.scene.flags[flag] = False
         self._images = torch.zeros(batch.num_worlds, len(names), size, size, 3, dtype=torch.uint8)
@@ -103,7 +99,7 @@ class WarpCameras:
 
         self._warp, self._batch = mjw, batch
         self._shape = (batch.num_worlds, len(names), size, size, 4)
-        with batch._on_stream():
+        with batch.on_stream():
             self._context = mjw.create_render_context(
                 batch.model,
                 nworld=batch.num_worlds,
@@ -124,8 +120,8 @@ class WarpCameras:
 
     def render(self) -> Tensor:
         """Draw all worlds as they are now. (N, V, H, W, 3)"""
-        model, data = self._batch._model, self._batch._data
-        with self._batch._on_stream():
+        model, data = self._batch.warp_model, self._batch.warp_data
+        with self._batch.on_stream():
             self._warp.camlight(model, data)
             self._warp.refit_bvh(model, data, self._context)
             self._warp.render(model, data, self._context)

@@ -57,16 +57,16 @@ class WarpBatch:
         limited.opt.iterations = config.iterations
         limited.opt.ls_iterations = config.line_search_iterations
         limited.opt.ccd_tolerance = config.collision_tolerance
-        with self._on_stream():
-            self._model = mjw.put_model(limited)
-            self._model.opt.warn_overflow = 0  # reported by `diverged`, not printed by a kernel
-            self._data = mjw.make_data(
+        with self.on_stream():
+            self.warp_model = mjw.put_model(limited)
+            self.warp_model.opt.warn_overflow = 0  # reported by `diverged`, not printed by a kernel
+            self.warp_data = mjw.make_data(
                 model,
                 nworld=num_worlds,
                 nconmax=config.contacts_per_world,
                 njmax=config.constraints_per_world,
             )
-        data = self._data
+        data = self.warp_data
         self.qpos, self.qvel, self.time = wp.to_torch(data.qpos), wp.to_torch(data.qvel), wp.to_torch(data.time)
         self.ctrl = wp.to_torch(data.ctrl)
         self.mocap_pos, self.mocap_quat = wp.to_torch(data.mocap_pos), wp.to_torch(data.mocap_quat)
@@ -90,7 +90,7 @@ class WarpBatch:
 
     def step(self, substeps: int, *, refresh: bool = True) -> None:
         """Advance every world by `substeps` time steps and refresh all tensors, or without `refresh` the state."""
-        with self._on_stream():
+        with self.on_stream():
             if self.device.type != "cuda":
                 self._advance(substeps, refresh)
             else:
@@ -121,8 +121,8 @@ class WarpBatch:
 
     def forward(self) -> None:
         """Refresh poses without advancing time; sensors keep the values of the last step."""
-        with self._on_stream():
-            mjw.kinematics(self._model, self._data)
+        with self.on_stream():
+            mjw.kinematics(self.warp_model, self.warp_data)
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         """Write state rows where `mask` (N,) holds, with zero time."""
@@ -134,12 +134,12 @@ class WarpBatch:
 
     def vary(self, fields: dict[str, Tensor]) -> None:
         """Give model fields a value per world and compute the constants that derive from them."""
-        with self._on_stream():
+        with self.on_stream():
             for name, values in fields.items():
                 self._per_world(name).copy_(values)
             for name in _DERIVED:
                 self._per_world(name)
-            mjw.set_const(self._model, self._data, mjw.SetConstGroup.FIXED | mjw.SetConstGroup.INERT0)
+            mjw.set_const(self.warp_model, self.warp_data, mjw.SetConstGroup.FIXED | mjw.SetConstGroup.INERT0)
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:
         """Lay out the first geoms anew where `mask` holds, with their bounds; Warp itself never moves static geoms."""
@@ -172,10 +172,10 @@ class WarpBatch:
     def _per_world(self, name: str) -> Tensor:
         """Return a field of the model with a row per world, which it gets when first asked for."""
         if name not in self._varied:
-            array = getattr(self._model, name)
+            array = getattr(self.warp_model, name)
             shared = wp.to_torch(array)
             rows = shared.expand(self.num_worlds, *shared.shape[1:]).clone()
-            setattr(self._model, name, wp.from_torch(rows, dtype=array.dtype))
+            setattr(self.warp_model, name, wp.from_torch(rows, dtype=array.dtype))
             self._varied[name] = rows
             self._graphs.clear()  # they hold the shared field
         return self._varied[name]
@@ -199,19 +199,19 @@ class WarpBatch:
         self.forward()
 
     def _advance(self, substeps: int, refresh: bool) -> None:
-        self._data.overflow.zero_()
+        self.warp_data.overflow.zero_()
         wp.capture_if(wp.from_torch(self._any_diverged), on_true=self._forget_divergence)
-        flags = int(self._model.opt.disableflags)
+        flags = int(self.warp_model.opt.disableflags)
         for left in range(substeps - 1, -1, -1):
             # Nothing hangs on a sensor within a control step: only its last reading is taken.
             is_read = left == 0 and not refresh
-            self._model.opt.disableflags = flags if is_read else flags | int(mjw.DisableBit.SENSOR)
-            mjw.step(self._model, self._data)
-        self._model.opt.disableflags = flags
+            self.warp_model.opt.disableflags = flags if is_read else flags | int(mjw.DisableBit.SENSOR)
+            mjw.step(self.warp_model, self.warp_data)
+        self.warp_model.opt.disableflags = flags
         if refresh:
             # Poses need kinematics alone; sensors of contact forces need the whole forward pass.
             derive = mjw.forward if self.model.nsensor else mjw.kinematics
-            derive(self._model, self._data)
+            derive(self.warp_model, self.warp_data)
 
     def _forget_divergence(self) -> None:
         """Clear what NaN left in intermediate results: zero times NaN would carry it into the restarted world."""
@@ -227,12 +227,12 @@ class WarpBatch:
             getattr(self, name).copy_(value)
         torch.cuda.synchronize(self.device)
         # On a stream of its own: CUDA does not capture the default one, which the caller may be on.
-        with torch.cuda.stream(torch.cuda.Stream(self.device)), self._on_stream(), wp.ScopedCapture() as capture:
+        with torch.cuda.stream(torch.cuda.Stream(self.device)), self.on_stream(), wp.ScopedCapture() as capture:
             self._advance(substeps, refresh)
         return capture.graph
 
     @contextmanager
-    def _on_stream(self) -> Iterator[None]:
+    def on_stream(self) -> Iterator[None]:
         """Make Warp launch on torch's current stream (CUDA) or on its CPU device."""
         if self.device.type == "cuda":
             with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device)), sync_enter=False):

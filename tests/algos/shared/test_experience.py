@@ -9,12 +9,12 @@ from helpers.toy import PointMass
 from torch.testing import assert_close
 
 from polytask.algos import AlgoContext
-from polytask.algos.shared.experience import Experience, Keeping
+from polytask.algos.shared.experience import Experience, ExperienceConfig
 
 
 def gathered(env: PointMass, steps: int, **changes: Any) -> Experience:
     """Keep some random steps of the environment."""
-    keeping = Keeping(10_000, 2, 0.9, 10.0, 10.0, normalize_reward=True, save_replay=True)
+    keeping = ExperienceConfig(10_000, 2, 0.9, 10.0, 10.0, normalize_reward=True, save_replay=True)
     experience = Experience(AlgoContext(env.spec, env.device), keeping._replace(**changes))
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):

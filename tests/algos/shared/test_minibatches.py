@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from polytask.algos.shared.learner import Learner, adam
-from polytask.algos.shared.minibatches import MinibatchUpdates, check_schedule, chunks, scheduled
+from polytask.algos.shared.minibatches import MinibatchUpdates, check_rate_schedule, chunks, scheduled
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.rollout import TaskMajorSampler
 from polytask.errors import UserError
@@ -85,4 +85,4 @@ def test_schedules() -> None:
     assert [scheduled(2.0, "linear", progress) for progress in (0.0, 0.25, 1.0, 1.5)] == [2.0, 1.5, 0.0, 0.0]
     assert scheduled(2.0, "constant", 0.9) == 2.0
     with pytest.raises(UserError, match=r"cosine.*constant, linear"):
-        check_schedule("cosine")
+        check_rate_schedule("cosine")

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from polytask.algos.shared.normalize import TaskNormalizer, one_hot, standardize, task_moments
+from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
+from polytask.nets.task_code import one_hot
 
 TASK = torch.tensor([0, 0, 1])
 

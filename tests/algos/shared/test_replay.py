@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from polytask.algos.shared.replay import Batch, Replay, Transition
+from polytask.algos.shared.replay import ReplayBatch, ReplayBuffer, Transition
 from polytask.errors import UserError
 from polytask.types import EnvSpec
 
@@ -28,16 +28,16 @@ def row(step: int, worlds: int = 1, terminated: bool = False, truncated: bool = 
     return Transition(obs, obs / 100, torch.full((worlds,), 2.0**step), obs + 0.5, *flags)
 
 
-def filled(steps: int, capacity: int, n_step: int, ends: dict[int, str] | None = None) -> Replay:
+def filled(steps: int, capacity: int, n_step: int, ends: dict[int, str] | None = None) -> ReplayBuffer:
     """One world's replay after so many steps, some of which ended an episode."""
-    replay = Replay(spec_of(1), capacity, n_step, gamma=0.5, device=CPU)
+    replay = ReplayBuffer(spec_of(1), capacity, n_step, gamma=0.5, device=CPU)
     for step in range(steps):
         end = (ends or {}).get(step)
         replay.add(row(step, terminated=end == "terminated", truncated=end == "truncated"))
     return replay
 
 
-def table(replay: Replay, draws: int = 500) -> dict[float, tuple[float, float, float]]:
+def table(replay: ReplayBuffer, draws: int = 500) -> dict[float, tuple[float, float, float]]:
     """Draw until every row has surely been seen: {observation: (reward, next observation, discount)}."""
     batch = replay.sample(draws, torch.Generator().manual_seed(0))
     columns = (batch.obs[0, :, 0], batch.reward[0], batch.next_obs[0, :, 0], batch.discount[0])
@@ -100,9 +100,9 @@ def test_one_step_returns_are_the_plain_transitions() -> None:
     assert found == {0.0: (1.0, 0.5, 0.0), 10.0: (2.0, 10.5, 0.5), 20.0: (4.0, 20.5, 0.5)}
 
 
-def drawn(counts: tuple[int, ...], steps: int, rows_per_task: int) -> tuple[Batch, Tensor]:
+def drawn(counts: tuple[int, ...], steps: int, rows_per_task: int) -> tuple[ReplayBatch, Tensor]:
     """Draw from worlds of several tasks; return the batch and the world of every row."""
-    replay = Replay(spec_of(*counts), 10 * sum(counts), 2, 0.9, CPU)
+    replay = ReplayBuffer(spec_of(*counts), 10 * sum(counts), 2, 0.9, CPU)
     for step in range(steps):
         replay.add(row(step, sum(counts)))
     batch = replay.sample(rows_per_task, torch.Generator().manual_seed(1))
@@ -152,6 +152,6 @@ def test_saved_replay_holds_what_is_in_use_and_goes_on_alike() -> None:
 
 def test_impossible_sizes_are_refused() -> None:
     with pytest.raises(UserError, match=r"20 transitions keeps 2 steps of 10 worlds.*n_step=3"):
-        Replay(spec_of(6, 4), 20, 3, 0.9, CPU)
+        ReplayBuffer(spec_of(6, 4), 20, 3, 0.9, CPU)
     with pytest.raises(ValueError, match="8 steps, not 4"):
         filled(1, 4, 1).load_state_dict(filled(1, 8, 1).state_dict())

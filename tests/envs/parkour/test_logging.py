@@ -14,7 +14,7 @@ def test_log_has_progress_falls_and_levels_by_task() -> None:
     window = EpisodeWindow(env.spec.tasks, 100, env.config.domain.metrics)
     for _ in range(6):
         env.step(torch.zeros(8, 12))
-    record = read_metrics(env.census(), env.pop_metrics(), window)
+    record = read_metrics(env.world_metrics(), env.pop_metrics(), window)
     for name in ("success", "progress", "falls", "time_to_goal", "level"):
         assert record[f"{name}/beam"] is not None
     assert record["progress"] == record["success"] == 0.0
@@ -23,4 +23,4 @@ def test_log_has_progress_falls_and_levels_by_task() -> None:
     assert sum(int(record[f"worlds_on_level/{level}/dome"] or 0) for level in range(10)) == 4
     again = EpisodeWindow(env.spec.tasks, 100, env.config.domain.metrics)
     again.load_state_dict(window.state_dict())
-    assert again.record() == window.record()
+    assert again.row() == window.row()

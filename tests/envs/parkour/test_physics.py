@@ -9,12 +9,12 @@ import torch
 
 import polytask
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.parkour.worlds import Group
+from polytask.envs.parkour.worlds import ParkourGroup
 from polytask.sim.cpu import CpuBatch
 
 
-def groups(env: MultiTaskEnv) -> list[Group]:
-    return [group for group in env.groups if isinstance(group, Group)]
+def groups(env: MultiTaskEnv) -> list[ParkourGroup]:
+    return [group for group in env.groups if isinstance(group, ParkourGroup)]
 
 
 def stand(suite: str, num_envs: int, sim: str, steps: int) -> torch.Tensor:
@@ -69,10 +69,10 @@ def test_curriculum_moves_worlds_alike_on_both_simulators() -> None:
     assert levels[0][:2] == [0, 7]  # up and down again; down twice
 
 
-def penetrations(group: Group) -> np.ndarray:
+def penetrations(group: ParkourGroup) -> np.ndarray:
     """Return the depth of every contact of a batch, in metres."""
     if not isinstance(group.batch, CpuBatch):
-        contacts = group.batch._data
+        contacts = group.batch.warp_data
         return -contacts.contact.dist.numpy()[: int(contacts.nacon.numpy()[0])]
     model, data = group.model.__copy__(), mujoco.MjData(group.model)
     depths = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from polytask.config.compose import compose, presets
+from polytask.config.compose import compose
+from polytask.config.presets import presets
+from polytask.config.schema import TrainConfig
 from polytask.envs.suites import SUITES
 from polytask.runs.setup import build_algo
 from polytask.types import EnvSpec
@@ -21,8 +23,8 @@ def test_every_method_has_every_setting() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_learner_builds_and_acts(method: str) -> None:
-    config = compose("train", [f"experiment=parkour/{method}_hard_cl", "device=cpu"])
-    assert config.suite.name == "parkour-hard-cl"
+    config = compose(TrainConfig, [f"preset=parkour/{method}_hard_cl", "device=cpu"])
+    assert config.suite == "parkour-hard-cl"
     assert config.max_frames == 4000 * 32 * 4096
     tasks = SUITES["parkour-hard-cl"]
     spec = EnvSpec(212, 12, tasks, (1,) * len(tasks), 2000)

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import polytask
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.parkour.tasks import TASKS
-from polytask.envs.parkour.worlds import Group
+from polytask.envs.parkour.worlds import ParkourGroup
 from polytask.robots.go1 import DEFAULT, HIGH, LOW
 
 ALL = tuple(TASKS)
@@ -21,13 +21,15 @@ def make(*tasks: str, **options: object) -> MultiTaskEnv:
     return polytask.make(tasks=tasks, threads=1, **{"stagger": False, **options})
 
 
-def only(env: MultiTaskEnv) -> Group:
+def only(env: MultiTaskEnv) -> ParkourGroup:
     group = env.groups[0]
-    assert isinstance(group, Group)
+    assert isinstance(group, ParkourGroup)
     return group
 
 
-def conclude_at(env: MultiTaskEnv, qpos: torch.Tensor, qvel: torch.Tensor | None = None, *, clock: int = 5) -> Group:
+def conclude_at(
+    env: MultiTaskEnv, qpos: torch.Tensor, qvel: torch.Tensor | None = None, *, clock: int = 5
+) -> ParkourGroup:
     """Put the first world into a state, as if a control step had led there, and let the group conclude the step."""
     group = only(env)
     everything = torch.ones(env.spec.num_envs, dtype=torch.bool)
@@ -225,7 +227,7 @@ def test_start_states_and_bodies_have_the_stated_distributions() -> None:
     for _ in range(3):
         env.step(torch.zeros(400, 12))
         for group in groups:
-            assert isinstance(group, Group)
+            assert isinstance(group, ParkourGroup)
             assert_close(
                 group.batch.qpos[:, :7], torch.tensor([1.0, 0, 0.42, 1, 0, 0, 0]).expand(len(group.column), -1)
             )
@@ -283,11 +285,11 @@ def test_suites_spread_their_worlds_over_levels(suite: str, levels: range) -> No
     counts = torch.stack([(levels_of_worlds.view(21, 20) == level).sum(1) for level in range(10)])  # (10, K)
     assert [level for level in range(10) if counts[level].any()] == list(levels)
     if suite == "parkour-hard-cl":
-        census = env.census()
+        census = env.world_metrics()
         assert torch.equal(torch.stack([census[f"worlds_on_level/{level}"] for level in range(10)]), counts.float())
     else:
         assert counts.tolist() == [[2] * 21] * 10
-        assert env.census() == {}
+        assert env.world_metrics() == {}
 
 
 def test_curriculum_moves_worlds_to_other_tiles_and_others_stay() -> None:
@@ -341,7 +343,7 @@ def test_state_dict_continues_bit_for_bit() -> None:
     other.load_state_dict(saved)
     for action, obs in zip(actions()[40:], expected, strict=True):
         assert torch.equal(other.step(action).obs, obs)
-    levels = [e.census()["worlds_on_level/0"] for e in (env, other)]
+    levels = [e.world_metrics()["worlds_on_level/0"] for e in (env, other)]
     assert torch.equal(*levels)
 
 

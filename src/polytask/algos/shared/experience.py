@@ -12,14 +12,14 @@ from torch import Tensor
 
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.normalize import TaskNormalizer
-from polytask.algos.shared.replay import Batch, Replay, Transition
+from polytask.algos.shared.replay import ReplayBatch, ReplayBuffer, Transition
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import task_index
 from polytask.cuda_graph import Graphed
 from polytask.types import Step, VecEnv
 
 
-class Keeping(NamedTuple):
+class ExperienceConfig(NamedTuple):
     """How experience is kept and served."""
 
     capacity: int  # transitions over all worlds
@@ -40,7 +40,7 @@ class Experience:
         task: Task of each world. (N,)
     """
 
-    def __init__(self, context: AlgoContext, keeping: Keeping) -> None:
+    def __init__(self, context: AlgoContext, keeping: ExperienceConfig) -> None:
         """Reserve everything."""
         spec, device = context.spec, context.device
         self.keeping = keeping
@@ -48,7 +48,7 @@ class Experience:
         self.stage = Transition.zeros(spec, device)
         self.stage.done.fill_(True)
         self.steps = 0
-        self.replay = Replay(spec, keeping.capacity, keeping.n_step, keeping.gamma, device)
+        self.replay = ReplayBuffer(spec, keeping.capacity, keeping.n_step, keeping.gamma, device)
         self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=keeping.obs_clip).to(device)
         self.reward_norm = RewardNormalizer(spec, self.task, keeping.gamma, keeping.return_bound)
         self._reward = torch.zeros((), device=device)  # mean reward of a step, summed since the last report
@@ -78,7 +78,7 @@ class Experience:
         self._reward += stage.reward.mean()
 
     @torch.no_grad()
-    def sample(self, rows_per_task: int, generator: torch.Generator) -> Batch:
+    def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
         """Draw a batch (K, b, ...) with observations normalised and, if so set, rewards scaled."""
         raw = self.replay.sample(rows_per_task, generator)
         obs, next_obs = (self.obs_norm.normalize(x, raw.task) for x in (raw.obs, raw.next_obs))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from polytask.algos.shared.normalize import one_hot
+from polytask.nets.task_axes import TaskAxis
+from polytask.nets.task_code import one_hot
 
 
 class StdRange(NamedTuple):
@@ -40,6 +41,7 @@ class GaussianPolicy(nn.Module):
         self.num_tasks = num_tasks
         self.bounds = (math.log(std.lowest), math.log(std.highest))
         self.log_std = nn.Parameter(torch.full((num_tasks if task_std else 1, action_dim), math.log(std.initial)))
+        self.task_axes = {"log_std": TaskAxis(0)} if task_std else {}
 
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the logarithm of the standard deviation, (B, A) each and float32."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.minibatches import Rows
+from polytask.algos.shared.minibatches import MinibatchRows
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.rollout import task_index
 from polytask.cuda_graph import Graphed
@@ -51,7 +51,7 @@ class SurrogateConfig:
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
 
-class Actor:
+class GaussianActor:
     """A Gaussian policy that sees raw observations through a running normaliser and acts in all worlds at once."""
 
     def __init__(self, cfg: SurrogateConfig, context: AlgoContext, generator: torch.Generator) -> None:
@@ -101,7 +101,7 @@ class Actor:
         return mean + log_std.exp() * noise
 
     @torch.no_grad()
-    def metrics(self, rows: Rows) -> dict[str, Tensor]:
+    def metrics(self, rows: MinibatchRows) -> dict[str, Tensor]:
         """Describe the policy, and how far it is from the one that chose the actions of these rows."""
         with autocast(self.device, self.cfg.bf16):
             mean, log_std = self.policy(rows.obs, rows.task)
@@ -114,7 +114,7 @@ class Actor:
         }
 
 
-def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: Rows) -> tuple[Tensor, Tensor]:
+def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: MinibatchRows) -> tuple[Tensor, Tensor]:
     """Return each row's loss (R,) and the logarithm of its probability ratio, new policy to old (R,).
 
     The loss is the clipped surrogate, less entropy, plus the penalty on means out of bounds.

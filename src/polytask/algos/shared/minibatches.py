@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from polytask.algos.shared.learner import Learner, restore_generator
@@ -15,7 +15,9 @@ from polytask.algos.shared.rollout import TaskMajorSampler
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 
-Rows = Any  # a named tuple of tensors that share their leading axes, `obs` (raw observations) and `task` among them
+MinibatchRows = (
+    Any  # a named tuple of tensors that share their leading axes, `obs` (raw observations) and `task` among them
+)
 
 SCHEDULES = ("constant", "linear")
 KINDS = {"actor": "policy", "critic": "value"}  # what the loss of each learner is called in the metrics
@@ -26,7 +28,7 @@ class MinibatchUpdates:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: MinibatchRows,
         sampler: TaskMajorSampler,
         learners: dict[str, Learner],
         obs_norm: TaskNormalizer,
@@ -49,7 +51,7 @@ class MinibatchUpdates:
         # Of each learner the losses and the gradient's norm, added up over the updates.
         self._totals = torch.zeros(len(learners), num_tasks + 1, device=self.device)
         self._count = 0
-        self._aside = Aside(self.device)
+        self._aside = SideStream(self.device)
         self.capture()
 
     def capture(self) -> None:
@@ -77,12 +79,12 @@ class MinibatchUpdates:
                 self._aside.start(learner.look_back)
         self._aside.finish()
 
-    def _minibatch(self) -> Rows:
+    def _minibatch(self) -> MinibatchRows:
         """Gather the rows (K, b, ...) that `_index` names, observations normalised."""
         raw = tree_map(lambda tensor: tensor[self._index], self.rows)
         return raw._replace(obs=self.obs_norm.normalize(raw.obs, raw.task))
 
-    def last(self) -> Rows:
+    def last(self) -> MinibatchRows:
         """Return the rows (K * b, ...) of the last minibatch, observations normalised."""
         return tree_map(lambda tensor: tensor.flatten(0, 1), self._minibatch())
 
@@ -103,6 +105,10 @@ class MinibatchUpdates:
         for learner in self.learners.values():
             learner.set_learning_rate(value)
 
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and the normalizer by name."""
+        return {**{name: learner.net for name, learner in self.learners.items()}, "obs_norm": self.obs_norm}
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of learners, normaliser and generator."""
         return {
@@ -120,7 +126,7 @@ class MinibatchUpdates:
         self.capture()
 
 
-class Aside:
+class SideStream:
     """Runs work beside what follows it, on a CUDA stream of its own, also when captured; on the CPU at once."""
 
     def __init__(self, device: torch.device) -> None:
@@ -150,7 +156,7 @@ def chunks(rows: int, size: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, rows, size))
 
 
-def check_schedule(schedule: str) -> None:
+def check_rate_schedule(schedule: str) -> None:
     """Refuse an unknown schedule of the learning rate."""
     if schedule not in SCHEDULES:
         raise UserError(f"algo.schedule is {schedule!r}; choose one of {', '.join(SCHEDULES)}")

@@ -12,6 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from polytask.nets.task_axes import TaskAxis
+from polytask.nets.task_code import one_hot
+
 
 class Moments(NamedTuple):
     """Per-task statistics of one batch, in float64."""
@@ -19,11 +22,6 @@ class Moments(NamedTuple):
     rows: Tensor  # (K,) how many
     mean: Tensor  # (K, D)
     variance: Tensor  # (K, D), of the population
-
-
-def one_hot(task: Tensor, num_tasks: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Encode task numbers as rows; unlike torch's own this one never waits for the device."""
-    return (task.unsqueeze(-1) == torch.arange(num_tasks, device=task.device)).to(dtype)  # (..., K)
 
 
 def task_moments(x: Tensor, task: Tensor, num_tasks: int) -> Moments:
@@ -83,6 +81,7 @@ class TaskNormalizer(nn.Module):
         """
         super().__init__()
         self.clip, self.decay, self.eps = clip, decay, eps
+        self.task_axes = {name: TaskAxis(0) for name in ("count", "mean", "variance")}
         self.count: Tensor
         self.mean: Tensor
         self.variance: Tensor
@@ -101,6 +100,10 @@ class TaskNormalizer(nn.Module):
         self.variance.copy_(self.variance.lerp(batch.variance, share) + delta.square() * share * (1 - share))
         self.mean.add_(delta * share)
         self.count.copy_(total)
+
+    def limit_rows(self, most: float) -> None:
+        """Count earlier rows for no more than `most` per task, so that new rows soon change the statistics."""
+        self.count.clamp_max_(most)
 
     def normalize(self, x: Tensor, task: Tensor) -> Tensor:
         """Standardise rows (..., D) of tasks (...)."""

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.experience import Experience, Keeping
+from polytask.algos.shared.experience import Experience, ExperienceConfig
 from polytask.algos.shared.learner import Learner, adam, restore_generator
-from polytask.algos.shared.replay import Batch
+from polytask.algos.shared.replay import ReplayBatch
 from polytask.errors import UserError
 from polytask.grads import Backward
 from polytask.grads.backward import Loss
@@ -59,12 +59,12 @@ class OffPolicyLoop:
             context: The learner's surroundings.
             return_bound: Largest magnitude that rewards are scaled to let a return have.
         """
-        check_schedule(cfg)
+        check_update_schedule(cfg)
         self.cfg, self.context, self.spec, self.device = cfg, context, context.spec, context.device
         self.generator = context.generator("algo")
         self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
         keeping = (cfg.capacity, cfg.n_step, cfg.gamma, cfg.obs_clip, return_bound, cfg.normalize_reward)
-        self.experience = Experience(context, Keeping(*keeping, save_replay=cfg.save_replay))
+        self.experience = Experience(context, ExperienceConfig(*keeping, save_replay=cfg.save_replay))
         self.learners: dict[str, Learner] = {}
         self.steps = 0
         # Sums over an iteration's updates, in tensors that a captured update goes on adding to.
@@ -123,7 +123,7 @@ class OffPolicyLoop:
 
     # Update
 
-    def sample(self) -> Batch:
+    def sample(self) -> ReplayBatch:
         """Draw the batch (K, b, ...) of an update."""
         return self.experience.sample(self.rows_per_task, self.generator)
 
@@ -159,6 +159,11 @@ class OffPolicyLoop:
 
     # Save
 
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and running statistics by name."""
+        nets = {name: learner.net for name, learner in self.learners.items()}
+        return {**nets, "obs_norm": self.experience.obs_norm, "reward_norm": self.experience.reward_norm}
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of learners, experience and generator; the replay only with `save_replay`."""
         return {
@@ -187,7 +192,7 @@ def updates_due(step: int, updates_per_step: float) -> int:
     return int(step * updates_per_step) - int((step - 1) * updates_per_step)
 
 
-def check_schedule(cfg: OffPolicyConfig) -> None:
+def check_update_schedule(cfg: OffPolicyConfig) -> None:
     """Refuse settings with which no run would ever learn."""
     for name in ("steps_per_iteration", "learning_starts"):
         if getattr(cfg, name) < 1:

@@ -40,7 +40,7 @@ class Transition(NamedTuple):
         )
 
 
-class Batch(NamedTuple):
+class ReplayBatch(NamedTuple):
     """Rows of every task, the task axis first, whose target is `reward + discount * value(next_obs)`."""
 
     obs: Tensor  # (K, b, O)
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
     discount: Tensor  # (K, b) gamma^k, or 0 where the window ended in a termination
 
 
-class Replay:
+class ReplayBuffer:
     """A ring of T steps of N worlds; adding and drawing are free of host synchronisation and can be captured."""
 
     def __init__(self, spec: EnvSpec, capacity: int, n_step: int, gamma: float, device: torch.device) -> None:
@@ -87,7 +87,7 @@ class Replay:
         self.count += 1
 
     @torch.no_grad()
-    def sample(self, rows_per_task: int, generator: torch.Generator) -> Batch:
+    def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
         """Draw b rows of every task, uniformly and with replacement from all that is kept; at least one step must be.
 
         Args:
@@ -105,7 +105,7 @@ class Replay:
         taken &= done.cumsum(-1) - done.long() == 0  # no earlier step of the window ended the episode
         length = taken.sum(-1)  # (K, b)
         start, last = index[..., 0], index.gather(-1, length.unsqueeze(-1) - 1).squeeze(-1)
-        return Batch(
+        return ReplayBatch(
             obs=flat.obs[start],
             task=self._task.expand(-1, rows_per_task),
             action=flat.action[start],

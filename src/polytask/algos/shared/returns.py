@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from polytask.nets.task_code import one_hot
+
 
 def td_error(reward: Tensor, value: Tensor, next_value: Tensor, terminated: Tensor, gamma: float) -> Tensor:
     """Compute the one-step error r + gamma V(s') - V(s), with V(s') = 0 where the episode terminated.
@@ -88,7 +90,7 @@ def group_advantage(score: Tensor, counted: Tensor, task: Tensor, num_tasks: int
             that of all the task's differences from the mean either way, so that late steps, where little can still be
             won, do not weigh as much as early ones.
     """
-    member = (task.unsqueeze(-1) == torch.arange(num_tasks, device=task.device)).double()  # (N, K)
+    member = one_hot(task, num_tasks, torch.float64)  # (N, K)
     weight = counted.double()  # (T, N)
 
     def mean(x: Tensor, by_time: bool) -> Tensor:

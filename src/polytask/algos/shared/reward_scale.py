@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.nets.task_axes import TaskAxis
 from polytask.types import EnvSpec
 
 
@@ -36,6 +37,8 @@ class RewardNormalizer(nn.Module):
         self.gamma = gamma
         self.floor = 1.0 / (bound * (1.0 - gamma**spec.episode_length))
         self.spread = TaskNormalizer(spec.num_tasks, 1).to(task.device)
+        self.task_axes = {"largest": TaskAxis(0, is_identity=True)}
+        self.per_world = ("returns",)  # state of running episodes, which belongs to this run alone
         self.task: Tensor
         self.returns: Tensor
         self.largest: Tensor

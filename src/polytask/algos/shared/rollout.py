@@ -42,7 +42,7 @@ class Rollout:
 
 
 @torch.no_grad()
-def collect(env: VecEnv, act: Callable[[Tensor], Tensor], rollout: Rollout) -> None:
+def roll_out(env: VecEnv, act: Callable[[Tensor], Tensor], rollout: Rollout) -> None:
     """Fill the rollout with its T steps, going on from wherever the environments stand.
 
     Args:

@@ -12,7 +12,7 @@ from polytask.robots.go1 import JOINTS, LEGS
 
 
 @dataclass(frozen=True)
-class Episode:
+class ParkourEpisode:
     """Tensors that keep their address from one episode to the next."""
 
     level: Tensor  # (N,) int64
@@ -28,7 +28,7 @@ class Episode:
     clock: Tensor  # () int64 steps since the environment was made
 
     @classmethod
-    def begin(cls, level: Tensor) -> Episode:
+    def begin(cls, level: Tensor) -> ParkourEpisode:
         """Allocate the tensors of worlds on some levels."""
         n, device = len(level), level.device
         goal, near, goal_step = (torch.zeros(n, dtype=torch.int64, device=device) for _ in range(3))

@@ -17,7 +17,7 @@ from torch import Tensor
 from polytask.envs.domain import Buffers, Domain, EnvConfig
 from polytask.envs.parkour.course import GOALS
 from polytask.envs.parkour.curriculum import next_level
-from polytask.envs.parkour.episode import Episode
+from polytask.envs.parkour.episode import ParkourEpisode
 from polytask.envs.parkour.layout import WorldLayout
 from polytask.envs.parkour.reward import STEP, reward
 from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
@@ -55,7 +55,7 @@ class ParkourGroup:
         self.model: mujoco.MjModel = compile_scene("parkour", config.robot.file)
         self.batch = make_batch(config.sim, self.model, len(worlds.column), config.device, config.sim_config)
         self.column, self.body = worlds.column, worlds.body
-        self.episode = Episode.begin(worlds.level)
+        self.episode = ParkourEpisode.begin(worlds.level)
         self._default = constant(go1.DEFAULT, self.episode.command)
         self._settle_in()
 

@@ -19,7 +19,7 @@ _OBJECTS = ((4, 7), (11, 14))  # where an observation shows the positions of the
 
 
 @dataclass(frozen=True)
-class Counts:
+class RandomActionCounts:
     """What happened to the worlds of one task."""
 
     worlds: int
@@ -32,7 +32,7 @@ class Counts:
 
 
 @torch.no_grad()
-def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) -> dict[str, Counts]:
+def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) -> dict[str, RandomActionCounts]:
     """Apply uniform random actions for `steps` control steps and count per task.
 
     Actions that change with every step make the hand tremble near where it starts; an action that is held for some
@@ -67,7 +67,7 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
         rows = env.task == index
         far = farthest[rows]
         worst = far[(far - middle).norm(dim=-1).argmax()].tolist()
-        counts[task] = Counts(
+        counts[task] = RandomActionCounts(
             worlds=int(rows.sum()),
             steps=steps,
             nan=int(nan[rows].sum()),

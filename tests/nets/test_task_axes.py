@@ -1,0 +1,60 @@
+"""What networks declare about their task axes: complete, and right under a permutation of the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from polytask.nets import NETS, build
+from polytask.nets.task_axes import task_axes
+
+TASKS = ("reach", "push", "pick-place", "door-open", "drawer-open")
+IN_DIM, OUT_DIM = 6, 4
+ORDER = torch.tensor([3, 0, 4, 1, 2])  # the n-th task of the permuted network is task ORDER[n]
+
+
+def variants(name: str) -> list[Any]:
+    """Return the default config and those with another task code and with other heads."""
+    config = NETS[name][0]()
+    names = {each.name for each in fields(config)}
+    found = [config]
+    if "task_code" in names and name != "ptsl":
+        found.append(replace(config, task_code="embedding"))
+    if "heads" in names:
+        found += [replace(config, heads=heads) for heads in ("single", "multi") if heads != config.heads]
+    return found
+
+
+ALL = [pytest.param(config, id=f"{name}-{index}") for name in NETS for index, config in enumerate(variants(name))]
+
+
+def make(config: Any, tasks: tuple[str, ...], seed: int = 0) -> nn.Module:
+    generator = torch.Generator().manual_seed(seed)
+    return build(config, IN_DIM, OUT_DIM, len(tasks), tasks, generator)
+
+
+@pytest.mark.parametrize("config", ALL)
+def test_permuting_the_declared_entries_permutes_the_tasks(config: Any) -> None:
+    net, permuted = make(config, TASKS), make(config, tuple(TASKS[index] for index in ORDER), seed=1)
+    axes, state = task_axes(net), net.state_dict()
+    for name, (axis, start, _) in axes.items():
+        index = torch.arange(state[name].shape[axis])
+        index[start : start + len(TASKS)] = start + ORDER
+        state[name] = state[name].index_select(axis, index)
+    permuted.load_state_dict(state)
+    x, task = torch.randn(20, IN_DIM, generator=torch.Generator().manual_seed(2)), torch.arange(20) % len(TASKS)
+    torch.testing.assert_close(permuted(x, task), net(x, ORDER[task]))
+
+
+@pytest.mark.parametrize("config", ALL)
+def test_every_tensor_that_grows_with_the_tasks_is_declared(config: Any) -> None:
+    few, many = make(config, TASKS[:3]).state_dict(), make(config, TASKS).state_dict()
+    axes = task_axes(make(config, TASKS))
+    assert axes.keys() <= many.keys()
+    for name, tensor in many.items():
+        grown = [axis for axis, (a, b) in enumerate(zip(few[name].shape, tensor.shape, strict=True)) if a != b]
+        assert grown == ([axes[name].axis] if name in axes else []), name
