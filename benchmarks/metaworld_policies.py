@@ -20,7 +20,7 @@ from publish import origin, publish
 
 import polytask
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.tasks import SUITES
+from polytask.envs.suites import SUITES
 
 OBS, ACTIONS = 39, 4
 NOTABLE = 0.1  # a difference of success that the summary names

@@ -22,8 +22,8 @@ from publish import layout, origin, publish
 from random_action_counts import REACH_HIGH, REACH_LOW, random_actions
 
 import polytask
-from polytask.envs.tasks import SUITES
-from polytask.files import write_atomically
+from polytask.envs.suites import SUITES
+from polytask.files import write_text
 
 COUNTED = ("nan", "diverged", "overflow", "out_of_reach")
 # Tasks measured with other values of these do not belong into one file.
@@ -134,7 +134,7 @@ def main() -> None:
             if options.out is not None:
                 text = layout(summary(about, tasks, options.tasks, before + time.perf_counter() - begin)) + "\n"
                 options.out.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(options.out, lambda temporary, text=text: temporary.write_text(text))
+                write_text(options.out, text)
     publish(summary(about, tasks, options.tasks, before + time.perf_counter() - begin), options.out)
 
 

@@ -9,7 +9,8 @@ import argparse
 import json
 from pathlib import Path
 
-from polytask.runs.logger import read_records
+from polytask.files import read_json_lines
+from polytask.runs.logger import FILE_NAME
 
 POINTS = 60
 # What a curve shows: totals, the tasks' successes, and how far the learner and the curriculum are.
@@ -28,7 +29,7 @@ def main() -> None:
     summary.pop("run_dir")
     if start := summary.get("initialization"):
         start["checkpoint"] = Path(start["checkpoint"]).name  # where it lay says nothing to a reader
-    records = read_records(options.run)
+    records = read_json_lines(options.run / FILE_NAME)
     kept = [*records[: -1 : max(1, len(records) // POINTS)], records[-1]]
     curve = [
         {

@@ -10,7 +10,8 @@ import pytest
 from polytask import algos, grads, nets
 from polytask.envs.manipulation import tasks as manipulation
 from polytask.envs.parkour import tasks as parkour
-from polytask.envs.tasks import SUITES, TASKS
+from polytask.envs.suites import SUITES
+from polytask.envs.tasks import TASKS
 
 
 def modules(package):

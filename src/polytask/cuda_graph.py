@@ -1,7 +1,7 @@
 """Capture a function of fixed-address tensors into a CUDA graph; on the CPU simply call it.
 
 A captured function must read its inputs from, and write its results to, tensors that live as long as the graph, must
-not synchronise with the host and must not branch on data. The eager call is the reference for what the graph does.
+not synchronize with the host and must not branch on data. The eager call is the reference for what the graph does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Graphed:
         function: What to run.
         device: On a CUDA device the function is captured, elsewhere called.
         generator: The generator that `function` draws from, if any, so that every replay draws anew.
-        warmup: Eager calls before the capture, to let lazy initialisation (cuBLAS, optimiser state) happen.
+        warmup: Eager calls before the capture, to let lazy initialization (cuBLAS, optimizer state) happen.
     """
 
     function: Callable[[], Any]

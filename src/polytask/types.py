@@ -89,7 +89,7 @@ class Algo(Protocol):
         ...
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
-        """Collect experience, learn from it, and return scalar metrics as tensors (no host synchronisation)."""
+        """Collect experience, learn from it, and return scalar metrics as tensors (no host synchronization)."""
         ...
 
     @property

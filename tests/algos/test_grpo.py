@@ -60,7 +60,7 @@ def first_episodes(grpo: GRPO) -> list[list[float]]:
     return rewards
 
 
-def standardised(values: torch.Tensor) -> torch.Tensor:
+def standardized(values: torch.Tensor) -> torch.Tensor:
     return (values - values.mean()) / values.std(correction=0)
 
 
@@ -74,7 +74,7 @@ def test_rewards_to_go_of_first_episodes_are_standardised_per_task() -> None:
     for task in (0, 1):
         worlds = [n for n in range(10) if env.task[n] == task]
         futures = [episodes[n][t:] for n in worlds for t in range(len(episodes[n]))]
-        expected = standardised(torch.tensor([sum(r * 0.9**i for i, r in enumerate(future)) for future in futures]))
+        expected = standardized(torch.tensor([sum(r * 0.9**i for i, r in enumerate(future)) for future in futures]))
         counted = torch.cat([advantage[: len(episodes[n]), n] for n in worlds])
         assert_close(counted, expected, rtol=1e-3, atol=1e-4)
         assert_close(weight[:, worlds].mean(), torch.tensor(1.0))
@@ -89,7 +89,7 @@ def test_episodic_returns_are_standardised_per_task() -> None:
     grpo.iterate(env)
     episodes = first_episodes(grpo)
     totals = torch.tensor([sum(rewards) for rewards in episodes])
-    expected = torch.cat([standardised(totals[:6]), standardised(totals[6:])])
+    expected = torch.cat([standardized(totals[:6]), standardized(totals[6:])])
     advantage = grpo.rows.advantage.view(30, 10)
     for n, rewards in enumerate(episodes):
         assert_close(advantage[: len(rewards), n], expected[n].expand(len(rewards)), rtol=1e-3, atol=1e-4)
@@ -171,7 +171,7 @@ def test_worlds_are_reset_only_when_they_are_out_of_step(endless: None) -> None:
 def test_a_diverged_world_does_not_stop_the_first_iteration(endless: None) -> None:
     env = Counting((4, 4))
     env.diverges_at = 10
-    make(env).iterate(env)
+    assert make(env).iterate(env)["rollout/counted"] == (8 * 30 - 20) / (8 * 30)
 
 
 class Staggered(PointMass):

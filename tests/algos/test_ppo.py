@@ -53,7 +53,7 @@ def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
 def test_old_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     env = PointMass((4, 4))
     ppo = make(env)
-    ppo.iterate(env)  # so that observations are normalised by now
+    ppo.iterate(env)  # so that observations are normalized by now
     ppo.cfg.lr = 0.0
     noise = torch.Generator()
     noise.set_state(ppo.generator.get_state())
@@ -176,7 +176,7 @@ def test_value_loss_hardly_depends_on_the_scale_of_rewards() -> None:
         for _ in range(3):
             metrics = ppo.iterate(env)
         losses.append(metrics["loss/value"].item())
-    assert losses[1] == pytest.approx(losses[0], rel=0.5)  # unnormalised it would be a million times larger
+    assert losses[1] == pytest.approx(losses[0], rel=0.5)  # unnormalized it would be a million times larger
 
 
 def test_acting_without_noise_repeats_and_stays_in_bounds() -> None:

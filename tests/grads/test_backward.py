@@ -212,7 +212,7 @@ def test_every_architecture_has_task_gradients(name):
 @pytest.mark.parametrize("grads", ["mean", "pcgrad"])
 @pytest.mark.parametrize("name", NETS)
 def test_gradients_lie_in_memory_as_their_parameters_do(name, grads):
-    """A fused optimiser refuses anything else."""
+    """A fused optimizer refuses anything else."""
     backward, batch = architecture(name, grads)
     backward(batch)
     trained = [p for p in backward.net.parameters() if p.requires_grad]

@@ -4,7 +4,7 @@ from torchjd.scalarization import FAMO as Reference
 
 
 def test_by_hand(make):
-    # Equal logits: w ~ 1 / loss, normalised.
+    # Equal logits: w ~ 1 / loss, normalized.
     assert_close(make("famo", 2, eps=0.0).weights(torch.tensor([1.0, 3.0]), None), torch.tensor([0.75, 0.25]))
 
 

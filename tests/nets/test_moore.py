@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from polytask.nets import build
-from polytask.nets.moore import MooreConfig, orthonormalise
+from polytask.nets.moore import MooreConfig, orthonormalize
 
 
 def test_gram_schmidt_by_hand() -> None:
     vectors = torch.tensor([[[3.0, 0.0, 0.0]], [[1.0, 2.0, 0.0]], [[5.0, 5.0, -4.0]]])  # (E=3, B=1, D=3)
     expected = torch.tensor([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[0.0, 0.0, -1.0]]])
-    torch.testing.assert_close(orthonormalise(vectors, 1e-8), expected)
+    torch.testing.assert_close(orthonormalize(vectors, 1e-8), expected)
 
 
 @pytest.mark.parametrize("experts", [4, 6])

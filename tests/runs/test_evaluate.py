@@ -8,7 +8,7 @@ import torch
 from polytask.config.compose import compose
 from polytask.config.schema import EvalConfig, TrainConfig
 from polytask.errors import UserError
-from polytask.runs.evaluate import Evaluator, run_episodes, summarise
+from polytask.runs.evaluate import Evaluator, run_episodes, summarize
 from polytask.runs.setup import build_env, load_policy
 from polytask.types import EnvSpec, Step
 
@@ -50,7 +50,7 @@ def test_summary_of_known_outcomes():
         success_at_end=torch.zeros(4, 2).double().numpy(),
         returns=3 * torch.tensor(ones).double().numpy(),
     )
-    summary = summarise(outcome, ("a", "b"))
+    summary = summarize(outcome, ("a", "b"))
     assert summary["tasks"]["a"] == {"success": 1.0, "success_at_end": 0.0, "return": 3.0, "interval": [1.0, 1.0]}
     assert summary["tasks"]["b"]["success"] == 0.5
     low, high = summary["tasks"]["b"]["interval"]

@@ -9,7 +9,8 @@ from PIL import Image
 
 import polytask
 from polytask.cli.main import main
-from polytask.envs.tasks import SUITES, TASKS
+from polytask.envs.suites import SUITES
+from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
 from polytask.tools.gallery import Figures, describe, measure, write_page
 

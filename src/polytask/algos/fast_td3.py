@@ -60,7 +60,7 @@ class FastTD3Config(OffPolicyConfig):
         3e-4, "learning rate at the run's last frame, approached along a cosine; equal to `lr` it stays constant"
     )
     weight_decay: float = setting(
-        0.1, "adamW's weight decay; 0 for networks that normalise their weights, such as simba_v2"
+        0.1, "adamW's weight decay; 0 for networks that normalize their weights, such as simba_v2"
     )
     max_grad_norm: float = setting(math.inf, "bound on the gradient's norm, for actor and critics separately")
 
@@ -98,7 +98,7 @@ class FastTD3:
     """The algorithm; see `types.Algo` for its four methods."""
 
     def __init__(self, cfg: FastTD3Config, context: AlgoContext) -> None:
-        """Build networks, optimisers and the replay."""
+        """Build networks, optimizers and the replay."""
         if cfg.policy_delay < 1 or cfg.atoms < 2 or cfg.min_value >= cfg.max_value:
             raise UserError("algo needs policy_delay >= 1, atoms >= 2 and min_value < max_value")
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
@@ -139,7 +139,7 @@ class FastTD3:
         return (action + std * self.loop.noise(action)).clamp(-1.0, 1.0)
 
     def _policy_at(self, obs: Tensor, task: Tensor) -> Tensor:
-        """Return actions (..., A) at normalised observations (..., O)."""
+        """Return actions (..., A) at normalized observations (..., O)."""
         with autocast(self.device, self.cfg.bf16):
             action: Tensor = self.policy(obs.flatten(0, -2), task.flatten())
         return action.view(*task.shape, -1)
@@ -211,7 +211,7 @@ class FastTD3:
         self.updates += 1
 
     def _update_once(self, *, moves_actor: bool) -> None:
-        """Take one optimiser step of the critics, and of the actor if so told, on a fresh batch; move the targets."""
+        """Take one optimizer step of the critics, and of the actor if so told, on a fresh batch; move the targets."""
         batch = self.loop.sample()
         target = self._targets(batch)
         self.loop.learn("critic", TD3CriticRows(batch.obs, batch.task, batch.action, target))
@@ -238,4 +238,4 @@ class FastTD3:
         self.target.load_state_dict(state["target"])
         self.noise_std.copy_(state["noise_std"])
         self.updates = state["updates"]
-        self._build_graphs()  # a captured graph would still hold the optimiser's former tensors
+        self._build_graphs()  # a captured graph would still hold the optimizer's former tensors

@@ -2,7 +2,7 @@
 
 Shao et al., "DeepSeekMath", 2024 (arXiv 2402.03300) introduce group-relative advantages; MTBench (Joshi et al., RLC
 2025, arXiv 2507.23172) applies them to many worlds of each task. One iteration: one whole episode in every world,
-rewards to go standardised over the worlds of a task, then PPO's clipped updates.
+rewards to go standardized over the worlds of a task, then PPO's clipped updates.
 
 Differences from MTBench's GRPO: no constant is added to the reward of the last step; minibatches are drawn anew every
 epoch and hold equally many rows of every task; each task has its own standard deviation; the mean may be taken per time
@@ -73,7 +73,7 @@ class GRPO:
     """The algorithm; see `types.Algo` for its four methods."""
 
     def __init__(self, cfg: GRPOConfig, context: AlgoContext) -> None:
-        """Build the policy, its optimiser and the buffers."""
+        """Build the policy, its optimizer and the buffers."""
         check(cfg, context.spec)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
@@ -95,7 +95,7 @@ class GRPO:
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, spec.episode_length, count)
         self.rollout = Rollout.allocate(spec, spec.episode_length, self.device)
         self.rows = GRPORows(
-            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalised when gathered
+            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalized when gathered
             self.task.repeat(spec.episode_length),
             self.rollout.action.flatten(0, 1),
             *(torch.zeros(rows, device=self.device) for _ in range(3)),
@@ -178,7 +178,7 @@ class GRPO:
     # Loss
 
     def _loss(self, policy: Net, rows: GRPORows) -> Tensor:
-        """Return every row's clipped surrogate with its regularisers (R,), weighted."""
+        """Return every row's clipped surrogate with its regularizers (R,), weighted."""
         loss, log_ratio = surrogate_loss(self.cfg, policy, rows)
         if self.cfg.kl_coef > 0:
             loss = loss + self.cfg.kl_coef * divergence(log_ratio)

@@ -1,11 +1,11 @@
-"""Train a Gaussian policy and a value function by proximal policy optimisation, every task with equal weight.
+"""Train a Gaussian policy and a value function by proximal policy optimization, every task with equal weight.
 
 Schulman et al., "Proximal Policy Optimization Algorithms", 2017 (arXiv 1707.06347), with the hyperparameters of
 MTBench (Joshi et al., RLC 2025, arXiv 2507.23172). One iteration: T steps of all worlds, advantages by GAE, then a few
 epochs of task-major minibatches, each of which gives the gradient method one loss per task, for actor and critic.
 
 Differences from MTBench's PPO: a truncated episode bootstraps from the observation it ended in; minibatches are drawn
-anew every epoch and hold equally many rows of every task; advantages are standardised once, per task; actor and
+anew every epoch and hold equally many rows of every task; advantages are standardized once, per task; actor and
 critic are clipped and stepped on their own, so a method that scales the critic's gradient leaves the actor alone;
 each task has its own standard deviation; observation statistics are frozen within an iteration, so that old and new
 policy see the same input.
@@ -43,7 +43,7 @@ class PPOConfig(SurrogateConfig):
     lam: float = setting(0.95, "GAE's weight of longer returns")
     clip_value: bool = setting(True, "whether the value loss is clipped too")
     value_coef: float = setting(
-        2.0, "factor of the squared error of normalised values; it matters to clipping, Adam cancels it"
+        2.0, "factor of the squared error of normalized values; it matters to clipping, Adam cancels it"
     )
     value_decay: float = setting(
         0.99, "weight that earlier iterations keep in the return statistics, which drift as the policy improves"
@@ -57,16 +57,16 @@ class PPORows(NamedTuple):
     task: Tensor  # (...)
     action: Tensor  # (..., A)
     log_prob: Tensor  # (...) of the action under the policy that chose it
-    advantage: Tensor  # (...) standardised per task
+    advantage: Tensor  # (...) standardized per task
     value: Tensor  # (...) the critic's output before the update
-    target: Tensor  # (...) normalised return
+    target: Tensor  # (...) normalized return
 
 
 class PPO:
     """The algorithm; see `types.Algo` for its four methods."""
 
     def __init__(self, cfg: PPOConfig, context: AlgoContext) -> None:
-        """Build networks, optimisers and buffers."""
+        """Build networks, optimizers and buffers."""
         check_rate_schedule(cfg.schedule)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
@@ -97,7 +97,7 @@ class PPO:
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, num_minibatches(rows, cfg.minibatch))
         self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
         self.rows = PPORows(
-            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalised when gathered
+            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalized when gathered
             self.task.repeat(cfg.horizon),
             self.rollout.action.flatten(0, 1),
             *(torch.zeros(rows, device=self.device) for _ in range(4)),
@@ -111,7 +111,7 @@ class PPO:
         return self.actor.act(obs, task, explore=explore)
 
     def _value_at(self, obs: Tensor, task: Tensor) -> Tensor:
-        """Return the critic's normalised values (B,) at raw observations (B, O)."""
+        """Return the critic's normalized values (B,) at raw observations (B, O)."""
         with autocast(self.device, self.cfg.bf16):
             value: Tensor = self.critic(self.obs_norm.normalize(obs, task), task)
         return value.squeeze(-1).float()
@@ -179,7 +179,7 @@ class PPO:
         return surrogate_loss(self.cfg, policy, rows)[0]
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
-        """Return the squared error of every row's normalised value (R,), or that of the clipped value if larger."""
+        """Return the squared error of every row's normalized value (R,), or that of the clipped value if larger."""
         cfg = self.cfg
         value = critic(rows.obs, rows.task).squeeze(-1).float()
         loss = (value - rows.target).square()

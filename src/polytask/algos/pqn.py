@@ -1,7 +1,7 @@
 """Train action values from parallel worlds alone, without replay and target network, with a few levels per actuator.
 
-Gallici et al., "Simplifying Deep Temporal Difference Learning" (PQN), 2024 (arXiv 2407.04811): layer normalisation
-stabilises Q(lambda) on fresh data. Seyde et al., "Solving Continuous Control via Q-learning", ICLR 2023 (arXiv
+Gallici et al., "Simplifying Deep Temporal Difference Learning" (PQN), 2024 (arXiv 2407.04811): layer normalization
+stabilizes Q(lambda) on fresh data. Seyde et al., "Solving Continuous Control via Q-learning", ICLR 2023 (arXiv
 2210.12566): each actuator is either full on or off ("bang-off-bang") and has values of its own, whose mean is the value
 of the joint action, so that the best joint action is the best of each actuator. MTBench (Joshi et al., RLC 2025, arXiv
 2507.23172) combines the two. One iteration: T steps of all worlds, targets by Peng's Q(lambda), then a few epochs of
@@ -9,7 +9,7 @@ task-major minibatches, each of which gives the gradient method one loss per tas
 
 Differences from MTBench's PQN: actions see the current observation, not the first of a rollout; returns stop at episode
 ends and a truncated episode bootstraps from the observation it ended in; epsilon counts every frame; minibatches hold
-equally many rows of every task; observations are normalised and rewards scaled per task.
+equally many rows of every task; observations are normalized and rewards scaled per task.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PQNConfig:
     lr: float = setting(3e-4, "RAdam's learning rate")
     schedule: str = setting("linear", "learning rate over the run: constant, or linear to zero at its last frame")
     max_grad_norm: float = setting(10.0, "bound on the gradient's norm")
-    obs_clip: float = setting(10.0, "bound on normalised observations, against entries that were constant so far")
+    obs_clip: float = setting(10.0, "bound on normalized observations, against entries that were constant so far")
     return_bound: float = setting(
         10.0,
         "largest value that rewards are scaled to allow; they are scaled per task by the spread of discounted returns",
@@ -75,7 +75,7 @@ class PQN:
     """The algorithm; see `types.Algo` for its four methods."""
 
     def __init__(self, cfg: PQNConfig, context: AlgoContext) -> None:
-        """Build network, optimiser and buffers."""
+        """Build network, optimizer and buffers."""
         check_rate_schedule(cfg.schedule)
         if cfg.bins < 2:
             raise UserError(f"algo.bins is {cfg.bins}; an actuator needs at least 2 levels")
@@ -105,7 +105,7 @@ class PQN:
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, cfg.minibatches)
         self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
         self.rows = PQNRows(
-            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalised when gathered
+            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalized when gathered
             self.task.repeat(cfg.horizon),
             self.rollout.action.flatten(0, 1),
             torch.zeros(self.frames_per_iteration, device=self.device),

@@ -117,7 +117,7 @@ class SAC:
     """The algorithm; see `types.Algo` for its four methods."""
 
     def __init__(self, cfg: SACConfig, context: AlgoContext) -> None:
-        """Build networks, optimisers and the replay."""
+        """Build networks, optimizers and the replay."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.target_entropy = cfg.entropy_per_action * context.spec.action_dim
         self.loop = OffPolicyLoop(cfg, context)
@@ -153,7 +153,7 @@ class SAC:
         return draw(mean, log_std, self.loop.noise(mean))[0] if explore else torch.tanh(mean)
 
     def _policy_at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and log standard deviation (..., A) at normalised observations (..., O)."""
+        """Return mean and log standard deviation (..., A) at normalized observations (..., O)."""
         with autocast(self.device, self.cfg.bf16):
             parts = self.policy(obs.flatten(0, -2), task.flatten())
         mean, log_std = (part.view(*task.shape, -1) for part in parts)
@@ -209,7 +209,7 @@ class SAC:
     # Step
 
     def _update_once(self) -> None:
-        """Take one optimiser step of critics, actor and temperatures on a fresh batch, and move the targets."""
+        """Take one optimizer step of critics, actor and temperatures on a fresh batch, and move the targets."""
         batch = self.loop.sample()
         target = self._targets(batch)
         self.loop.learn("critic", SACCriticRows(batch.obs, batch.task, batch.action, target))
@@ -238,4 +238,4 @@ class SAC:
         """Restore what `state_dict` returned, possibly on another device."""
         self.loop.load_state_dict(state)
         self.target.load_state_dict(state["target"])
-        self._build_graphs()  # a captured graph would still hold the optimiser's former tensors
+        self._build_graphs()  # a captured graph would still hold the optimizer's former tensors

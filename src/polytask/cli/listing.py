@@ -49,16 +49,17 @@ def _rows(kind: str) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "about": _about(config),
+            "about": _about(name, config),
             "settings": " ".join(each.name for each in fields(config) if each.name != "name"),
         }
         for name, config in GROUPS[group].items()
     ]
 
 
-def _about(part: Any) -> str:
-    """Take the first sentence of the module that defines a part."""
-    text = sys.modules[part.__module__].__doc__ or ""
+def _about(name: str, config: type[Any]) -> str:
+    """Take the first sentence of the module of an entry, or of its class where the module belongs to another entry."""
+    is_own_module = config.__module__.endswith(f".{name}")
+    text = (sys.modules[config.__module__] if is_own_module else config).__doc__ or ""
     return text.split("\n\n")[0].replace("\n", " ").strip()
 
 

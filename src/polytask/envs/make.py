@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from inspect import cleandoc
 from typing import Any
 
 from polytask.device import check_device
@@ -41,6 +42,12 @@ def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
     return make_env(EnvOptions(suite=suite, **options))
+
+
+# So that `help(polytask.make)` lists them.
+make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
+    f"    {each.name}: {each.metadata['about']}\n" for each in fields(EnvOptions)
+)
 
 
 def make_env(options: EnvOptions) -> MultiTaskEnv:

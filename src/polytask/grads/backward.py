@@ -67,7 +67,7 @@ class Backward:
         return self._from_jacobian(batch) if self.method.needs_gram else self._from_losses(batch)
 
     def after_step(self, batch: Batch) -> None:
-        """Let the method see what the optimiser step did; call with the same batch, free for most methods."""
+        """Let the method see what the optimizer step did; call with the same batch, free for most methods."""
         if self.method.needs_after_step:
             with torch.no_grad():
                 self.method.after_step(lambda: self.task_losses(batch))
@@ -122,7 +122,7 @@ class Backward:
 
 
 def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """Return a gradient with its parameter's strides, size-one axes included: fused optimisers refuse others."""
+    """Return a gradient with its parameter's strides, size-one axes included: fused optimizers refuse others."""
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 

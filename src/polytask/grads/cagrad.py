@@ -1,9 +1,9 @@
 """Stay near the mean gradient while helping the worst-off task most: CAGrad.
 
 Liu et al., Conflict-Averse Gradient Descent for Multi-task Learning, NeurIPS 2021. With g_0 the mean gradient, the
-update d maximises min_k g_k . d inside the ball |d - g_0| <= c |g_0|. Its dual picks w on the simplex, g_w = w^T J:
+update d maximizes min_k g_k . d inside the ball |d - g_0| <= c |g_0|. Its dual picks w on the simplex, g_w = w^T J:
 
-    minimise g_w . g_0 + c |g_0| |g_w|,   d = (g_0 + c |g_0| g_w / |g_w|) / (1 + c^2).
+    minimize g_w . g_0 + c |g_0| |g_w|,   d = (g_0 + c |g_0| g_w / |g_w|) / (1 + c^2).
 
 The dual is solved by accelerated projected-gradient steps in x = w * norms, warm-started from the last update's w. The
 square root is handled by its tangent parabola, which touches it from above, so the step size follows |g_w|.
@@ -62,7 +62,7 @@ class CAGrad(GradMethod):
 
 
 def solve_dual(cosine: Tensor, norms: Tensor, radius: Tensor, start: Tensor, iterations: int) -> Tensor:
-    """Minimise x . C m + radius sqrt(x . C x) over x = w * norms, w on the simplex, with m = norms / K."""
+    """Minimize x . C m + radius sqrt(x . C x) over x = w * norms, w on the simplex, with m = norms / K."""
     slope, bound = cosine @ (norms / len(norms)), spectral_bound(cosine)
     # In units in which the matrix's largest eigenvalue is 1; the tangent parabola of the length makes its step size.
     drift = slope / (radius * bound.sqrt() + 1e-12)

@@ -5,7 +5,7 @@ follows sum_k z_k grad log(l_k - b_k), scaled to a convex combination of gradien
 
     w_k = (z_k / D_k) / sum_j (z_j / D_j),   D_k = l_k - b_k + eps.
 
-After the optimiser step the same minibatch's losses are evaluated again; delta_k = log D_k(before) - log D_k(after) is
+After the optimizer step the same minibatch's losses are evaluated again; delta_k = log D_k(before) - log D_k(after) is
 task k's progress, and Adam moves xi against the gradient of z . delta, so that tasks that progress least gain weight.
 
 Differences from the paper: the bound b_k, 0 in the paper, is a running one, because policy losses are negative. While a
@@ -67,7 +67,7 @@ class FAMO(GradMethod):
         torch.maximum(losses, highest.lerp_(losses, self.cfg.forget), out=highest)
         self.depth = torch.sub(highest, lowest, alpha=2).mul_(lowest < 0)  # the bound is this far below zero
         self.before = self._log_above_bound(losses)
-        return (logits - self.before).softmax(0)  # z / D, normalised
+        return (logits - self.before).softmax(0)  # z / D, normalized
 
     def after_step(self, losses: Callable[[], Tensor]) -> None:
         """Take one Adam step on the logits against the progress z . delta."""

@@ -53,7 +53,7 @@ class GradMethod(Protocol):
 
     Attributes:
         needs_gram: False if the losses suffice, which makes an update cost one ordinary backward pass.
-        needs_after_step: True if `after_step` must be called after every optimiser step.
+        needs_after_step: True if `after_step` must be called after every optimizer step.
         conflicts_every: As in the config, for whoever logs.
     """
 
@@ -74,7 +74,7 @@ class GradMethod(Protocol):
         ...
 
     def after_step(self, losses: Callable[[], Tensor]) -> None:
-        """Learn from what the optimiser step did; `losses` re-evaluates the same minibatch's losses (K,)."""
+        """Learn from what the optimizer step did; `losses` re-evaluates the same minibatch's losses (K,)."""
         return
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Take the shortest convex combination of the task gradients: MGDA.
 
 Desideri, Multiple-gradient descent algorithm, Comptes Rendus Mathematique 2012; Sener and Koltun, Multi-Task Learning
-as Multi-Objective Optimization, NeurIPS 2018. The weights minimise |w^T J|^2 over the simplex; the result is a descent
+as Multi-Objective Optimization, NeurIPS 2018. The weights minimize |w^T J|^2 over the simplex; the result is a descent
 direction of every task, or zero at a Pareto-stationary point.
 
 Differences from the papers: accelerated projected-gradient steps in x = w * norms replace Frank-Wolfe steps, and start
@@ -40,7 +40,7 @@ class MGDA(GradMethod):
         self.simplex = torch.full((num_tasks,), 1 / num_tasks, dtype=torch.float64, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Minimise the length of the combined gradient."""
+        """Minimize the length of the combined gradient."""
         cosine, norms = unit_gram(required(gram))
         norms = norms / norms.amin()
         matrix, price, start = cosine / spectral_bound(cosine), 1 / norms, self.simplex * norms

@@ -1,13 +1,13 @@
 """Let the tasks bargain over the step: Nash-MTL.
 
-Navon et al., Multi-Task Learning as a Bargaining Game, ICML 2022. The Nash bargaining solution maximises the sum of the
+Navon et al., Multi-Task Learning as a Bargaining Game, ICML 2022. The Nash bargaining solution maximizes the sum of the
 logarithms of the tasks' gains, which gives J J^T a = 1 / a (elementwise) for positive weights a.
 
 That equation says that the gradient of the convex function a . J J^T a / 2 - sum(log a) is zero. In x = a * norms, with
 the cosine matrix C, Newton's method solves it: dx = (C + diag(1 / x^2))^(-1) (1 / x - C x), shortened to the best of
 eight lengths, of which the longest keeps x positive.
 
-Differences from the paper: it solves a sequence of linearised programmes with a conic solver, every few updates, and
+Differences from the paper: it solves a sequence of linearized programmes with a conic solver, every few updates, and
 clips the result's norm (which is always sqrt(K)) to 1; here every update is solved and has a length that follows the
 gradients. A ridge on C keeps x finite at Pareto-stationary points, where the equation has no solution.
 

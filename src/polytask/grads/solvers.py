@@ -53,7 +53,7 @@ def project_simplex(point: Tensor, price: Tensor) -> Tensor:
 
 
 def descend(matrix: Tensor, drift: Tensor, price: Tensor, start: Tensor, iterations: int) -> Tensor:
-    """Minimise x . M x / 2 + |x|_M x . drift, as if the length |x|_M were given, over {x >= 0, price . x = 1}.
+    """Minimize x . M x / 2 + |x|_M x . drift, as if the length |x|_M were given, over {x >= 0, price . x = 1}.
 
     Each accelerated step takes the length sqrt(x . M x) of the point it leaves from. A drift of zero makes it a
     quadratic programme. On a GPU the steps run as one kernel (`kernels`), since launching them one by one would take

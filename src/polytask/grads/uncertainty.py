@@ -43,7 +43,7 @@ class Uncertainty(GradMethod):
         self.log_variance = torch.zeros(num_tasks, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Return the normalised precisions, then move the log-variances one step."""
+        """Return the normalized precisions, then move the log-variances one step."""
         weights = (-self.log_variance).softmax(0)
         gradient = 0.5 * (1 - (-self.log_variance).exp() * losses)
         self.log_variance.sub_(self.cfg.lr * gradient.clamp(-1, 1)).clamp_(-self.cfg.limit, self.cfg.limit)

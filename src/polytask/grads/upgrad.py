@@ -1,7 +1,7 @@
 """Average the task gradients after projecting each to where no task is harmed: UPGrad.
 
 Quinton and Rey, Jacobian Descent for Multi-Objective Optimization, 2024. Gradient g_i is replaced by the nearest vector
-that conflicts with no task, J^T v with v minimising |v^T J|^2 subject to v >= e_i; the K results are averaged. Unlike
+that conflicts with no task, J^T v with v minimizing |v^T J|^2 subject to v >= e_i; the K results are averaged. Unlike
 PCGrad's, the outcome conflicts with no task for any K and does not depend on an order.
 
 Differences from the paper: the K quadratic programmes are solved together, in x = v * norms, by a fixed number of
@@ -49,7 +49,7 @@ class UPGrad(GradMethod):
 
 
 def project_harmless(cosine: Tensor, norms: Tensor, iterations: int) -> Tensor:
-    """Return (K, K), for every task i as row i, the x that minimises x . C x subject to x >= norms * e_i."""
+    """Return (K, K), for every task i as row i, the x that minimizes x . C x subject to x >= norms * e_i."""
     least = norms.diag()
     smooth = RHO * torch.linalg.inv_ex(add_ridge(cosine, RHO))[0]
     bounded, dual = least, torch.zeros_like(least)

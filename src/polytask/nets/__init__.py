@@ -1,7 +1,7 @@
 """Network architectures: every one maps an input (B, O) and task numbers (B,) to an output (B, out).
 
 The same class serves as policy mean, value, Q-function (the caller appends the action to the input) and distributional
-critic. A network whose weights must be put back in place after an optimiser step has a method `after_step()`.
+critic. A network whose weights must be put back in place after an optimizer step has a method `after_step()`.
 """
 
 from __future__ import annotations

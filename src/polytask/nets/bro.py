@@ -1,4 +1,4 @@
-"""BroNet: a residual network with layer normalisation after every dense layer.
+"""BroNet: a residual network with layer normalization after every dense layer.
 
 Nauman et al., "Bigger, Regularized, Optimistic", NeurIPS 2024 (arXiv 2405.16158).
 
@@ -32,7 +32,7 @@ class BroConfig:
 
 
 def dense(in_dim: int, out_dim: int, generator: Generator) -> list[nn.Module]:
-    """Make a linear layer followed by its normalisation."""
+    """Make a linear layer followed by its normalization."""
     return [
         layers.linear(in_dim, out_dim, generator, init=layers.orthogonal),
         nn.LayerNorm(out_dim, device=generator.device),

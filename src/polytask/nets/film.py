@@ -4,7 +4,7 @@ Perez et al., "FiLM: Visual Reasoning with a General Conditioning Layer", AAAI 2
 multi-task control as a baseline by Sodhani et al. 2021 (arXiv 2102.06177), whose trunk width is the default here.
 
 Differences from the paper: perceptron layers take the place of convolutions, modulation precedes the activation
-without batch normalisation, and the generator is one linear map of the task code that starts at zero (identity).
+without batch normalization, and the generator is one linear map of the task code that starts at zero (identity).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mixture of orthogonal experts: experts' features are orthonormalised per row and the task mixes them.
+"""Mixture of orthogonal experts: experts' features are orthonormalized per row and the task mixes them.
 
 Hendawy et al., "Multi-Task Reinforcement Learning with Mixture of Orthogonal Experts", ICLR 2024 (arXiv 2311.11385).
 
@@ -40,7 +40,7 @@ class MooreConfig:
     )
 
 
-def orthonormalise(vectors: Tensor, epsilon: float) -> Tensor:
+def orthonormalize(vectors: Tensor, epsilon: float) -> Tensor:
     """Apply modified Gram-Schmidt over the first axis of (E, B, D), in float32 also under autocast.
 
     Products and sums are written out because a matrix product would run in half precision, or in TF32.
@@ -56,7 +56,7 @@ def orthonormalise(vectors: Tensor, epsilon: float) -> Tensor:
 
 
 class Moore(nn.Module):
-    """Experts, orthonormalised, mixed by the task's weights, squashed, and read by a linear head."""
+    """Experts, orthonormalized, mixed by the task's weights, squashed, and read by a linear head."""
 
     def __init__(self, cfg: MooreConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights."""
@@ -82,7 +82,7 @@ class Moore(nn.Module):
         """Compute the orthonormal features (E, B, D) of inputs (B, O), one per expert."""
         for index, expert in enumerate(self.experts):
             x = expert(torch.relu(x) if index > 0 else x)
-        return orthonormalise(x, self.epsilon)
+        return orthonormalize(x, self.epsilon)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

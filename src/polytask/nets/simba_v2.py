@@ -2,9 +2,9 @@
 
 Lee et al., "Hyperspherical Normalization for Scalable Deep Reinforcement Learning", ICML 2025 (arXiv 2502.15280).
 
-Differences from the paper: reward scaling and the distributional loss belong to the algorithm, running normalisation of
+Differences from the paper: reward scaling and the distributional loss belong to the algorithm, running normalization of
 observations to the learner; the task code joins the input; sizes are MTBench's critic (width 256, two blocks). Against
-MTBench: weights are projected back to the sphere after every optimiser step (`after_step`) and at the start, and a
+MTBench: weights are projected back to the sphere after every optimizer step (`after_step`) and at the start, and a
 scaler starts at its stated initial value, not at its square.
 """
 
@@ -31,7 +31,7 @@ class SimbaV2Config:
     hidden: int = setting(256, "width of the features")
     blocks: int = setting(2, "residual blocks")
     expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`")
-    shift: float = setting(3.0, "constant appended to the input, which keeps its magnitude through the normalisation")
+    shift: float = setting(3.0, "constant appended to the input, which keeps its magnitude through the normalization")
     task_code: str = setting("onehot", "how the input names the task: onehot, embedding or none")
     embedding_dim: int = setting(32, "width of a learned embedding")
     heads: str = setting("single", "one output layer (single) or one per task (multi)")
@@ -43,7 +43,7 @@ def unit_orthogonal(weight: Tensor, generator: Generator) -> None:
     weight.div_(weight.norm(dim=-1, keepdim=True))
 
 
-def normalise(x: Tensor) -> Tensor:
+def normalize(x: Tensor) -> Tensor:
     """Scale the last axis to length one."""
     return functional.normalize(x, dim=-1, eps=1e-8)
 
@@ -78,12 +78,12 @@ class Block(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map unit features (B, D) to unit features (B, D)."""
         inner = torch.relu(self.scaler(self.up(features))) + 1e-8  # never the zero vector
-        moved = normalise(self.down(inner))
-        return normalise(features + self.alpha(moved - features))
+        moved = normalize(self.down(inner))
+        return normalize(features + self.alpha(moved - features))
 
 
 class SimbaV2(nn.Module):
-    """A normalised embedding, residual blocks on the sphere, and a head whose weights are unit rows too."""
+    """A normalized embedding, residual blocks on the sphere, and a head whose weights are unit rows too."""
 
     def __init__(self, cfg: SimbaV2Config, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights and put them on the sphere."""
@@ -103,13 +103,13 @@ class SimbaV2(nn.Module):
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
         shifted = functional.pad(self.code.append(x, task), (0, 1), value=self.shift)
-        features = normalise(self.scaler(self.embed(normalise(shifted))))
+        features = normalize(self.scaler(self.embed(normalize(shifted))))
         output: Tensor = self.head(self.head_scaler(self.pre_head(self.blocks(features))), task)
         return output
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """Project every weight row back to the unit sphere; call it after each optimiser step."""
+        """Project every weight row back to the unit sphere; call it after each optimizer step."""
         project(self)
 
 

@@ -1,4 +1,4 @@
-"""Soft modularisation: a routing network weighs how modules of one layer feed those of the next.
+"""Soft modularization: a routing network weighs how modules of one layer feed those of the next.
 
 Yang et al., "Multi-Task Reinforcement Learning with Soft Modularization", NeurIPS 2020 (arXiv 2003.13661).
 

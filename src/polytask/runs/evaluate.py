@@ -68,16 +68,16 @@ class Evaluator:
         self._start = copy.deepcopy(self.env.state_dict())
 
     def run(self, policy: Policy) -> dict[str, Any]:
-        """Play all episodes and summarise them."""
+        """Play all episodes and summarize them."""
         self.env.load_state_dict(copy.deepcopy(self._start))
-        return summarise(run_episodes(self.env, policy), self.env.spec.tasks)
+        return summarize(run_episodes(self.env, policy), self.env.spec.tasks)
 
     def close(self) -> None:
         """Let go of the worlds."""
         self.env.close()
 
 
-def summarise(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
+def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
     """Give means per task with 95 % bootstrap intervals, and over the tasks."""
     per_task = {}
     for index, task in enumerate(tasks):

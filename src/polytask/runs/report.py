@@ -83,7 +83,7 @@ def report(config: ReportConfig) -> Result:
 
 
 def pool(logs: Sequence[RunLog]) -> dict[str, Any]:
-    """Summarise the runs of one setting."""
+    """Summarize the runs of one setting."""
     scores = np.array([log.final() for log in logs], dtype=np.float64)  # (R, K)
     return {
         "seeds": len(logs),

@@ -55,7 +55,7 @@ class CpuCameras:
 
     def __init__(self, batch: CpuBatch, names: Sequence[str], size: int) -> None:
         """Open an off-screen context."""
-        # Mesa's software OpenGL and Triton both carry LLVM. Torch imports Triton with its first optimiser, and a
+        # Mesa's software OpenGL and Triton both carry LLVM. Torch imports Triton with its first optimizer, and a
         # process in which it comes second crashes.
         if find_spec("triton") is not None:
             import_module("triton")

@@ -23,7 +23,7 @@ from polytask.envs.manipulation.tasks import TASKS
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
 from polytask.envs.scripted import ScriptedPolicy
-from polytask.envs.tasks import SUITES
+from polytask.envs.suites import SUITES
 from polytask.errors import UserError, require_known
 from polytask.files import make_folder, write_atomically, write_text
 from polytask.result import Result, Table

@@ -1,4 +1,4 @@
-"""What off-policy learners are served: normalised rows and statistics of fresh steps."""
+"""What off-policy learners are served: normalized rows and statistics of fresh steps."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_every_epoch_visits_every_row_once_and_shuffles_anew() -> None:
     assert (epochs.sort().values == torch.arange(12.0)).all()
     assert (epochs[0] != epochs[1]).any()
     last = updates.last()
-    assert (last.target == seen[-1]).all() and (last.obs == 2).all()  # 3 less the normaliser's mean
+    assert (last.target == seen[-1]).all() and (last.obs == 2).all()  # 3 less the normalizer's mean
 
 
 def test_metrics_average_over_the_updates() -> None:

@@ -1,1 +1,1 @@
-"""What the algorithms share: rollouts, replay, returns, normalisers and learners."""
+"""What the algorithms share: rollouts, replay, returns, normalizers and learners."""

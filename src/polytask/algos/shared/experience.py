@@ -1,6 +1,6 @@
 """What an off-policy learner keeps of what its worlds did: the replay, running statistics and the step at hand.
 
-Statistics come from fresh steps only; rows are normalised when they are drawn, by the statistics of that moment.
+Statistics come from fresh steps only; rows are normalized when they are drawn, by the statistics of that moment.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ExperienceConfig(NamedTuple):
     capacity: int  # transitions over all worlds
     n_step: int  # longest return window
     gamma: float  # discount per step
-    obs_clip: float  # bound on normalised observations
-    return_bound: float  # largest magnitude of normalised returns
+    obs_clip: float  # bound on normalized observations
+    return_bound: float  # largest magnitude of normalized returns
     normalize_reward: bool  # else rewards are served as they are
     save_replay: bool  # whether the replay is part of the saved state
 
@@ -79,7 +79,7 @@ class Experience:
 
     @torch.no_grad()
     def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
-        """Draw a batch (K, b, ...) with observations normalised and, if so set, rewards scaled."""
+        """Draw a batch (K, b, ...) with observations normalized and, if so set, rewards scaled."""
         raw = self.replay.sample(rows_per_task, generator)
         obs, next_obs = (self.obs_norm.normalize(x, raw.task) for x in (raw.obs, raw.next_obs))
         scale = self.reward_norm.scale().unsqueeze(-1) if self.keeping.normalize_reward else 1.0  # (K, 1)

@@ -53,7 +53,7 @@ class GaussianPolicy(nn.Module):
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """Put the standard deviation back into its bounds; call it after each optimiser step."""
+        """Put the standard deviation back into its bounds; call it after each optimizer step."""
         # Not a clamp in the forward pass: beyond the bound that one has no gradient to come back by.
         self.log_std.clamp_(*self.bounds)
 

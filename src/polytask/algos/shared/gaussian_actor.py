@@ -29,7 +29,7 @@ class SurrogateConfig:
     )
     gamma: float = setting(0.99, "discount per step")
     clip: float = setting(
-        0.2, "bound on the change of the probability ratio and, in normalised units, of the value if there is one"
+        0.2, "bound on the change of the probability ratio and, in normalized units, of the value if there is one"
     )
     entropy_coef: float = setting(0.005, "reward for the policy's entropy")
     bounds_coef: float = setting(1e-4, "penalty on the square of a mean's excess over `bounds`")
@@ -47,12 +47,12 @@ class SurrogateConfig:
     max_std: float = setting(
         2.0, "upper bound; without one the entropy reward inflates the noise of a task that earns nothing"
     )
-    obs_clip: float = setting(10.0, "bound on normalised observations, against entries that were constant so far")
+    obs_clip: float = setting(10.0, "bound on normalized observations, against entries that were constant so far")
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
 
 class GaussianActor:
-    """A Gaussian policy that sees raw observations through a running normaliser and acts in all worlds at once."""
+    """A Gaussian policy that sees raw observations through a running normalizer and acts in all worlds at once."""
 
     def __init__(self, cfg: SurrogateConfig, context: AlgoContext, generator: torch.Generator) -> None:
         """Build the policy, which draws its noise from the generator."""
@@ -122,7 +122,7 @@ def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: MinibatchRows) -> tu
     Args:
         cfg: Settings.
         policy: Stands for the policy: (obs, task) to mean and log standard deviation (R, A).
-        rows: Normalised `obs` (R, O), `task` (R,), `action` (R, A) as drawn, its `log_prob` (R,) under the policy that
+        rows: Normalized `obs` (R, O), `task` (R,), `action` (R, A) as drawn, its `log_prob` (R,) under the policy that
             drew it, and its `advantage` (R,).
     """
     mean, log_std = policy(rows.obs, rows.task)

@@ -1,4 +1,4 @@
-"""One network in training: its loss, gradient method and optimiser, stepped and saved together; its precision."""
+"""One network in training: its loss, gradient method and optimizer, stepped and saved together; its precision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polytask.grads.diagnostics import conflict_metrics
 
 @runtime_checkable
 class Projected(Protocol):
-    """A module whose parameters must be put back in place after every optimiser step."""
+    """A module whose parameters must be put back in place after every optimizer step."""
 
     def after_step(self) -> None:
         """Project the parameters, in place."""
@@ -26,7 +26,7 @@ class Projected(Protocol):
 
 
 class Learner:
-    """Takes optimiser steps on one network; on a CUDA device a step can be captured into a graph."""
+    """Takes optimizer steps on one network; on a CUDA device a step can be captured into a graph."""
 
     def __init__(self, backward: Backward, optimizer: Optimizer, max_norm: float = math.inf) -> None:
         """Bind the parts.
@@ -90,7 +90,7 @@ class Learner:
             group["lr"].fill_(value)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of network, optimiser and gradient method."""
+        """Return the state of network, optimizer and gradient method."""
         return {
             "net": self.net.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
@@ -99,7 +99,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned; the optimiser's settings stay this run's own."""
+        """Restore what `state_dict` returned; the optimizer's settings stay this run's own."""
         self.net.load_state_dict(state["net"])
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})

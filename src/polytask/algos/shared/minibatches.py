@@ -40,7 +40,7 @@ class MinibatchUpdates:
             rows: All rows of a rollout (T * N, ...), in tensors that each rollout overwrites.
             sampler: Deals the rows out.
             learners: By name, "actor" or "critic", in the order in which they step.
-            obs_norm: Normalises the observations of a minibatch; who owns it decides when it learns.
+            obs_norm: Normalizes the observations of a minibatch; who owns it decides when it learns.
             generator: Where the sampler and the gradient methods draw from.
         """
         self.rows, self.sampler, self.learners = rows, sampler, learners
@@ -55,7 +55,7 @@ class MinibatchUpdates:
         self.capture()
 
     def capture(self) -> None:
-        """Forget a captured graph, which would still hold an optimiser's former tensors."""
+        """Forget a captured graph, which would still hold an optimizer's former tensors."""
         self.update = Graphed(self._update_once, self.device, self.generator)
 
     def run(self, epochs: int) -> None:
@@ -68,7 +68,7 @@ class MinibatchUpdates:
                 self.update()
 
     def _update_once(self) -> None:
-        """Take one optimiser step of every learner on the rows of `_index` and add up what they report."""
+        """Take one optimizer step of every learner on the rows of `_index` and add up what they report."""
         batch = self._minibatch()
         # Learners that look back go first: what they do then does not hold up the steps of the others.
         pairs = zip(self._totals, self.learners.values(), strict=True)
@@ -80,12 +80,12 @@ class MinibatchUpdates:
         self._aside.finish()
 
     def _minibatch(self) -> MinibatchRows:
-        """Gather the rows (K, b, ...) that `_index` names, observations normalised."""
+        """Gather the rows (K, b, ...) that `_index` names, observations normalized."""
         raw = tree_map(lambda tensor: tensor[self._index], self.rows)
         return raw._replace(obs=self.obs_norm.normalize(raw.obs, raw.task))
 
     def last(self) -> MinibatchRows:
-        """Return the rows (K * b, ...) of the last minibatch, observations normalised."""
+        """Return the rows (K * b, ...) of the last minibatch, observations normalized."""
         return tree_map(lambda tensor: tensor.flatten(0, 1), self._minibatch())
 
     @torch.no_grad()
@@ -110,7 +110,7 @@ class MinibatchUpdates:
         return {**{name: learner.net for name, learner in self.learners.items()}, "obs_norm": self.obs_norm}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of learners, normaliser and generator."""
+        """Return the state of learners, normalizer and generator."""
         return {
             "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "obs_norm": self.obs_norm.state_dict(),

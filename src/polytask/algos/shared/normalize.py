@@ -1,4 +1,4 @@
-"""Keep a mean and a variance per task, and standardise observations, returns and advantages with them.
+"""Keep a mean and a variance per task, and standardize observations, returns and advantages with them.
 
 Rows come as (..., N, D) with one task number per world, so that a rollout (T, N, D) and a batch (N, D) are the same
 call. Sums over a task are products with a one-hot matrix: no loop over tasks, no scatter, and the same bits every time.
@@ -47,7 +47,7 @@ def task_moments(x: Tensor, task: Tensor, num_tasks: int) -> Moments:
 def standardize(x: Tensor, task: Tensor, num_tasks: int, eps: float = 1e-8) -> Tensor:
     """Shift and scale the rows of each task to mean 0 and standard deviation 1 over this batch.
 
-    A standardisation over the whole batch beforehand would change nothing: it is undone by this one.
+    A standardization over the whole batch beforehand would change nothing: it is undone by this one.
 
     Args:
         x: (..., N)
@@ -75,7 +75,7 @@ class TaskNormalizer(nn.Module):
         Args:
             num_tasks: Number of tasks K.
             dim: Width D of a row.
-            clip: Bound on the magnitude of normalised entries, against features that were constant so far.
+            clip: Bound on the magnitude of normalized entries, against features that were constant so far.
             decay: Weight that earlier rows keep at each update; 1 never forgets, for what does not drift.
             eps: Added to the variance.
         """
@@ -106,7 +106,7 @@ class TaskNormalizer(nn.Module):
         self.count.clamp_max_(most)
 
     def normalize(self, x: Tensor, task: Tensor) -> Tensor:
-        """Standardise rows (..., D) of tasks (...)."""
+        """Standardize rows (..., D) of tasks (...)."""
         mean = self.mean.to(x.dtype)
         scale = (self.variance + self.eps).rsqrt().to(x.dtype)
         return ((x - mean[task]) * scale[task]).clamp(-self.clip, self.clip)

@@ -37,7 +37,7 @@ class OffPolicyConfig:
     tau: float = setting(0.01, "share by which the target critics follow after each update")
     lr: float = setting(5e-4, "Adam's learning rate, of actor and critics")
     max_grad_norm: float = setting(10.0, "bound on the gradient's norm, for actor and critics separately")
-    obs_clip: float = setting(10.0, "bound on normalised observations, against entries that were constant so far")
+    obs_clip: float = setting(10.0, "bound on normalized observations, against entries that were constant so far")
     normalize_reward: bool = setting(True, "scale rewards per task by the spread of discounted returns")
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
@@ -132,7 +132,7 @@ class OffPolicyLoop:
         return torch.randn(like.shape, generator=self.generator, device=self.device)
 
     def learn(self, group: str, rows: Any) -> None:
-        """Take one optimiser step of a learner and note its losses and the norm of its gradient."""
+        """Take one optimizer step of a learner and note its losses and the norm of its gradient."""
         losses, norm = self.learners[group].step(rows)
         self._losses[group] += losses
         self._scalars[f"grad_norm/{group}"] += norm

@@ -52,7 +52,7 @@ class ReplayBatch(NamedTuple):
 
 
 class ReplayBuffer:
-    """A ring of T steps of N worlds; adding and drawing are free of host synchronisation and can be captured."""
+    """A ring of T steps of N worlds; adding and drawing are free of host synchronization and can be captured."""
 
     def __init__(self, spec: EnvSpec, capacity: int, n_step: int, gamma: float, device: torch.device) -> None:
         """Reserve the memory.

@@ -43,7 +43,7 @@ def discounted_sum(x: Tensor, done: Tensor, discount: float) -> Tensor:
 
 
 def gae(delta: Tensor, done: Tensor, gamma: float, lam: float) -> Tensor:
-    """Compute generalised advantages (Schulman et al. 2016, eq. 16) from the one-step errors of `td_error`.
+    """Compute generalized advantages (Schulman et al. 2016, eq. 16) from the one-step errors of `td_error`.
 
     A truncated step bootstraps through its `delta` and a terminated one does not; neither reads the row after it.
 

@@ -31,7 +31,7 @@ class RewardNormalizer(nn.Module):
             spec: Worlds and episode length.
             task: Task of each world. (N,)
             gamma: Discount per step.
-            bound: Largest magnitude that a normalised value may take.
+            bound: Largest magnitude that a normalized value may take.
         """
         super().__init__()
         self.gamma = gamma

@@ -1,4 +1,4 @@
-"""Vectorised reward primitives shared by the manipulation tasks (Meta-World's dense rewards are made of these).
+"""Vectorized reward primitives shared by the manipulation tasks (Meta-World's dense rewards are made of these).
 
 All functions take and return tensors with the environment axis first and draw no conclusions on the host. Intermediate
 results are overwritten in place: with few worlds per task, most of a CPU step's time is the number of small operations.

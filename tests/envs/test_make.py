@@ -1,0 +1,66 @@
+"""Environments from names: defaults, look-ups, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+import polytask
+from polytask.envs.make import resolve
+from polytask.envs.options import EnvOptions
+from polytask.errors import UserError
+from polytask.sim.config import SimConfig, WarpSim
+
+
+def test_each_domain_fills_in_its_own_defaults() -> None:
+    arm, legs = resolve(EnvOptions(tasks=["reach"])), resolve(EnvOptions(tasks=["beam"]))
+    assert (arm.robot.name, arm.options.goals, arm.options.levels, arm.episode_length) == (
+        "sawyer",
+        "random",
+        None,
+        150,
+    )
+    assert (legs.robot.name, legs.options.goals, legs.options.levels, legs.episode_length) == (
+        "go1",
+        None,
+        "hard",
+        2000,
+    )
+    assert arm.options.threads == legs.options.threads >= 1
+
+
+@pytest.mark.parametrize(
+    ("suite", "levels", "expected"),
+    [("parkour-easy", None, "easy"), ("parkour-hard-cl", None, "curriculum"), ("parkour-hard-cl", "flat", "flat")],
+)
+def test_a_parkour_suite_chooses_its_terrain_unless_told(suite: str, levels: str | None, expected: str) -> None:
+    assert resolve(EnvOptions(suite=suite, levels=levels)).options.levels == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"tasks": ["reach"], "levels": "easy"}, "levels=easy does not apply: tasks of manipulation have no levels"),
+        ({"tasks": ["beam"], "goals": "fixed"}, "goals=fixed does not apply: tasks of parkour have no goals"),
+        ({"tasks": ["beam"], "robot": "panda"}, "unknown robot of parkour 'panda'; known: go1"),
+        ({"tasks": ["reach"], "robot": "go1"}, "unknown robot of manipulation 'go1'; known: sawyer, panda"),
+        ({"tasks": ["reach"], "robbot": "panda"}, "unknown option 'robbot'; did you mean 'robot'?"),
+        ({"tasks": ["reach"], "reward": "none"}, "unknown reward 'none'; known: dense, sparse"),
+        ({"tasks": ["reach"], "sim": "wrap"}, "unknown sim 'wrap'; did you mean 'warp'?"),
+    ],
+)
+def test_options_that_do_not_apply_are_refused(options: dict[str, object], line: str) -> None:
+    with pytest.raises(UserError) as caught:
+        polytask.make(**options)
+    assert str(caught.value) == line
+
+
+def test_physics_is_chosen_by_name_or_with_its_settings() -> None:
+    assert resolve(EnvOptions(sim="auto")).sim == resolve(EnvOptions(sim="cpu")).sim == "cpu"
+    config = resolve(EnvOptions(sim=WarpSim(contacts_per_world=7)))
+    assert (config.sim, config.sim_config.contacts_per_world) == ("warp", 7)
+    assert resolve(EnvOptions(sim="warp")).sim_config == WarpSim()
+    assert isinstance(resolve(EnvOptions(sim="cpu")).sim_config, SimConfig)
+
+
+def test_help_lists_every_option() -> None:
+    assert all(f"    {name}: " in (polytask.make.__doc__ or "") for name in vars(EnvOptions()))

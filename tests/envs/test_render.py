@@ -1,0 +1,52 @@
+"""Pictures through real OpenGL: the renderer sees what the worlds do."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+import polytask
+from polytask.envs.render import Renderer, pose_of
+from polytask.envs.video import VideoFormat, film
+
+
+def test_a_frame_shows_the_scene_and_follows_the_hand() -> None:
+    env = polytask.make(tasks=["reach", "drawer-open"], num_envs=4, stagger=False, threads=1)
+    renderer = Renderer(env, "drawer-open", 120, 90)
+    before = renderer.frame(1)
+    assert before.shape == (90, 120, 3)
+    assert before.std() > 10  # not a black or a blank picture
+    assert np.array_equal(renderer.frame(1), before)
+    for _ in range(15):
+        env.step(torch.ones(4, 4))
+    after = renderer.frame(1)
+    changed = (np.abs(after.astype(int) - before) > 20).any(-1).mean()
+    assert 0.005 < changed < 0.5  # the arm moved, the table did not
+    renderer.close()
+
+
+def test_a_remembered_pose_is_drawn_as_it_was() -> None:
+    env = polytask.make(tasks=["reach"], num_envs=2, stagger=False, threads=1)
+    renderer = Renderer(env, "reach", 64, 48)
+    pose, picture = pose_of(env, "reach", 1), renderer.frame(1)
+    for _ in range(15):
+        env.step(torch.ones(2, 4))
+    assert not np.array_equal(renderer.frame(1), picture)
+    assert np.array_equal(renderer.draw(pose), picture)
+    renderer.close()
+
+
+def test_a_world_on_another_tile_looks_different() -> None:
+    env = polytask.make(tasks=["wide-stairs"], num_envs=10, stagger=False, threads=1)
+    renderer = Renderer(env, "wide-stairs", 64, 48)
+    easy, hard = renderer.frame(0), renderer.frame(9)
+    assert (np.abs(easy.astype(int) - hard) > 20).any(-1).mean() > 0.02
+    renderer.close()
+
+
+def test_a_film_of_real_pictures_is_written(tmp_path) -> None:
+    env = polytask.make(tasks=["reach"], num_envs=1, episode_length=5, stagger=False, threads=1)
+    path = tmp_path / "film.mp4"
+    frames = film(env, lambda obs, task: torch.zeros(1, 4), path, VideoFormat(64, 48))
+    assert frames == 4
+    assert path.stat().st_size > 500
