@@ -2,8 +2,10 @@
 #   make train ARGS="seed=1 max_frames=500_000"     passes more key=value words
 #   make test ARGS="tests/test_cli.py -k resume"    passes pytest arguments
 #   make install EXTRAS=dev,wandb                   adds extras
+#   make install CONSTRAINTS=constraints-lowest.txt takes other versions than the pinned ones
 PYTHON ?= python3
 EXTRAS ?= dev
+CONSTRAINTS ?= constraints.txt
 ARGS ?=
 comma := ,
 BIN := .venv/bin
@@ -23,13 +25,13 @@ help:
 
 install: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 train: install
-	$(BIN)/polytask train experiment=cpu_demo $(ARGS)
+	$(BIN)/polytask train preset=cpu_demo $(ARGS)
 
 test: install
 	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile $(ARGS)

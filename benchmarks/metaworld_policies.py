@@ -1,7 +1,8 @@
-"""Drive our Sawyer environment with Meta-World's own scripted policies, and compare with Meta-World driven by them.
+"""Run Meta-World's scripted policies in our Sawyer environment and in Meta-World, and compare their success.
 
-The policies live in the peer's virtual environment; observations and actions pass over a pipe, all worlds of a task in
-one message. Both sides play the same goals, those of `metaworld.MT1(task, seed)`; success is success at any step.
+The policies run in the virtual environment of the peer (Meta-World). Observations and actions are sent over a pipe, one
+message for all worlds of a task. Both sides have the same goals, those of `metaworld.MT1(task, seed)`. Success is
+success at any step.
 
     python benchmarks/metaworld_policies.py --out benchmarks/results/metaworld_policies_cpu.json
 """
@@ -23,22 +24,22 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.suites import SUITES
 
 OBS, ACTIONS = 39, 4
-NOTABLE = 0.1  # a difference of success that the summary names
+NOTABLE = 0.1  # the summary lists tasks whose success differs by more than this
 
 
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", default=list(SUITES["mt50"]), help="task names (default: all fifty)")
+    parser.add_argument("--tasks", nargs="+", default=list(SUITES["mt50"]), help="task names (default: all 50)")
     parser.add_argument("--goals", type=int, default=50, help="goals per task, at most 50")
     parser.add_argument("--steps", type=int, default=500, help="control steps per episode")
-    parser.add_argument("--seed", type=int, default=42, help="seed of the peer's goals")
+    parser.add_argument("--seed", type=int, default=42, help="seed of Meta-World's goals")
     add_arguments(parser)
     return parser.parse_args()
 
 
 def make_env(task: str, vectors: torch.Tensor, steps: int) -> MultiTaskEnv:
-    """Place one world per goal of the peer's."""
+    """Build one world per goal of the peer."""
     env = polytask.make(
         tasks=[task], num_envs=len(vectors), episode_length=steps, goals="fixed", stagger=False, threads=1
     )
@@ -51,7 +52,7 @@ def make_env(task: str, vectors: torch.Tensor, steps: int) -> MultiTaskEnv:
 
 @torch.no_grad()
 def drive(worker: subprocess.Popen[bytes], task: str, options: argparse.Namespace) -> list[int]:
-    """Let the peer's policy act in our worlds; return the step of first success, or -1, of each."""
+    """Run the peer's policy in our worlds. Return the step of the first success of each world, or -1."""
     vectors = ask(worker, {"ask": "open", "task": task, "goals": options.goals, "seed": options.seed})["vectors"]
     env = make_env(task, torch.tensor(vectors), options.steps)
     first = torch.full((options.goals,), -1)
@@ -70,7 +71,7 @@ def drive(worker: subprocess.Popen[bytes], task: str, options: argparse.Namespac
 
 
 def summary(first: list[int]) -> dict[str, Any]:
-    """Give the share of episodes that succeeded and the mean step of their first success."""
+    """Return the share of successful episodes, the mean step of their first success, and the goals that failed."""
     reached = [step for step in first if step >= 0]
     failed = [goal for goal, step in enumerate(first) if step < 0]
     mean = round(float(np.mean(reached)), 1) if reached else None

@@ -1,8 +1,8 @@
-"""Compare control steps per second with Meta-World's own vector environment, on the same cores in the same run.
+"""Compare control steps per second with Meta-World's vector environment, on the same cores in the same run.
 
-Meta-World runs as its users run it, `gymnasium.make_vec("Meta-World/MT10", vector_strategy="async")`, one process per
-task; ours is `polytask bench what=env suite=mt10 sim=cpu num_envs=64`. Rounds alternate, so that a machine that slows
-down does so for both; each side's figure is the median over its rounds.
+Meta-World runs as its users run it, `gymnasium.make_vec("Meta-World/MT10", vector_strategy="async")`, with one process
+per task. Our side is `polytask bench what=env suite=mt10 sim=cpu num_envs=64`. The rounds of the two sides alternate,
+so that a change of the machine's speed affects both. The result of each side is the median over its rounds.
 
     python benchmarks/metaworld_speed.py --out benchmarks/results/metaworld_speed_cpu.json
 """
@@ -20,14 +20,14 @@ from typing import Any
 from peer import add_arguments, ask, peer_python, start_worker
 from publish import origin, publish
 
-TARGET = 5.0  # times as fast as the peer
+TARGET = 5.0  # wanted ratio of our speed to the peer's
 
 
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=("mt10", "mt50"), default="mt10", help="task suite")
-    parser.add_argument("--num-envs", type=int, default=64, help="our worlds; the peer has one per task")
+    parser.add_argument("--num-envs", type=int, default=64, help="number of our worlds; Meta-World has one per task")
     parser.add_argument("--rounds", type=int, default=3, help="alternating measurements of each side")
     parser.add_argument("--steps", type=int, default=400, help="control steps of each environment in a round")
     add_arguments(parser)
@@ -35,23 +35,23 @@ def parse() -> argparse.Namespace:
 
 
 def measure_ours(options: argparse.Namespace) -> dict[str, Any]:
-    """Run our benchmark command in a process of its own."""
+    """Run our benchmark command in a separate process."""
     words = ["what=env", f"suite={options.suite}", "sim=cpu", f"num_envs={options.num_envs}", "format=json"]
     words += ["warmup=1", "iterations=10", f"steps={max(options.steps // 10, 1)}"]
-    command = [sys.executable, "-m", "polytask.cli.main", "bench", *words]
+    command = [sys.executable, "-m", "polytask", "bench", *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
 def main() -> None:
-    """Alternate the two sides."""
+    """Measure the two sides in turn and publish the result."""
     options = parse()
-    load = os.getloadavg()[0]  # others on the machine: ten processes of the peer's crowd them out better than ours do
+    load = os.getloadavg()[0]  # a load favours the peer: its ten processes get a larger share of the cores than our one
     worker = start_worker(peer_python(options.peer_python))
     versions = ask(worker, {"ask": "versions"})
     question = {"ask": "speed", "name": f"Meta-World/{options.suite.upper()}"}
-    num_envs = ask(worker, {**question, "steps": 10})["num_envs"]  # starts the processes and warms them up
+    num_envs = ask(worker, {**question, "steps": 10})["num_envs"]  # starts and warms up the processes
     ours, theirs = [], []
     for _ in range(options.rounds):
         answer = ask(worker, {**question, "steps": options.steps})

@@ -1,7 +1,7 @@
-"""The peer's side of the comparisons; runs in Meta-World's own environment and needs nothing of polytask.
+"""The peer's side of the comparisons. It runs in Meta-World's virtual environment and does not need polytask.
 
-Questions come as JSON lines on stdin, answers go as JSON lines to stdout. After `open`, actions are asked for in
-binary: `count` observations of 39 float32 each in, as many actions of 4 float32 out, until a row of NaN closes.
+Questions are JSON lines on stdin, answers are JSON lines on stdout. After `open`, the exchange is binary: the input is
+one observation of 39 float32 per goal, the output one action of 4 float32 per goal. A NaN ends the exchange.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SUFFIX = "-v3"
 
 
 class Worker:
-    """Answers questions, one method each."""
+    """Answer questions. Each kind of question has a method."""
 
     def __init__(self, questions: BinaryIO, answers: BinaryIO) -> None:
         self.questions, self.answers = questions, answers
         self.vector_env: Any = None
 
     def run(self) -> None:
-        """Answer until stdin is closed."""
+        """Answer questions until stdin is closed."""
         methods = {"versions": self.versions, "speed": self.speed, "open": self.open, "own": self.own}
         while line := self.questions.readline():
             question = json.loads(line)
@@ -40,16 +40,16 @@ class Worker:
             self.vector_env.close()
 
     def answer(self, content: dict[str, Any]) -> None:
-        """Send one line."""
+        """Send one answer."""
         self.answers.write(json.dumps(content).encode() + b"\n")
         self.answers.flush()
 
     def versions(self) -> None:
-        """Tell what the peer consists of."""
+        """Answer with the versions of the peer's packages."""
         self.answer({package: version(package) for package in ("metaworld", "gymnasium", "mujoco", "numpy")})
 
     def speed(self, name: str, steps: int) -> None:
-        """Time random actions in the peer's vector environment, one process per task, as its users run it."""
+        """Measure the time of random actions in Meta-World's vector environment, with one process per task."""
         if self.vector_env is None:
             self.vector_env = gymnasium.make_vec(name, vector_strategy="async", seed=0)
             self.vector_env.reset(seed=0)
@@ -61,7 +61,7 @@ class Worker:
         self.answer({"num_envs": count, "frames": steps * count, "seconds": time.perf_counter() - begin})
 
     def open(self, task: str, goals: int, seed: int) -> None:
-        """Tell the random vectors of the peer's goals, then choose actions for observations of that many worlds."""
+        """Answer with the random vectors of the goals, then return actions for observations of one world per goal."""
         vectors = [decode(each)["rand_vec"].tolist() for each in goals_of(task, goals, seed)]
         self.answer({"vectors": vectors})
         policies = [ENV_POLICY_MAP[task + SUFFIX]() for _ in range(goals)]
@@ -75,7 +75,7 @@ class Worker:
             self.answers.flush()
 
     def own(self, task: str, goals: int, seed: int, steps: int) -> None:
-        """Drive the peer's own environment with its own policy; an episode ends with its first success."""
+        """Run the peer's policy in the peer's environment. An episode ends at its first success."""
         env = metaworld.MT1(task + SUFFIX, seed=seed).train_classes[task + SUFFIX]()
         policy = ENV_POLICY_MAP[task + SUFFIX]()
         first = []
@@ -93,18 +93,18 @@ class Worker:
 
 
 def goals_of(task: str, goals: int, seed: int) -> list[Any]:
-    """Return the peer's goals of a task."""
+    """Return Meta-World's goals of a task."""
     return list(metaworld.MT1(task + SUFFIX, seed=seed).train_tasks[:goals])
 
 
 def decode(task: Any) -> dict[str, Any]:
-    """Unpack what a peer's goal consists of."""
+    """Decode the content of a goal of Meta-World."""
     content: dict[str, Any] = pickle.loads(task.data)
     return content
 
 
 if __name__ == "__main__":
-    # Whatever a library prints must not end up among the answers.
+    # Output of libraries must not mix with the answers, so stdout becomes stderr.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     Worker(sys.stdin.buffer, answers).run()

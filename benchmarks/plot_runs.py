@@ -17,7 +17,7 @@ def main() -> None:
     """Draw one line per run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", help="NAME=FILE, a file that run_json.py wrote")
-    parser.add_argument("--label", default="success in training episodes", help="what is on the vertical axis")
+    parser.add_argument("--label", default="success in training episodes", help="label of the vertical axis")
     parser.add_argument("--out", type=Path, required=True, help="picture to write")
     options = parser.parse_args()
     figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), sharey=True, layout="constrained")

@@ -1,4 +1,4 @@
-"""Print and store what a benchmark found, with where it comes from."""
+"""Print and store the result of a benchmark, with its command, code version and machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from polytask.runs.provenance import provenance
 
 
 def origin(device: str = "cpu") -> dict[str, Any]:
-    """Name the command, the day, the code and the machine."""
+    """Return the command, the date, the code version and the machine."""
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *_portable(sys.argv[1:])])
     return {"command": command, "date": f"{datetime.now(UTC):%Y-%m-%d}", **provenance(torch.device(device))}
 
 
 def publish(result: dict[str, Any], out: Path | None) -> None:
-    """Print a result as one JSON object, and write it where the user asked for it."""
+    """Print a result as one JSON object, and write it to the file `out` if there is one."""
     text = layout(result)
     print(text)
     if out is not None:
@@ -29,7 +29,7 @@ def publish(result: dict[str, Any], out: Path | None) -> None:
 
 
 def layout(result: dict[str, Any]) -> str:
-    """Write an object with a line per key, and a line per task."""
+    """Format an object as JSON, with one line per key and one line per task."""
     lines = []
     for key, value in result.items():
         text = json.dumps(value)
@@ -41,7 +41,7 @@ def layout(result: dict[str, Any]) -> str:
 
 
 def _portable(words: list[str]) -> list[str]:
-    """Leave out where the peer happens to live on this machine."""
+    """Remove `--peer-python`, whose path is valid only on this machine."""
     kept, words = [], list(words)
     while words:
         word = words.pop(0)

@@ -1,6 +1,6 @@
-"""Drive an environment with random actions and count what must not happen.
+"""Apply random actions to an environment and count the events that must not happen.
 
-That is NaN, divergence, buffers that are too small, and objects out of reach.
+These are NaN, divergence, overflow of buffers, and objects out of reach.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from torch import Tensor
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.sim.view import constant
 
-# An object outside this box has left the table and its surroundings for good.
+# An object outside this box has left the table and its surroundings. The robot cannot bring it back.
 REACH_LOW, REACH_HIGH = (-1.0, 0.0, -0.2), (1.0, 1.6, 1.2)
-_OBJECTS = ((4, 7), (11, 14))  # where an observation shows the positions of the first and the second object
+_OBJECTS = ((4, 7), (11, 14))  # columns of an observation with the positions of the first and the second object
 
 
 @dataclass(frozen=True)
 class RandomActionCounts:
-    """What happened to the worlds of one task."""
+    """Counts of events in the worlds of one task."""
 
     worlds: int
     steps: int
     nan: int  # world-steps whose observation or reward was not finite
-    diverged: int  # worlds that the physics gave up on, as often as it did
-    overflow: int  # world-steps that ran out of contact or constraint slots; each of them is a diverged one, too
-    out_of_reach: int  # worlds in which an object was ever outside the box of REACH_LOW and REACH_HIGH
-    farthest: tuple[float, float, float]  # position farthest from the table's middle that an object was seen at
+    diverged: int  # number of times that the simulation of a world diverged
+    overflow: int  # world-steps with too many contacts or constraints; each is also counted as diverged
+    out_of_reach: int  # worlds in which an object was outside the box of REACH_LOW and REACH_HIGH at any step
+    farthest: tuple[float, float, float]  # the object position farthest from the middle of the table
 
 
 @torch.no_grad()
 def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) -> dict[str, RandomActionCounts]:
     """Apply uniform random actions for `steps` control steps and count per task.
 
-    Actions that change with every step make the hand tremble near where it starts; an action that is held for some
-    steps drives it across the table and into things.
+    Actions that change at every step only shake the hand near its start. An action that is held for `hold` steps moves
+    the hand across the table and into objects.
     """
     generator = torch.Generator(env.device).manual_seed(seed)
     num_envs = env.spec.num_envs
@@ -45,7 +45,7 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
     is_out = torch.zeros(num_envs, dtype=torch.bool, device=env.device)
     middle = constant((0.0, 0.6, 0.0), env.obs)
     farthest = env.obs[:, 4:7].clone()
-    # A slot that a task leaves out shows zeros for ever.
+    # An object slot that a task does not use is always zero.
     is_shown = [(env.obs[:, start:stop] != 0).any(-1) for start, stop in _OBJECTS]
     env.pop_metrics()
     action = torch.zeros(num_envs, env.spec.action_dim, device=env.device)
@@ -80,6 +80,6 @@ def random_actions(env: MultiTaskEnv, steps: int, seed: int = 0, hold: int = 1) 
 
 
 def _is_outside(position: Tensor) -> Tensor:
-    """Tell which positions (N, 3) lie outside the reachable box."""
+    """Return which positions (N, 3) are outside the reachable box, (N,) bool."""
     low, high = constant(REACH_LOW, position), constant(REACH_HIGH, position)
     return ((position < low) | (position > high)).any(-1)

@@ -1,8 +1,8 @@
-"""Shake every task with random actions: no NaN, no divergence, no overflow, and a count of objects flung out of reach.
+"""Apply random actions in every task, and count NaN, divergence, overflow and objects out of reach.
 
 python benchmarks/random_actions.py --out benchmarks/results/random_actions_cpu.json
 
-The file is written anew after each task, so that a run that is cut keeps what it has; `--resume` goes on from there.
+The file is rewritten after each task, so that an interrupted run keeps its results. `--resume` continues such a run.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from polytask.envs.suites import SUITES
 from polytask.files import write_text
 
 COUNTED = ("nan", "diverged", "overflow", "out_of_reach")
-# Tasks measured with other values of these do not belong into one file.
+# All tasks in one file must be measured with the same values of these.
 SETTINGS = ("device", "version", "commit", "torch", "robot", "sim", "worlds_per_task", "steps", "hold", "seed")
 
 
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", default=list(SUITES["mt50"]), help="task names (default: all fifty)")
+    parser.add_argument("--tasks", nargs="+", default=list(SUITES["mt50"]), help="task names (default: all 50)")
     parser.add_argument("--robot", default="sawyer", help="robot")
     parser.add_argument("--sim", default="cpu", help="physics backend: cpu or warp")
     parser.add_argument("--device", default="cpu", help="torch device")
     parser.add_argument("--worlds", type=int, default=64, help="worlds per task")
-    parser.add_argument("--steps", type=int, default=2000, help="control steps, all of them one episode")
-    parser.add_argument("--hold", type=int, default=1, help="control steps that an action lasts")
+    parser.add_argument("--steps", type=int, default=2000, help="control steps, all in one episode")
+    parser.add_argument("--hold", type=int, default=1, help="control steps for which an action is held")
     parser.add_argument("--seed", type=int, default=0, help="seed of goals and actions")
-    parser.add_argument("--jobs", type=int, default=1, help="tasks to shake at once, each in a process of its own")
+    parser.add_argument("--jobs", type=int, default=1, help="tasks to run in parallel, each in its own process")
     parser.add_argument("--out", type=Path, help="also write the JSON to this file, after each task")
-    parser.add_argument("--resume", action="store_true", help="keep the tasks that --out has with the same settings")
+    parser.add_argument("--resume", action="store_true", help="keep the tasks of --out that have the same settings")
     options = parser.parse_args()
     if options.resume and options.out is None:
-        parser.error("--resume needs --out, the file to go on with")
+        parser.error("--resume needs --out, the file to continue")
     if options.jobs < 1:
-        parser.error(f"--jobs {options.jobs}: at least one is needed")
+        parser.error(f"--jobs {options.jobs} must be at least 1")
     return options
 
 
 def shake(task: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Shake one task, in a process of its own."""
+    """Run one task with random actions. Each task has its own process."""
     torch.set_num_threads(1)
     begin = time.perf_counter()
     env = polytask.make(
@@ -62,7 +62,7 @@ def shake(task: str, options: argparse.Namespace) -> dict[str, Any]:
         robot=options.robot,
         sim=options.sim,
         device=options.device,
-        # Longer than the run: no time limit may put a flung object back.
+        # Longer than the run, so that no time limit resets an object that is out of reach.
         episode_length=options.steps + 1,
         stagger=False,
         seed=options.seed,
@@ -75,7 +75,7 @@ def shake(task: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what is measured, with what."""
+    """Return the settings of the measurement, the code version and the machine."""
     return {
         "what": "uniform random actions in every task",
         **origin(options.device),
@@ -91,24 +91,24 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def finished(options: argparse.Namespace, about: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """Return what an earlier run with the same settings found, and the seconds it took."""
+    """Return the tasks that an earlier run with the same settings finished, and its duration in seconds."""
     if not options.resume or not options.out.is_file():
         return {}, 0.0
     before = json.loads(options.out.read_text())
     differing = [name for name in SETTINGS if before.get(name) != about[name]]
     if about["commit"] is None or about["commit"].endswith("-dirty"):
-        differing.append("commit")  # unknown, or with changes that nobody wrote down: it may be another code
-    # A file of before these counts existed cannot be added up with new ones.
+        differing.append("commit")  # unknown, or with uncommitted changes: the code may have been different
+    # A file from before these counts existed cannot be combined with new counts.
     is_old = any(name not in one for one in before["tasks"].values() for name in COUNTED)
     if differing or is_old:
-        why = ", ".join(dict.fromkeys(differing)) or "other counts"
-        print(f"starting anew: {options.out} has another or an unclear state of: {why}", file=sys.stderr)
+        why = ", ".join(dict.fromkeys(differing)) or "counts"
+        print(f"starting from the beginning: {options.out} differs, or may differ, in: {why}", file=sys.stderr)
         return {}, 0.0
     return {task: one for task, one in before["tasks"].items() if task in options.tasks}, before["seconds"]
 
 
 def summary(about: dict[str, Any], tasks: dict[str, Any], wanted: list[str], seconds: float) -> dict[str, Any]:
-    """Put the finished tasks together, in the order they were asked for."""
+    """Combine the finished tasks, in the order of `wanted`."""
     done = {task: tasks[task] for task in wanted if task in tasks}
     return {
         **about,
@@ -120,7 +120,7 @@ def summary(about: dict[str, Any], tasks: dict[str, Any], wanted: list[str], sec
 
 
 def main() -> None:
-    """Shake some tasks at a time."""
+    """Run the tasks that are left, `--jobs` at a time, and publish the result."""
     options, begin = parse(), time.perf_counter()
     about = describe(options)
     tasks, before = finished(options, about)

@@ -1,6 +1,6 @@
-"""Condense a run directory into one JSON file: its summary and a curve of some sixty points.
+"""Write the summary of a run and a curve of about 60 points to one JSON file.
 
-python benchmarks/run_json.py runs/mt10 --command "polytask train experiment=mt10_gpu" --out benchmarks/results/run.json
+python benchmarks/run_json.py runs/mt10 --command "polytask train preset=mt10_gpu" --out benchmarks/results/run.json
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from polytask.files import read_json_lines
 from polytask.runs.logger import FILE_NAME
 
 POINTS = 60
-# What a curve shows: totals, the tasks' successes, and how far the learner and the curriculum are.
+# Prefixes of the per-task and detailed metrics to keep. Metrics without a "/" are always kept.
 SHOWN = ("success/", "eval/success", "policy/", "value/", "level/")
 
 
@@ -21,23 +21,23 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="run directory")
-    parser.add_argument("--command", required=True, help="what was run, as a reader would type it")
-    parser.add_argument("--note", help="what disturbed the run")
+    parser.add_argument("--command", required=True, help="command line of the run")
+    parser.add_argument("--note", help="remark on the run, such as a disturbance")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
     options = parser.parse_args()
     summary = json.loads((options.run / "summary.json").read_text())
     summary.pop("run_dir")
     if start := summary.get("initialization"):
-        start["checkpoint"] = Path(start["checkpoint"]).name  # where it lay says nothing to a reader
-    records = read_json_lines(options.run / FILE_NAME)
-    kept = [*records[: -1 : max(1, len(records) // POINTS)], records[-1]]
+        start["checkpoint"] = Path(start["checkpoint"]).name  # the folder is of no use to a reader
+    rows = read_json_lines(options.run / FILE_NAME)
+    kept = [*rows[: -1 : max(1, len(rows) // POINTS)], rows[-1]]
     curve = [
         {
             name: round(value, 4) if isinstance(value, float) else value
-            for name, value in record.items()
+            for name, value in row.items()
             if "/" not in name or name.startswith(SHOWN)
         }
-        for record in kept
+        for row in kept
     ]
     head = {"command": options.command, **({"note": options.note} if options.note else {}), **summary}
     lines = [f' "{name}": {json.dumps(value)}' for name, value in head.items()]

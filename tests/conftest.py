@@ -1,7 +1,7 @@
-"""What all tests share.
+"""Settings and fixtures of all tests.
 
-One torch thread: the tests' operations are small, and a thread pool spins beside whatever else runs. Without a GPU,
-Triton interprets its kernels; it asks for that when it is first imported.
+Torch uses one thread, because the operations of the tests are small and the idle threads of a pool occupy other cores.
+Without a GPU, Triton interprets its kernels. Triton reads the variable for that when it is first imported.
 """
 
 import os
@@ -30,5 +30,5 @@ def _without_waiting() -> Iterator[None]:
 
 @pytest.fixture
 def without_waiting():
-    """A context in which it is an error to wait for the GPU."""
+    """Return a context manager inside which waiting for the GPU is an error."""
     return _without_waiting

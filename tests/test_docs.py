@@ -1,4 +1,4 @@
-"""The Python in README and docs runs."""
+"""The Python code in README and docs runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def blocks(page: str) -> list[str]:
 
 
 def run(code: str) -> dict[str, Any]:
-    """Run a block as a module of its own, as dataclasses expect, and return its names."""
+    """Run a block as a separate module, which dataclasses need, and return its names."""
     module = ModuleType("snippet")
     sys.modules["snippet"] = module
     exec(compile(code, "snippet", "exec"), module.__dict__)

@@ -1,4 +1,4 @@
-"""Files: whole or not at all, and one clear line where one cannot be read."""
+"""Files: a write is complete or has no effect, and an unreadable file is a one-line error."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Who may import whom, between packages and inside them."""
+"""The allowed imports, between packages and inside them."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ import polytask
 
 ROOT = Path(polytask.__file__).parent
 
-# What each part may import of ours. Every part is named, and the order is that of the layers.
+# The parts of polytask that each part may import. Every part is listed, in the order of the layers.
 BASE = {"errors", "types", "settings", "files", "device", "cuda_graph", "result", "statistics"}
 WORLDS = BASE | {"scenes", "sim", "robots"}
 ALLOWED: dict[str, set[str]] = {
@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 
-# The same inside MT-Opt, where the folders are many.
+# The same for the folders of MT-Opt.
 MTOPT_BASE = {"config", "records", "tasks", "policy_names", "seeds"}
 MTOPT: dict[str, set[str]] = {
     "records": set(),
@@ -57,7 +57,7 @@ MTOPT: dict[str, set[str]] = {
     "commands": MTOPT_BASE | {"store", "detector", "label", "roles", "runtime", "status"},
 }
 
-# Packages that only some parts may import; everything else may be imported anywhere.
+# Outside packages that only some parts may import. All other packages may be imported anywhere.
 OWNERS = {
     "warp": {"sim"},
     "mujoco_warp": {"sim"},
@@ -85,7 +85,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.p
 
 
 def module_of(path: Path) -> str:
-    """Name a file's module, below `polytask`."""
+    """Return the name of a file's module, without the prefix `polytask`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -94,7 +94,7 @@ MODULES = {module_of(path): path for path in FILES}
 
 
 def imports(path: Path) -> set[str]:
-    """Collect the dotted names that a file imports, wherever in the file; of ours, the modules themselves."""
+    """Return the dotted names that a file imports anywhere. For imports from polytask, return the module names."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -108,7 +108,7 @@ def imports(path: Path) -> set[str]:
 
 
 def ours(path: Path) -> set[str]:
-    """Name the modules of this package that a file imports."""
+    """Return the modules of polytask that a file imports."""
     return {name.removeprefix("polytask.") for name in imports(path) if name.startswith("polytask.")}
 
 
@@ -116,9 +116,9 @@ IMPORTS = {module: ours(path) for module, path in MODULES.items()}
 
 
 def check(table: dict[str, set[str]], prefix: str) -> None:
-    """Compare all imports below a package with its table."""
+    """Check all imports inside a package against its table."""
     modules = {name.removeprefix(prefix): needs for name, needs in IMPORTS.items() if name.startswith(prefix)}
-    assert {name.split(".")[0] for name in modules} == set(table), "the table does not list the parts that exist"
+    assert {name.split(".")[0] for name in modules} == set(table), "the table and the existing parts differ"
     for module, needs in modules.items():
         part = module.split(".")[0]
         used = {need.removeprefix(prefix).split(".")[0] for need in needs if need.startswith(prefix)}
@@ -138,7 +138,7 @@ def test_every_part_of_mtopt_imports_only_what_it_may():
 def test_the_tables_are_layers(table):
     seen = set()
     for part, needs in table.items():
-        assert needs <= seen, f"{part} may import {sorted(needs - seen)}, which stand below it in the table"
+        assert needs <= seen, f"{part} may import {sorted(needs - seen)}, which come after it in the table"
         seen.add(part)
 
 
@@ -156,7 +156,7 @@ def test_outside_packages_are_imported_where_they_belong(package):
         for module, path in MODULES.items()
         if package in {name.split(".")[0] for name in imports(path)}
     }
-    assert users, f"nothing imports {package}; take it out of the table"
+    assert users, f"nothing imports {package}; remove it from the table"
     assert users <= OWNERS[package]
 
 

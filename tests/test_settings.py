@@ -1,4 +1,4 @@
-"""Settings: declared once, with help, defaults and choices."""
+"""Declaration of settings with help, defaults and choices."""
 
 from dataclasses import dataclass, fields
 

@@ -1,4 +1,4 @@
-"""Statistics on numbers that can be worked out by hand."""
+"""Statistics of numbers that can be computed by hand."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def test_iqm_averages_the_middle_half():
 
 
 def test_iqm_of_few_scores_is_their_mean():
-    assert iqm(np.array([[1.0, 2.0, 6.0]])) == pytest.approx(3.0)  # a quarter of three is less than one: none is cut
+    assert iqm(np.array([[1.0, 2.0, 6.0]])) == pytest.approx(3.0)  # 3 // 4 = 0 scores are cut at each end
 
 
 def test_statistics_take_leading_axes():
@@ -22,7 +22,7 @@ def test_statistics_take_leading_axes():
 
 
 def test_interval_of_constant_tasks_has_no_width():
-    # Each task always gives the same score: only resampling across tasks, which would be wrong, could vary the mean.
+    # Each task always has the same score. The mean would vary only with resampling across tasks, which would be wrong.
     scores = np.tile([0.0, 1.0, 0.5], (10, 1))
     assert bootstrap(scores) == (0.5, 0.5)
 

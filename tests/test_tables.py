@@ -1,4 +1,4 @@
-"""Every part that exists is in its table, under the name its module has."""
+"""Every algorithm, network, gradient method and task is in its table, under the name of its module."""
 
 import importlib
 import inspect

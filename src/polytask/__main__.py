@@ -1,4 +1,4 @@
-"""`python -m polytask`: the same as the command `polytask`."""
+"""`python -m polytask` runs the command `polytask`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Capture a function of fixed-address tensors into a CUDA graph; on the CPU simply call it.
+"""Capture a function of tensors with fixed addresses into a CUDA graph. On the CPU the function is simply called.
 
-A captured function must read its inputs from, and write its results to, tensors that live as long as the graph, must
-not synchronize with the host and must not branch on data. The eager call is the reference for what the graph does.
+A captured function must read its inputs from tensors that live as long as the graph, and write its results to such
+tensors. It must not synchronize with the host and must not branch on data. The graph must do what the eager call does.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ class Graphed:
     """A function without arguments that is captured on its first calls and replayed afterwards.
 
     Attributes:
-        function: What to run.
-        device: On a CUDA device the function is captured, elsewhere called.
-        generator: The generator that `function` draws from, if any, so that every replay draws anew.
-        warmup: Eager calls before the capture, to let lazy initialization (cuBLAS, optimizer state) happen.
+        function: The function to run.
+        device: On a CUDA device the function is captured, on other devices it is called.
+        generator: The generator that `function` draws from, if any. It is registered, so that every replay draws new
+            numbers.
+        warmup: Number of eager calls before the capture. Lazy initialization (cuBLAS, optimizer state) happens there.
     """
 
     function: Callable[[], Any]
@@ -32,7 +33,7 @@ class Graphed:
     _result: Any = field(default=None, init=False)
 
     def __call__(self) -> Any:
-        """Run the function once and return its result; a captured result is the same tensors every time."""
+        """Run the function once and return its result. After the capture, every call returns the same tensors."""
         if self.device.type != "cuda":
             return self.function()
         if self._graph is not None:
@@ -45,7 +46,7 @@ class Graphed:
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:
             graph.register_generator_state(self.generator)
-        # Capturing only records: the replay below is what runs the function this time.
+        # Capturing only records the kernels. The replay below runs them.
         with torch.cuda.graph(graph):
             self._result = self.function()
         self._graph = graph
@@ -53,7 +54,10 @@ class Graphed:
         return self._result
 
     def _on_side_stream(self) -> Any:
-        """Run eagerly off the default stream, as capture will, so that what autograd remembers can be captured."""
+        """Run the function eagerly on a side stream, as the capture does.
+
+        Autograd remembers the stream of an operation, and the default stream cannot be captured.
+        """
         stream = torch.cuda.Stream(self.device)
         stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream):

@@ -1,4 +1,4 @@
-"""The torch device of a run: whether it exists, and which global settings of torch suit it."""
+"""Check the torch device of a run, and choose torch's global settings for it."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def tune_torch(device: torch.device) -> None:
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in matrix products: a fifth less time per update
     elif "OMP_NUM_THREADS" not in os.environ:
-        # A pool's threads spin between small operations and take the cores that the physics needs.
+        # The threads of a pool spin between small operations and occupy the cores that the physics needs.
         torch.set_num_threads(1)

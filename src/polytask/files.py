@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and read with one clear line when they are missing or damaged."""
+"""Read and write files: a write is complete or has no effect, and a missing or damaged file is a one-line error."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from polytask.errors import UserError
 
 LogRow = dict[str, float | int | None]  # one line of a log: numbers by name
 
-# What torch raises for files that are truncated or hold something else.
+# What torch raises for files that are truncated or of another kind.
 _UNREADABLE = (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError)
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let `write` fill a temporary file beside `path`, then put it in place.
+    """Call `write` with a temporary path beside `path`, then rename the temporary file to `path`.
 
-    A kill at any moment leaves either the old file or the new one, whole.
+    If the process is killed at any moment, `path` is either the complete old file or the complete new one.
     """
     temporary = path.with_name(f".{path.name}.part")
     write(temporary)
@@ -33,13 +33,13 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     temporary.replace(path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(directory)  # the rename itself must survive a power cut
+        os.fsync(directory)  # so that the rename survives a power cut
     finally:
         os.close(directory)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a text file in one step."""
+    """Write a text file, atomically."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
@@ -47,7 +47,7 @@ def make_folder(path: Path) -> None:
     """Create a folder and its parents.
 
     Raises:
-        UserError: If the system refuses.
+        UserError: If the operating system refuses.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -59,20 +59,20 @@ def make_folder(path: Path) -> None:
 
 
 def save_tensors(path: Path, state: dict[str, Any]) -> None:
-    """Replace a file of tensors and plain values in one step."""
+    """Write a file of tensors and plain values, atomically."""
     write_atomically(path, lambda temporary: torch.save(state, temporary))
 
 
 def load_tensors(path: Path, what: str, **header: Any) -> dict[str, Any]:
-    """Read tensors onto the CPU, and plain values; no code in the file is run.
+    """Read a file of tensors and plain values into CPU memory, without running any code in the file.
 
     Args:
         path: The file.
-        what: What it should hold, for messages, such as "checkpoint".
-        header: Entries that such a file has, such as its format.
+        what: The kind of file, for messages, such as "checkpoint".
+        header: Entries that a file of this kind must have, such as its format.
 
     Raises:
-        UserError: If there is no such file, it cannot be read, or it holds something else.
+        UserError: If there is no such file, it cannot be read, or it is of another kind.
     """
     if not path.is_file():
         raise UserError(f"no {what} at '{path}'")
@@ -91,13 +91,13 @@ def restore(part: Any, state: dict[str, Any], name: str) -> None:
     """Load the saved state of one part of a run.
 
     Raises:
-        UserError: If the state has another shape; `name` tells which part it is.
+        UserError: If the state has another shape. The message contains `name`, the name of the part.
     """
     try:
         part.load_state_dict(state)
     except (RuntimeError, KeyError, ValueError, TypeError, IndexError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        # torch opens with a headline that ends in a colon; the first thing that went wrong follows.
+        # torch's message begins with a headline that ends in a colon. The first error is on the next line.
         reason = next((line for line in lines if not line.endswith(":")), type(error).__name__)
         raise UserError(f"the checkpoint does not fit: its {name} has another shape ({reason})") from error
 
@@ -106,7 +106,7 @@ def restore(part: Any, state: dict[str, Any], name: str) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON does not have, by null."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -117,15 +117,15 @@ def finite(value: Any) -> Any:
 
 
 class JsonLines:
-    """Appends one JSON object per line; a line that was written survives a crash."""
+    """A file to which rows are appended, one JSON object per line. Written lines survive a crash."""
 
     def __init__(self, path: Path, keep: list[LogRow]) -> None:
-        """Start the file with the rows of an earlier part of the run, if any."""
+        """Create the file with the rows in `keep`, which an earlier part of the run wrote."""
         write_text(path, "".join(json.dumps(finite(row)) + "\n" for row in keep))
         self._file = path.open("a")
 
     def write(self, row: LogRow) -> None:
-        """Append one row and flush."""
+        """Append one row and flush the file."""
         self._file.write(json.dumps(finite(row)) + "\n")
         self._file.flush()
 
@@ -135,7 +135,7 @@ class JsonLines:
 
 
 def read_json_lines(path: Path, until: int | None = None) -> list[LogRow]:
-    """Read the rows of a log up to an iteration; reading stops at a line that a kill cut off."""
+    """Read the rows of a log up to and including iteration `until`. Stop at an incomplete line, which a kill leaves."""
     rows: list[LogRow] = []
     for line in path.read_text().splitlines() if path.is_file() else []:
         try:

@@ -1,4 +1,4 @@
-"""What a command returns, and the lines that it prints while it runs."""
+"""The result that a command returns, and the messages that it prints while it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class Table:
-    """A table for people; `cli.console` draws it."""
+    """A table to print; `cli.console` draws it."""
 
     title: str
     columns: Sequence[str]
@@ -19,7 +19,7 @@ class Table:
 
 @dataclass
 class Result:
-    """What a command gives to the command line: an object for `format=json`, tables and lines for people."""
+    """The result of a command: `payload` is printed with `format=json`, `tables` and `lines` otherwise."""
 
     payload: dict[str, Any]
     tables: list[Table] = field(default_factory=list)
@@ -28,13 +28,13 @@ class Result:
 
 
 def note(line: str) -> None:
-    """Tell the user something while a command runs; stdout is kept for the result."""
+    """Print a message on stderr while a command runs, since stdout is kept for the result."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
 def cell(value: Any) -> str:
-    """Write a value as people read it in a table."""
+    """Format a value for a table."""
     if value is None:
         return "-"
     if isinstance(value, float):

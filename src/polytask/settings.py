@@ -1,7 +1,7 @@
-"""How a setting is declared: a dataclass field with a default and one line of help, which `--help` prints.
+"""Declare a setting as a dataclass field with a default and one line of help, which `--help` prints.
 
-Every configuration class declares its fields this way, in whatever layer it lies. So a setting is documented once, the
-text reaches the user, and one function checks the values that have a fixed list of choices.
+Every configuration class in every layer declares its fields this way. So a setting is documented once, the user sees
+the text, and one function checks the values that have a fixed list of choices.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def setting(
     """Declare a field.
 
     Args:
-        default: Its value unless the user sets it. A list is copied for every object, and a class is called.
-        about: One line for `--help`: what it means, its unit, what is valid.
-        choices: The words that are valid, if they are few.
-        group: The table that the value is chosen from, for a field that holds the config of the entry chosen. Its
-            default is the name of an entry.
-        is_path: The value is a file or folder name, which is taken as it is typed.
+        default: The value unless the user sets another. A list is copied for every object, and a class is called.
+        about: One line for `--help`: the meaning, the unit and the valid values.
+        choices: The valid words, if the field has a fixed list of them.
+        group: Name of the table that the value is chosen from. The field then holds the config of the chosen entry,
+            and `default` is the name of an entry.
+        is_path: The value is a file or folder name, which is used exactly as typed.
     """
     metadata = {"about": about, "choices": choices, "group": group, "is_path": is_path}
     if isinstance(default, list):
@@ -45,10 +45,10 @@ def default_of(each: Any) -> Any:
 
 
 def check_choices(config: Any, prefix: str = "") -> None:
-    """Check all words of a config, and of the configs inside it, that have a fixed list of choices.
+    """Check all values of a config, and of the configs inside it, that have a fixed list of choices.
 
     Raises:
-        UserError: If a word is not one of its choices.
+        UserError: If a value is not one of its choices.
     """
     for each in fields(config):
         value, choices = getattr(config, each.name), each.metadata.get("choices")
@@ -60,8 +60,8 @@ def check_choices(config: Any, prefix: str = "") -> None:
 
 @dataclass
 class CommandConfig:
-    """What every command takes."""
+    """The settings that every command has."""
 
-    preset_folder: ClassVar[str] = ""  # folder of the presets that `preset=NAME` chooses from; empty: there are none
+    preset_folder: ClassVar[str] = ""  # folder of the presets that `preset=NAME` chooses from (empty: no presets)
 
     format: str = setting("table", "table, or json: one object on stdout", choices=("table", "json"))

@@ -1,8 +1,8 @@
-"""Means with honest intervals: stratified bootstrap and interquartile mean, in numpy.
+"""Means and confidence intervals: interquartile mean and stratified bootstrap, in numpy.
 
-Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021. Scores stand in a
-matrix of R repetitions (seeds or episodes) by K strata (tasks); a resample draws the repetitions of every task anew and
-independently, so each keeps its weight.
+Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021. Scores are a
+matrix of R repetitions (seeds or episodes) by K strata (tasks). A resample draws the repetitions of each task
+independently, so every task keeps its weight.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def mean(scores: Array) -> Array:
 
 
 def iqm(scores: Array) -> Array:
-    """Average the middle half of all scores, which neither one lucky nor one failed run can move far."""
+    """Average the middle half of all scores. One lucky or one failed run changes this mean little."""
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     cut = flat.shape[-1] // 4
     return np.asarray(flat[..., cut : flat.shape[-1] - cut].mean(axis=-1), dtype=np.float64)
@@ -36,9 +36,9 @@ def bootstrap(
     Args:
         scores: (R, K)
         statistic: Maps (..., R, K) to (...).
-        resamples: Draws of the bootstrap.
+        resamples: Number of bootstrap resamples.
         level: Share of the distribution between the two bounds.
-        seed: The same scores give the same interval.
+        seed: Seed of the resampling. The same seed and scores give the same interval.
 
     Returns:
         The lower and the upper bound.

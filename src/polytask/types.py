@@ -1,7 +1,7 @@
-"""The records and protocols that the layers of polytask share.
+"""The data classes and protocols that all layers of polytask share.
 
 Dimension letters used everywhere: N environments, T steps, B batch, K tasks, O observation, A action, R goal vector.
-Tensors have the environment axis first, are float32 and live on one device; quaternions are wxyz; units are SI.
+Tensors have the environment axis first, are float32 and are on one device. Quaternions are wxyz. Units are SI.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-# The sums that every environment keeps, per task, over the episodes that ended; a domain may add its own.
+# Sums over the ended episodes that every environment keeps per task. A domain may add others.
 EPISODE_METRICS = ("episodes", "success", "success_at_end", "return", "length", "diverged")
 
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """Everything a learner must know about an environment to build its networks."""
+    """What a learner must know about an environment to build its networks."""
 
     obs_dim: int
     action_dim: int
@@ -39,17 +39,17 @@ class EnvSpec:
 
 @dataclass
 class Step:
-    """What one control step of N environments returned.
+    """The result of one control step of N environments.
 
-    The tensors are the environment's own buffers and are overwritten by the next step: copy what must outlive it.
+    The tensors are buffers of the environment. The next step overwrites them, so copy what is needed after it.
 
     Attributes:
-        obs: Observation to act on next; that of a new episode where the old one ended. (N, O)
-        next_obs: Observation the action led to, before any reset: the one to bootstrap from. (N, O)
+        obs: Observation to act on next. Where the episode ended, the first one of a new episode. (N, O)
+        next_obs: Observation after the action, before any reset. Bootstrap from this one. (N, O)
         reward: (N,)
         terminated: The episode reached a true end, whose value is zero. (N,) bool
-        truncated: The episode was cut off (time limit, diverged simulation); bootstrap from `next_obs`. (N,) bool
-        success: The task's success test held after this step. (N,) bool
+        truncated: The episode was cut off (time limit, diverged simulation). Bootstrap from `next_obs`. (N,) bool
+        success: The task's success test was true after this step. (N,) bool
     """
 
     obs: Tensor
@@ -61,7 +61,7 @@ class Step:
 
 
 class VecEnv(Protocol):
-    """N environments of K tasks, sorted by task, that reset themselves."""
+    """N environments of K tasks, sorted by task, with automatic resets."""
 
     spec: EnvSpec
     device: torch.device
@@ -69,7 +69,7 @@ class VecEnv(Protocol):
 
     @property
     def obs(self) -> Tensor:
-        """Observation to act on now. (N, O)"""
+        """Current observation, to act on. (N, O)"""
         ...
 
     def reset(self) -> Tensor:
@@ -82,27 +82,27 @@ class VecEnv(Protocol):
 
 
 class Algo(Protocol):
-    """A learner: `iterate` is the algorithm, the rest is what the training loop needs around it."""
+    """A learner. `iterate` is the algorithm. The training loop needs the other methods."""
 
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A)."""
         ...
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
-        """Collect experience, learn from it, and return scalar metrics as tensors (no host synchronization)."""
+        """Collect experience, learn from it, and return scalar metrics as tensors (without host synchronization)."""
         ...
 
     @property
     def frames_per_iteration(self) -> int:
-        """Environment steps that one call of `iterate` consumes, over all environments."""
+        """Environment steps that one call of `iterate` takes, summed over all environments."""
         ...
 
     def networks(self) -> dict[str, nn.Module]:
-        """Return the networks and running statistics that a new run can start with, by name."""
+        """Return the networks and running statistics that can initialize a new run, by name."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on: tensors and plain values only."""
+        """Return everything that is needed to continue, as tensors and plain values only."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

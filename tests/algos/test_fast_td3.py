@@ -1,4 +1,4 @@
-"""FastTD3 on the point mass: targets, noise and schedules by hand, and what it learns."""
+"""FastTD3 on the point mass: targets, noise and schedules computed by hand, and learning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make(env: PointMass, *, grads: Any = None, total_frames: int = 10**6, **sett
 def test_point_mass_is_solved() -> None:
     env = PointMass((32, 32, 32))
     metrics = assert_solves(make(env, **LEARN, steps_per_iteration=32, capacity=50_000), env, iterations=6)
-    assert metrics["value/at_bounds"] < 0.01  # the grid holds the returns of all three scales of reward
+    assert metrics["value/at_bounds"] < 0.01  # the grid contains the returns of all three reward scales
 
 
 def test_targets_come_from_the_less_hopeful_critic_row_by_row() -> None:
@@ -114,8 +114,8 @@ def test_worlds_keep_their_noise_for_an_episode_and_draw_it_anew_after() -> None
 def test_exploration_adds_each_worlds_own_noise() -> None:
     env = PointMass((200, 200))
     td3 = make(env, steps_per_iteration=1, learning_starts=1, min_noise=0.0, max_noise=0.2, lr=0.0, end_lr=0.0)
-    td3.policy.net.head.linear.weight.data.zero_()  # the policy stands still
-    td3.loop.steps = 1  # past the random steps
+    td3.policy.net.head.linear.weight.data.zero_()  # the policy is constant
+    td3.loop.steps = 1  # after the random steps
     td3.iterate(env)
     still = td3.act(env.obs, env.task, explore=False)
     unit = (td3.experience.replay.ring.action[0] - still) / td3.noise_std

@@ -1,4 +1,4 @@
-"""GRPO on the point mass: what it learns, what it compares, which episodes it refuses, and that it resumes."""
+"""GRPO on the point mass: learning, comparison of episodes, refused settings and resuming."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: in
 
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing but the time limit end an episode."""
+    """Let only the time limit end an episode."""
     monkeypatch.setattr(toy, "ARENA", 1e9)
 
 
@@ -52,7 +52,7 @@ def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
 
 
 def first_episodes(grpo: GRPO) -> list[list[float]]:
-    """List the rewards of each world's first episode in the rollout."""
+    """Return the rewards of each world's first episode in the rollout."""
     rewards = []
     for world in range(grpo.spec.num_envs):
         ends = grpo.rollout.done[:, world].tolist()
@@ -78,7 +78,7 @@ def test_rewards_to_go_of_first_episodes_are_standardised_per_task() -> None:
         counted = torch.cat([advantage[: len(episodes[n]), n] for n in worlds])
         assert_close(counted, expected, rtol=1e-3, atol=1e-4)
         assert_close(weight[:, worlds].mean(), torch.tensor(1.0))
-        for n in worlds:  # what the world does in its second, unfinished episode is ignored
+        for n in worlds:  # the second, unfinished episode of the world is ignored
             assert not advantage[len(episodes[n]) :, n].any() and not weight[len(episodes[n]) :, n].any()
             assert (weight[: len(episodes[n]), n] >= 1).all()
 
@@ -103,7 +103,7 @@ def test_baseline_by_time_leaves_no_trend(endless: None) -> None:
         grpo = make(env, baseline=baseline, lr=0.0)
         grpo.iterate(env)
         trends[baseline] = grpo.rows.advantage.view(30, 10)[:, :6].mean(dim=1)
-    assert trends["task"][0] > 0.5 > -0.5 > trends["task"][-1]  # there is more to earn early on
+    assert trends["task"][0] > 0.5 > -0.5 > trends["task"][-1]  # more reward remains early in an episode
     assert_close(trends["time"], torch.zeros(30), atol=1e-5, rtol=0)
 
 
@@ -138,7 +138,7 @@ def test_divergence_penalty_holds_the_policy_back() -> None:
 
 
 class Counting(PointMass):
-    """Counts how often it is told to reset, and can cut one world off early, as a diverged simulation is."""
+    """Counts its resets, and can truncate one world early, like a diverged simulation."""
 
     resets, diverges_at = 0, -1
 
@@ -160,7 +160,7 @@ def test_worlds_are_reset_only_when_they_are_out_of_step(endless: None) -> None:
     env.resets = 0
     for _ in range(3):
         grpo.iterate(env)
-    assert env.resets == 1 and not env.clock.any()  # at the start, whatever was played before
+    assert env.resets == 1 and not env.clock.any()  # once at the start, after the steps before
     env.diverges_at = 10
     assert grpo.iterate(env)["rollout/counted"] == (8 * 30 - 20) / (8 * 30)
     env.diverges_at = -1
@@ -175,7 +175,7 @@ def test_a_diverged_world_does_not_stop_the_first_iteration(endless: None) -> No
 
 
 class Staggered(PointMass):
-    """Starts every world at another step, after each reset too."""
+    """Starts every world at a different step, also after each reset."""
 
     def reset(self) -> torch.Tensor:
         super().reset()

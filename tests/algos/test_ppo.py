@@ -1,4 +1,4 @@
-"""PPO on the point mass: what it learns, what its minibatches weigh, and that a resumed run is the same run."""
+"""PPO on the point mass: learning, targets and losses, the weights of tasks in minibatches, and resuming."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
 def test_old_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     env = PointMass((4, 4))
     ppo = make(env)
-    ppo.iterate(env)  # so that observations are normalized by now
+    ppo.iterate(env)  # now observations are normalized
     ppo.cfg.lr = 0.0
     noise = torch.Generator()
     noise.set_state(ppo.generator.get_state())
@@ -116,12 +116,12 @@ def spread(ppo: PPO) -> torch.Tensor:
 
 
 def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
-    env = PointMass((4, 12))  # rows 64 and 192: one minibatch takes 128 of each, the first task's all twice
+    env = PointMass((4, 12))  # 64 and 192 rows; one minibatch has 128 of each, so all rows of the first task twice
     ppo = make(env, net=MultiheadConfig(hidden=[16]), lr=0.0, epochs=1, minibatch=256, max_grad_norm=1e9)
     metrics = ppo.iterate(env)
     few = env.task.repeat(16) == 0
     head = ppo.critic.head
-    # Statistics of observations were still those of the start: none, but for the clip at ten.
+    # Observations had their initial statistics: they were not normalized, only clipped at 10.
     value = ppo.critic(ppo.rows.obs[few], ppo.rows.task[few]).squeeze(-1)
     loss = 2.0 * (value - ppo.rows.target[few]).square().mean()
     assert_close(metrics["per_task/goal-0/value_loss"], loss.detach())
@@ -144,7 +144,7 @@ def test_actor_loss_by_hand() -> None:
     ratio = torch.tensor([1.5, 1.5, 0.5, 0.5])
     rows = rows_of(log_prob=(density - ratio.log()).tolist(), advantage=[1.0, -1.0, 1.0, -1.0])
     entropy = math.log(2 * math.pi * math.e)
-    surrogate = torch.tensor([-1.2, 1.5, -0.5, 0.8])  # only gains beyond 1 +- .2 are cut off
+    surrogate = torch.tensor([-1.2, 1.5, -0.5, 0.8])  # only gains outside 1 +- .2 are clipped
     inside = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
     assert_close(inside, surrogate - 0.005 * entropy)
 
@@ -155,7 +155,7 @@ def test_actor_loss_by_hand() -> None:
 
 def test_critic_loss_by_hand() -> None:
     rows = rows_of(value=[0.0] * 4, target=[1.0] * 4)
-    output = torch.tensor([[0.1], [0.5], [-0.5], [1.0]])  # beyond .2 towards the target counts as .2
+    output = torch.tensor([[0.1], [0.5], [-0.5], [1.0]])  # a change above .2 towards the target counts as .2
     expected = 2.0 * torch.tensor([0.9**2, 0.8**2, 1.5**2, 0.8**2])
     for clip_value, answer in ((True, expected), (False, 2.0 * (output.squeeze(-1) - 1).square())):
         critic = make(PointMass((2,)), clip_value=clip_value).learners["critic"]
@@ -213,7 +213,7 @@ def test_every_gradient_method_updates_actor_and_critic(method: str) -> None:
 def test_every_network_serves_as_actor_and_critic(name: str) -> None:
     cfg = NETS[name][0]()
     if hasattr(cfg, "context"):
-        cfg.context = "learned"  # nobody has described the toy's tasks
+        cfg.context = "learned"  # the toy's tasks have no descriptions
     run_two(net=cfg)
 
 

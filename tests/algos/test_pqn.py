@@ -1,4 +1,4 @@
-"""PQN on the point mass: levels and values, targets, exploration, and that a resumed run is the same run."""
+"""PQN on the point mass: levels and values, targets, exploration, learning and resuming."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_epsilon_falls_linearly_over_its_fraction_of_the_frames() -> None:
     assert found == pytest.approx([1.0, 0.75125, 0.5025, 0.005, 0.005])
     assert epsilon_at(PQNConfig(epsilon_fraction=0.0), 0.0) == pytest.approx(0.005)
 
-    env = PointMass((2, 2))  # 64 frames an iteration; the schedule lasts half of 256
+    env = PointMass((2, 2))  # 64 frames per iteration; the schedule lasts for half of 256
     pqn = make(env, epsilon_fraction=0.5, total_frames=256, schedule="linear", lr=1e-3)
     epsilons, rates = [], []
     for _ in range(4):
@@ -90,7 +90,7 @@ def test_epsilon_is_the_share_of_worlds_whose_whole_action_is_random() -> None:
     greedy = pqn.act(env.obs, env.task, explore=False)
     pqn._epsilon.fill_(0.4)
     noisy = pqn.act(env.obs, env.task, explore=True)
-    # Of nine random actions one is the greedy one; five share at least one of two actuators with it.
+    # Of nine random actions one equals the greedy one; five agree with it in at least one of the two actuators.
     assert (noisy == greedy).all(-1).float().mean().item() == pytest.approx(1 - 0.4 * 8 / 9, abs=0.03)
     assert (noisy == greedy).any(-1).float().mean().item() == pytest.approx(1 - 0.4 * 4 / 9, abs=0.03)
     pqn._epsilon.fill_(0.0)

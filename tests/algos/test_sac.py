@@ -1,4 +1,4 @@
-"""SAC on the point mass: densities, targets and temperatures by hand, and what it learns."""
+"""SAC on the point mass: densities, targets and temperatures computed by hand, and learning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make(env: PointMass, *, grads: Any = None, **settings: Any) -> SAC:
 def test_point_mass_is_solved() -> None:
     env = PointMass((32, 32, 32))
     metrics = assert_solves(make(env, **LEARN, steps_per_iteration=32, capacity=50_000), env, iterations=6)
-    assert metrics["policy/alpha"] < 0.1  # the price of entropy falls once there is enough of it
+    assert metrics["policy/alpha"] < 0.1  # the temperature falls once the entropy exceeds its target
 
 
 def test_density_of_a_squashed_action_is_torchs() -> None:
@@ -85,7 +85,7 @@ def test_targets_are_reward_and_the_smaller_soft_value_of_what_followed() -> Non
     soft = torch.minimum(*values).squeeze(-1) - alpha[batch.task.flatten()] * density
     expected = batch.reward + batch.discount * soft.view(2, 5)
     assert_close(targets, expected.detach(), rtol=1e-4, atol=1e-4)
-    assert_close(targets[:, 1], batch.reward[:, 1])  # a terminated row has its reward only
+    assert_close(targets[:, 1], batch.reward[:, 1])  # the target of a terminated row is its reward
 
 
 def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
@@ -111,8 +111,8 @@ def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
 def test_replay_is_filled_anew_by_the_trained_policy() -> None:
     env = PointMass((5, 4, 3))
     sac = make(env, save_replay=False, learning_starts=12)
-    sac.loop.steps = 24  # past the random steps, as a resumed run is
-    sac.policy.net.head.linear.weight.data.zero_()  # to tell the policy's actions: near tanh(bias), not all over
+    sac.loop.steps = 24  # after the random steps, like a resumed run
+    sac.policy.net.head.linear.weight.data.zero_()  # makes the policy's actions recognizable: near tanh(bias)
     sac.policy.net.head.linear.bias.data.copy_(torch.tensor([2.0, -2.0, -1e9, -1e9]))
     sac.iterate(env)
     expected = torch.tensor([2.0, -2.0]).tanh().expand(8, 12, 2)

@@ -1,4 +1,4 @@
-"""The command line, mostly in process: importing torch takes longer than most of what is tested."""
+"""The command line. Most tests call it in this process, because importing torch takes longer than most tests."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path):
-    """Run a command in an empty folder; return its exit code, stdout and stderr."""
+    """Return a function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def call(*words):
@@ -96,7 +96,7 @@ def test_help_lists_the_settings_of_groups_and_parts(run):
     assert (code, err) == (2, "polytask: unknown algo 'sak'; did you mean 'sac'?\n")
     code, _, err = run("train", "--help", "seed")
     assert code == 2
-    assert "'seed' has no settings of its own" in err
+    assert "'seed' has no nested settings" in err
 
 
 def test_show_prints_what_a_preset_and_words_amount_to(run):
@@ -136,9 +136,9 @@ MISTAKES = [
     (["eval", "policy=clever"], "unknown policy 'clever'"),
     (["eval", "policy=random", "episodes=0"], "episodes=0"),
     (["eval", "checkpoint=nowhere.pt"], "no checkpoint at 'nowhere.pt'"),
-    (["list"], "say what to list: tasks, suites"),
+    (["list"], "name what to list: tasks, suites"),
     (["list", "task"], "unknown kind 'task'; did you mean 'tasks'?"),
-    (["list", "tasks", "params=true"], "params=true goes with"),
+    (["list", "tasks", "params=true"], "params=true is valid only for"),
     (["bench", "what=everything"], "unknown what 'everything'"),
     (["bench", "iterations=0"], "iterations and steps must be at least 1"),
     (["record", "policy=scripted", "task=reach", "output=no/such/folder.mp4"], "there is no folder 'no/such'"),
@@ -146,7 +146,7 @@ MISTAKES = [
     (["verify"], "oracle=DIR"),
     (["verify", "oracle=nowhere"], "nowhere"),
     (["report"], "runs=[runs/a,runs/b]"),
-    (["report", "runs=[nowhere]"], "'nowhere' holds no run"),
+    (["report", "runs=[nowhere]"], "'nowhere' is not a run directory"),
 ]
 
 
@@ -196,7 +196,7 @@ def test_a_truncated_checkpoint_is_refused(run, trained, tmp_path, command):
 def test_a_run_is_not_overwritten(run, trained):
     code, _, err = run("train", *TINY, f"run_dir={trained}")
     assert code == 2
-    assert "already holds a run" in err
+    assert "already contains a run" in err
 
 
 def test_training_leaves_everything_behind(run, trained, tmp_path):

@@ -1,4 +1,4 @@
-"""Composition: words in, typed dataclasses or one clear line out."""
+"""Composition of settings: words of the command line give typed dataclasses, or a one-line error."""
 
 from dataclasses import fields, is_dataclass
 
@@ -69,10 +69,10 @@ def test_path_may_be_null():
         ("seed=1.5", "seed: Value '1.5' of type 'float' could not be converted to Integer"),
         ("stagger=perhaps", "stagger: Value 'perhaps'"),
         ("net.hidden=wide", "net.hidden: "),
-        ("tasks=reach,push", "a list is written tasks=[a,b]"),
+        ("tasks=reach,push", "write a list as tasks=[a,b]"),
         ("tasks=[reach", "cannot read 'tasks=[reach'"),
-        ("+extra=1", "none is added or removed"),
-        ("~seed=1", "none is added or removed"),
+        ("+extra=1", "none can be added or removed"),
+        ("~seed=1", "none can be added or removed"),
         ("seed", "'seed' is not of the form key=value"),
         ("reward=dens", "unknown reward 'dens'; did you mean 'dense'?"),
         ("grads.apply_to=all", "grads.apply_to"),
@@ -144,14 +144,14 @@ def test_settings_that_version_0_1_saved_are_read():
     saved = {"suite": {"name": "mt25"}, "robot": {"name": "panda"}, "goals": "random", "seed": 4}
     config = compose(TrainConfig, [], saved=saved)
     assert (config.suite, config.robot, config.goals, config.seed) == ("mt25", "panda", None, 4)
-    # Parkour was saved with a robot and goals that it does not have.
+    # Version 0.1 saved a robot and goals for Parkour, which has neither setting.
     saved = {"suite": {"name": "parkour-hard"}, "robot": {"name": "sawyer"}, "goals": "random"}
     config = compose(EvalConfig, [], saved=saved)
     assert (config.suite, config.robot, config.goals) == ("parkour-hard", None, None)
 
 
 def _configs(schema):
-    """List a class of settings and those inside it or in its groups."""
+    """Yield a class of settings, and the classes inside it and in its groups."""
     yield schema
     for each in fields(schema):
         if each.metadata.get("group"):

@@ -1,4 +1,4 @@
-"""Presets: each composes, says what it is for, differs only where it should, and its learner runs."""
+"""Presets: each composes, has a description, differs only in the intended settings, and its learner runs."""
 
 from dataclasses import asdict, replace
 from functools import cache
@@ -33,7 +33,7 @@ REPRESENTATIVES = (
     *(f"ptsl/mt10_200k/{name}" for name in ("care", "care_ptsl_3hidden")),
 )
 
-# What makes each part small enough for a test; everything else is the preset's.
+# Settings that make each part small enough for a test; all others come from the preset.
 TINY_ALGO = {
     "ppo": ("horizon=4", "minibatch=8", "epochs=1"),
     "grpo": ("minibatch=8", "epochs=1"),
@@ -84,7 +84,7 @@ def test_no_two_published_presets_are_the_same():
     for name in names:
         seen.setdefault(repr(composed(name)), []).append(name)
     repeated = [group for group in seen.values() if len(group) > 1]
-    # The study's shared projection and no residual are rows of the main table again.
+    # The study's rows for shared projections and for no residual repeat rows of the main table.
     assert sorted(repeated) == [
         ["ptsl/mt10_200k/care_ptsl_2hidden", "ptsl/projection/shared"],
         ["ptsl/mt10_200k/care_ptsl_3hidden", "ptsl/residual/none"],
@@ -147,12 +147,12 @@ def test_representatives_cover_every_combination():
 
 @pytest.fixture(scope="module")
 def env():
-    """Four worlds of two tasks whose episodes last as long as an iteration, as GRPO needs."""
+    """Build four worlds of two tasks; an episode lasts one iteration, as GRPO needs."""
     return make(tasks=("reach", "drawer-close"), num_envs=4, robot="panda", episode_length=4, stagger=False, threads=1)
 
 
 def weights(learner):
-    """Copy all weights of each network, as one vector."""
+    """Return all weights of each network as one vector."""
     nets = {name: state["net"] for name, state in learner.state_dict()["learners"].items() if "net" in state}
     return {name: torch.cat([tensor.flatten().double() for tensor in net.values()]) for name, net in nets.items()}
 

@@ -1,4 +1,4 @@
-"""Recording episodes and reading them back."""
+"""Collecting data sets and reading them."""
 
 import json
 from importlib.util import find_spec
@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import polytask
 from polytask.cli.main import main
-from polytask.datasets import read as recording_module
+from polytask.datasets import read as read_module
 from polytask.datasets.collect import play, seed_of
 from polytask.datasets.read import load, stream
 from polytask.errors import UserError
@@ -24,8 +24,8 @@ def run(*words):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Record three episodes of each of two tasks in shards of two."""
-    path = tmp_path_factory.mktemp("recordings") / "one"
+    """Collect three episodes of each of two tasks, in shards of two episodes per task."""
+    path = tmp_path_factory.mktemp("data_sets") / "one"
     assert run("episodes=3", "num_envs=4", f"output={path}", "format=json") == 0
     return path
 
@@ -58,7 +58,7 @@ def test_an_observation_follows_from_the_one_before(folder):
     data = load(folder)
     for number in range(len(data)):
         obs = data.episode(number).obs  # (13, 39)
-        assert_close(obs[1:, 18:36], obs[:-1, 0:18])  # the second frame is the previous step's first
+        assert_close(obs[1:, 18:36], obs[:-1, 0:18])  # the second frame is the first frame of the previous step
     assert_close(data.next_obs[11], data.last_obs[0])
     assert_close(data.next_obs[:11], data.obs[1:12])
 
@@ -90,7 +90,7 @@ def test_a_world_that_ends_early_gives_a_short_episode():
     env.step = interrupted
     episodes = play(env, lambda obs, task: torch.full((3, 4), 2.0), seed=0)
     assert episodes.length.tolist() == [10, 5, 10]
-    assert float(episodes.steps["action"].max()) == 1.0, "actions are recorded as applied: clipped"
+    assert float(episodes.steps["action"].max()) == 1.0, "actions are written as applied, clipped"
     assert_close(episodes.last_obs[1, 18:36], episodes.steps["obs"][4, 1, 0:18])
 
 
@@ -134,8 +134,8 @@ def test_a_kill_leaves_what_was_whole(tmp_path, monkeypatch):
 
 
 def test_a_changed_task_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(recording_module, "TASKS", {})
-    with pytest.raises(UserError, match="holds version 1 of 'reach', and it is gone"):
+    monkeypatch.setattr(read_module, "TASKS", {})
+    with pytest.raises(UserError, match="has version 1 of 'reach', which is unknown now"):
         load(folder)
     assert len(load(folder, any_version=True)) == 6
 
@@ -162,7 +162,7 @@ def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):
 def test_a_recording_is_never_overwritten(capsys, folder):
     before = (folder / "index.json").read_bytes()
     assert run("episodes=1", f"output={folder}") == 2
-    assert "already holds a recording" in capsys.readouterr().err
+    assert "already contains a data set" in capsys.readouterr().err
     assert (folder / "index.json").read_bytes() == before
 
 
@@ -176,7 +176,7 @@ def test_a_missing_or_damaged_shard_is_named(folder, tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "line"), [(None, "holds no recording"), ("{", "cannot be read"), ("{}", "format 1")]
+    ("content", "line"), [(None, "contains no data set"), ("{", "cannot be read"), ("{}", "format 1")]
 )
 def test_a_folder_without_a_good_index_is_refused(tmp_path, content, line):
     if content is not None:

@@ -1,4 +1,4 @@
-"""The Gymnasium shell: registered names, spaces, tensors in and out, same-step resets."""
+"""The Gymnasium wrapper: registered names, spaces, tensors as input and output, same-step resets."""
 
 from __future__ import annotations
 

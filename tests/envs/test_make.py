@@ -1,4 +1,4 @@
-"""Environments from names: defaults, look-ups, and what is refused."""
+"""Environments from names: defaults, look-ups, and rejected options."""
 
 from __future__ import annotations
 

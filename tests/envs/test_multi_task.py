@@ -1,4 +1,4 @@
-"""MultiTaskEnv: layout, episodes, resets, metrics, and what happens to a world that diverges."""
+"""MultiTaskEnv: layout, episodes, resets, metrics and diverged worlds."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_episode_ends_as_truncated_and_keeps_its_final_observation() -> None:
     step = env.step(actions(env))
     assert step.truncated.all()
     assert not step.terminated.any()
-    assert torch.equal(step.next_obs[:, 18:36], before[:, :18])  # the final observation belongs to the old episode,
+    assert torch.equal(step.next_obs[:, 18:36], before[:, :18])  # the final observation belongs to the old episode
     assert torch.equal(step.next_obs[:, 36:], goal)
-    assert not torch.equal(step.obs[:, 36:], goal)  # the next one to the new
+    assert not torch.equal(step.obs[:, 36:], goal)  # the next observation belongs to the new one
     assert torch.equal(step.obs[:, :18], step.obs[:, 18:36])
 
 
@@ -138,7 +138,7 @@ def test_every_task_resets_inside_its_ranges(name: str) -> None:
     low, high = torch.tensor(task.low), torch.tensor(task.high)
     assert (drawn >= low - 1e-6).all()
     assert (drawn <= high + 1e-6).all()
-    # Uniform: the mean of 320 draws lies within five standard errors of that of a plain rejection sampler.
+    # Uniform: the mean of 320 draws is within five standard errors of the mean of a plain rejection sampler.
     plain = low + (high - low) * torch.rand(20_000, len(low), generator=torch.Generator().manual_seed(0))
     if task.separation is not None:
         a, b = (plain[:, slice(*part)] for part in (task.separation.a, task.separation.b))
@@ -155,7 +155,7 @@ def test_same_seed_same_run_and_another_seed_another_run() -> None:
     ]
     for _ in range(5):
         first, second, third = (env.step(actions(env)).obs for env in envs)
-        assert torch.equal(first, second)  # whatever the number of threads
+        assert torch.equal(first, second)  # for any number of threads
     assert not torch.equal(first, third)
 
 

@@ -1,4 +1,4 @@
-"""Pictures through real OpenGL: the renderer sees what the worlds do."""
+"""Pictures with real OpenGL: they show the current state of the worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jacobians to try gradient methods on, and a short way to build the methods."""
+"""Fixtures for gradient methods: Jacobians, and functions that build the methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polytask.grads import GRADS, GradMethod, build
 
 
 def random_jacobian(num_tasks: int, kind: str, seed: int = 0) -> Tensor:
-    """Draw task gradients (K, 200): "even" norms, or "uneven" ones that spread over e^N(0, 1)."""
+    """Draw task gradients (K, 200) with "even" norms, or with "uneven" norms multiplied by e^N(0, 1)."""
     generator = torch.Generator().manual_seed(seed)
     jacobian = torch.randn(num_tasks, 200, generator=generator, dtype=torch.float64)
     spread = torch.randn(num_tasks, 1, generator=generator, dtype=torch.float64).exp()
@@ -45,7 +45,7 @@ def make() -> Callable[..., GradMethod]:
 
 @pytest.fixture
 def solve(make: Callable[..., GradMethod]) -> Callable[..., Tensor]:
-    """Give the weights (K,) that a fresh method returns for the gradients in a Jacobian (K, P)."""
+    """Return a function that computes the weights (K,) of a new method for a Jacobian (K, P)."""
 
     def solve_once(name: str, jacobian: Tensor, **settings: float) -> Tensor:
         losses = torch.ones(len(jacobian), dtype=jacobian.dtype)

@@ -13,7 +13,7 @@ def test_by_hand(solve):
 def test_agrees_with_torchjd(solve, jacobian):
     gram = jacobian @ jacobian.T
     weights = solve("aligned_mtl", jacobian, ridge=1e-10)
-    # The ridge moves the smallest eigenvalue, at worst 1e-4 of the mean one here, by 1e-6 of itself.
+    # The smallest eigenvalue is at worst 1e-4 of the mean one here; the ridge changes it by 1e-6 of itself.
     assert_close(weights, AlignedMTLWeighting(scale_mode="rmse")(gram), rtol=1e-4, atol=1e-8)
     smallest = AlignedMTLWeighting(scale_mode="min")(gram)  # the paper's length, same direction
     assert_close(weights / weights.norm(), smallest / smallest.norm(), rtol=1e-4, atol=1e-8)

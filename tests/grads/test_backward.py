@@ -38,7 +38,7 @@ class Net(nn.Module):
 
 
 class MeanOfGradients(Mean):
-    """The mean by way of per-task gradients."""
+    """The mean, computed from per-task gradients."""
 
     needs_gram = True
 
@@ -69,7 +69,7 @@ def gradients_of(net):
 
 
 def loop_gradients(net, batch):
-    """Differentiate task by task, the slow way."""
+    """Differentiate task by task, as a slow reference."""
     parameters = [p for p in net.parameters() if p.requires_grad]
     losses = [loss(net, Rows(*(tensor[k] for tensor in batch))).mean() for k in range(TASKS)]
     rows = [torch.autograd.grad(one, parameters, materialize_grads=True) for one in losses]
@@ -187,7 +187,7 @@ def test_after_step_is_free_for_methods_without_it():
 
 
 def architecture(name, grads):
-    """Make an architecture at work on three tasks, and a batch for it."""
+    """Return a `Backward` for an architecture with three tasks, and a batch for it."""
     tasks, generator = ("reach", "push", "door-open"), torch.Generator().manual_seed(0)
     net = nets.build(NETS[name][0](), INPUTS, 1, 3, tasks)
     task = torch.arange(3)[:, None].expand(3, ROWS)
@@ -212,7 +212,7 @@ def test_every_architecture_has_task_gradients(name):
 @pytest.mark.parametrize("grads", ["mean", "pcgrad"])
 @pytest.mark.parametrize("name", NETS)
 def test_gradients_lie_in_memory_as_their_parameters_do(name, grads):
-    """A fused optimizer refuses anything else."""
+    """Fused optimizers accept no other layout."""
     backward, batch = architecture(name, grads)
     backward(batch)
     trained = [p for p in backward.net.parameters() if p.requires_grad]
@@ -239,5 +239,5 @@ def test_captured_updates_equal_eager_ones(name, autocast):
         run = Graphed(update, torch.device("cuda"), generator) if capture else update
         return torch.stack([run().clone() for _ in range(10)])
 
-    # Graphs may pick other kernels than eager mode; ten Adam steps amplify their rounding.
+    # Graphs may use other kernels than eager mode, and ten Adam steps amplify the rounding differences.
     assert_close(train(capture=True), train(capture=False), rtol=1e-3, atol=1e-4)

@@ -19,7 +19,7 @@ def test_by_hand(solve):
 
 
 def test_helps_only_the_task_that_the_mean_harms(solve):
-    # g_0 = (0, 1.5): the mean harms no one; adding all of the pull to the shorter g_1 maximizes the least progress.
+    # g_0 = (0, 1.5) harms no task. The smallest progress is largest if the shorter g_1 gets the whole pull.
     jacobian = torch.tensor([[0.0, 1, 0], [0, 2, 0]])
     assert_close(solve("cagrad", jacobian, c=C), torch.tensor([0.5 + 0.4 * 1.5, 0.5]) / 1.16, rtol=1e-5, atol=1e-5)
 

@@ -36,9 +36,9 @@ def test_reduces_the_spread_of_progress(make):
     start = torch.tensor([1.0, 0.01])
     plain = (descend(make("mean", 2)) / start).log()
     famo = (descend(make("famo", 2, eps=1e-8)) / start).log()
-    assert plain.max() - plain.min() > 10  # the mean leaves the small task where it was
+    assert plain.max() - plain.min() > 10  # the mean hardly moves the task with the small loss
     assert famo.max() - famo.min() < 0.1
-    assert famo.max() < plain.max() - 0.5  # and the slower task gets further
+    assert famo.max() < plain.max() - 0.5  # and the slower task makes more progress
 
 
 def test_slow_tasks_gain_weight(make):

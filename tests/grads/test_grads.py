@@ -1,4 +1,4 @@
-"""What holds for every gradient method in the table."""
+"""Properties of every gradient method in the table."""
 
 from pathlib import Path
 
@@ -55,11 +55,11 @@ def test_degenerate_gradients_give_finite_updates(solve, name, gradients):
     assert torch.isfinite(weights).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(GRADS) - {"pcgrad"}))  # PCGrad's order needs renaming too: own test
+@pytest.mark.parametrize("name", sorted(set(GRADS) - {"pcgrad"}))  # PCGrad's order must be renamed too: own test
 def test_renaming_tasks_renames_the_weights(make, draw, name):
     jacobian, names = draw(10, "uneven"), torch.randperm(10, generator=torch.Generator().manual_seed(1))
     expected = updates(make(name, 10), jacobian, 3)
-    # MGDA's 50 steps stop 1e-9 short of the optimum, along a path that depends on nothing but rounding.
+    # After 50 steps MGDA is 1e-9 away from the optimum, and rounding changes its path.
     assert_close(updates(make(name, 10), jacobian[names], 3), expected[names], rtol=1e-5, atol=1e-7)
 
 
@@ -86,7 +86,7 @@ def test_direction_methods_have_the_length_of_an_orthogonal_mean(solve, jacobian
 
 @pytest.mark.parametrize("name", GRADS)
 def test_equal_orthogonal_gradients_give_the_mean(solve, name):
-    # Here all conventions of scale coincide; CAGrad adds its pull of c to the mean.
+    # Here all conventions of scale give the same; CAGrad adds its pull of c to the mean.
     expected = 0.25 * (1.4 / 1.16 if name == "cagrad" else 1.0)
     assert_close(solve(name, 3 * torch.eye(4, 7)), torch.full((4,), expected), rtol=1e-5, atol=1e-5)
 
@@ -99,7 +99,7 @@ def test_saved_state_continues_bit_for_bit(make, draw, name):
     saved = {key: value.clone() for key, value in first.state_dict().items()}
     addresses = {key: value.data_ptr() for key, value in second.state_dict().items()}
     second.load_state_dict(saved)
-    if name == "pcgrad":  # its generator belongs to the algorithm, which saves it
+    if name == "pcgrad":  # the algorithm owns and saves its generator
         second.generator.set_state(first.generator.get_state())
     assert torch.equal(updates(first, jacobian, 2), updates(second, jacobian, 2))
     assert {key: value.data_ptr() for key, value in second.state_dict().items()} == addresses

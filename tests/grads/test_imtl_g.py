@@ -20,7 +20,7 @@ def test_all_tasks_progress_equally(solve, jacobian):
 def test_agrees_with_torchjd_on_the_direction(solve, jacobian):
     gradient = solve("imtl_g", jacobian) @ jacobian
     expected = IMTLGWeighting()(jacobian @ jacobian.T) @ jacobian
-    # torchjd follows the paper's normalization, whose sign is that of the weights' sum.
+    # torchjd normalizes as in the paper, so its sign is that of the sum of the weights.
     direction = expected / expected.norm() * torch.sign(expected @ gradient)
     assert_close(gradient / gradient.norm(), direction, rtol=0, atol=1e-4)
 

@@ -1,4 +1,4 @@
-"""The fused solver does what the tensor operations do: on the GPU where there is one, else in Triton's interpreter."""
+"""The fused solver equals the tensor operations; it runs on a GPU if there is one, else in Triton's interpreter."""
 
 import pytest
 import torch

@@ -22,12 +22,12 @@ def test_opposite_gradients_cancel(solve):
 
 def test_is_optimal(solve, jacobian):
     gradient = solve("mgda", jacobian) @ jacobian
-    # At the shortest point every task gradient projects onto g at least as far as g itself; the solver leaves 1e-6.
+    # At the optimum every task gradient has g_k . g >= |g|^2; the error of the solver is at most 1e-6.
     assert (jacobian @ gradient).min() > (1 - 1e-6) * (gradient @ gradient)
 
 
 def test_agrees_with_torchjd(solve, jacobian):
     length = (solve("mgda", jacobian) @ jacobian).norm()
     reference = (MGDAWeighting(epsilon=1e-9, max_iters=1000)(jacobian @ jacobian.T) @ jacobian).norm()
-    # Frank-Wolfe's error falls as one over its iterations, from above: 1.2 % after 1000 at 50 uneven tasks.
+    # Frank-Wolfe's error falls as 1 / iterations, from above: 1.2 % after 1000 for 50 uneven tasks.
     assert 0.98 * reference < length < (1 + 1e-9) * reference

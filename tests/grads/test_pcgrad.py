@@ -30,9 +30,9 @@ def test_agrees_with_torchjd_for_the_same_orders(jacobian, num_tasks):
     gram = jacobian @ jacobian.T
     torch.manual_seed(3)
     expected = PCGradWeighting()(gram) / num_tasks  # torchjd sums, we average
-    torch.manual_seed(3)  # torchjd draws one permutation a task from the global generator
+    torch.manual_seed(3)  # torchjd draws one permutation per task from the global generator
     order = torch.stack([torch.randperm(num_tasks) for _ in range(num_tasks)])
-    # Same operations in another order of summation, in float64.
+    # The same operations with another order of summation, in float64.
     assert_close(project_conflicts(gram, order).mean(0), expected, rtol=1e-9, atol=1e-12)
 
 

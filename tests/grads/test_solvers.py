@@ -37,7 +37,7 @@ def test_weighted_projection_is_the_nearest_point():
         nearest = project_simplex(point, price)
         assert_close(price @ nearest, torch.tensor(1.0, dtype=torch.float64))
         assert (nearest >= 0).all()
-        # Obtuse angle between what was removed and every way back into the set, whose corners are e_k / price_k.
+        # The removed part has an obtuse angle with every direction into the set, whose corners are e_k / price_k.
         corners = (1 / price).diag()
         assert ((corners - nearest) @ (point - nearest) < 1e-12).all()
 

@@ -18,11 +18,11 @@ def test_gives_the_mean_without_conflict(solve):
 def test_conflicts_with_no_task(solve, jacobian):
     gradient = solve("upgrad", jacobian) @ jacobian
     cosine = jacobian @ gradient / jacobian.norm(dim=1) / gradient.norm()
-    assert cosine.min() > -1e-4  # what 100 steps leave at 50 tasks
+    assert cosine.min() > -1e-4  # the error after 100 steps for 50 tasks
 
 
 def test_agrees_with_torchjd(solve, jacobian):
-    # torchjd's default ridge of 1e-4 would change the answer when norms are uneven.
+    # torchjd's default ridge of 1e-4 would change the result when norms are uneven.
     expected = UPGradWeighting(projector=QuadprogProjector(norm_eps=0.0, reg_eps=1e-9))(jacobian @ jacobian.T)
     difference = solve("upgrad", jacobian) @ jacobian - expected @ jacobian
-    assert difference.norm() < 1e-4 * (expected @ jacobian).norm()  # 100 steps reach 1e-5 at 50 tasks
+    assert difference.norm() < 1e-4 * (expected @ jacobian).norm()  # 100 steps reach 1e-5 for 50 tasks

@@ -1,4 +1,4 @@
-"""Check the residual network against its formula."""
+"""Compare the residual network with its formula."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_tasks_keep_their_order_and_differ() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["reach", "juggle", "yodel"], "no description of: juggle, yodel; use context='learned'"),
+        (["reach", "juggle", "yodel"], "no description of: juggle, yodel; use context=learned"),
         (None, "needs the names of the tasks"),
     ],
 )
@@ -66,7 +66,7 @@ def test_attention_equals_the_equations() -> None:
 @pytest.mark.parametrize(("detach", "reached"), [(True, False), (False, True)])
 def test_attention_reaches_the_context_only_when_asked(detach: bool, reached: bool) -> None:
     net = build(CareConfig(detach_context=detach), 39, 4, 3, NAMES).encoder
-    net(*inputs())[:, :50].square().sum().backward()  # the pooled half alone
+    net(*inputs())[:, :50].square().sum().backward()  # only the pooled half
     gradient = net.context[0].weight.grad
     assert (gradient is not None and bool(gradient.any())) == reached
 

@@ -1,4 +1,4 @@
-"""Check that modulation starts as the identity and scales and shifts where it should."""
+"""Check that the modulation starts as the identity, and scales and shifts the right units."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_gamma_scales_and_beta_shifts_the_tasks_own_rows() -> None:
         for layer, value in zip(net.linears, (1.0, 2.0), strict=True):
             layer.weight.fill_(value)
         net.head.linear.weight.fill_(1.0)
-        # Columns are tasks; rows gamma of the layers (2 + 1 units), then beta. Task 1: first unit doubled, last + 5.
+        # Columns are tasks. Rows are gamma of the layers (2 + 1 units), then beta. Task 1: unit 1 doubled, unit 3 + 5.
         net.modulation[0, 1] = 1.0
         net.modulation[5, 1] = 5.0
     output = net(torch.tensor([[3.0], [3.0]]), torch.tensor([0, 1]))

@@ -1,4 +1,4 @@
-"""Check that every task has a perceptron of its own."""
+"""Check that every task has a separate perceptron."""
 
 from __future__ import annotations
 

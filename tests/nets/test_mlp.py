@@ -1,4 +1,4 @@
-"""Check the perceptron against MTBench's numbers and its heads against a loop."""
+"""Compare the perceptron's size with MTBench's, and its heads with a loop over rows."""
 
 from __future__ import annotations
 

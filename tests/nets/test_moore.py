@@ -1,4 +1,4 @@
-"""Check the orthonormal features of MOORE and what happens when experts agree."""
+"""Check the orthonormal features of MOORE, also when experts are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the batched layers and task codes against plain loops."""
+"""Compare the batched layers and task codes with plain loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check what holds for every architecture in the table."""
+"""Check the properties that every architecture in the table must have."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make(config: Any, out_dim: int = 4, seed: int = 0) -> nn.Module:
 
 
 def awake(config: Any, out_dim: int = 4, num_tasks: int = K) -> nn.Module:
-    """Build a network and move every parameter off its start, zeros included."""
+    """Build a network and change every parameter from its initial value, also the zeros."""
     net = build(config, OBS, out_dim, num_tasks, MT10[:num_tasks], seeded(0))
     generator = seeded(1)
     with torch.no_grad():
@@ -72,7 +72,7 @@ def test_output_shape(name: str, out_dim: int) -> None:
     assert output.std() > 1e-3
 
 
-# Weights and biases layer by layer for 39 observations, 4 actions, 10 tasks and the default sizes.
+# Numbers of weights and biases, layer by layer, for 39 observations, 4 actions, 10 tasks and the default sizes.
 def dense(*widths: int) -> int:
     return sum((i + 1) * o for i, o in pairwise(widths))
 
@@ -88,13 +88,13 @@ COUNTS = {
     "care": 6 * dense(39, 50, 50) + dense(50, 50, 50) + dense(384, 100, 50, 50, 50, 50) + dense(100, 400, 400, 400, 4),
     "paco": 5 * dense(39, 400, 400, 400, 4) + 10 * 5,
     "moore": 4 * dense(39, 400, 400, 400) + 10 * 256 + 256 * 4 + dense(400 + 10, 4),
-    # encoder (experts, gate, context), then the shared trunk, the tasks' own layers and the projections
+    # encoder (experts, gate, context), then the shared trunk, the task-specific layers and the projections
     "ptsl": 4 * dense(39, 50, 50) + dense(50, 50, 50, 4) + dense(384, 100, 50, 50, 50, 50)
     + dense(100, 326, 326, 326, 4) + 10 * (3 * dense(50, 50) + dense(50, 4)) + 50 * (100 + 326 + 326),
     "film": dense(39, 400, 400, 400, 4) + 10 * 2 * 1200,
-    # every dense layer but the last has a scale and a shift
+    # every dense layer except the last has a scale and a shift
     "bro": dense(49, 256) + 4 * dense(256, 256) + 5 * 2 * 256 + dense(256, 4),
-    # no biases but the output's; scalers: embedding, two blocks (inner and alpha), head
+    # only the output layer has biases; scalers: embedding, two blocks (inner and alpha), head
     "simba_v2": 50 * 256 + 256 + 2 * (2 * 256 * 1024 + 1024 + 256) + 256 * 256 + 256 + dense(256, 4),
 }  # fmt: skip
 
@@ -141,7 +141,7 @@ PER_TASK = [
 
 @pytest.mark.parametrize("config", PER_TASK, ids=lambda config: type(config).__name__)
 def test_permuting_task_parameters_permutes_outputs(config: Any) -> None:
-    num_tasks = 7  # no shared parameter has this many rows
+    num_tasks = 7  # no shared parameter has seven rows
     net, permuted = awake(config, num_tasks=num_tasks), awake(config, num_tasks=num_tasks)
     order = torch.randperm(num_tasks, generator=seeded(3))
     with torch.no_grad():
@@ -222,17 +222,17 @@ def test_config_survives_omegaconf_and_knows_its_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("config", "valid"),
     [
-        (MlpConfig(activation="rellu"), "activation='rellu' is not known; choose one of: elu, relu, gelu, silu, tanh"),
-        (BroConfig(task_code="two-hot"), "task_code='two-hot' is not known; choose one of: onehot, embedding, none"),
-        (MultiheadConfig(heads="many"), "heads='many' is not known; choose one of: single, multi"),
-        (CareConfig(attention="no"), "attention='no' is not known; choose one of: dot, gate"),
-        (CareConfig(context="no"), "context='no' is not known; choose one of: descriptions, learned"),
-        (PtslConfig(base="no"), "base='no' is not known; choose one of: mlp, care"),
-        (PtslConfig(projection="no"), "projection='no' is not known; choose one of: shared, independent"),
-        (PtslConfig(residual="no"), "residual='no' is not known; choose one of: none, sum, linear, project"),
-        (PtslConfig(init="no"), "init='no' is not known; choose one of: default, released"),
-        (SoftModularConfig(task_code="none"), "task_code='none' is not known; choose one of: onehot, embedding"),
-        (NetShape(1, 1, 1), "NetShape is no network's config; networks are: mlp, multihead"),
+        (MlpConfig(activation="rellu"), "activation='rellu' is unknown; choose one of: elu, relu, gelu, silu, tanh"),
+        (BroConfig(task_code="two-hot"), "task_code='two-hot' is unknown; choose one of: onehot, embedding, none"),
+        (MultiheadConfig(heads="many"), "heads='many' is unknown; choose one of: single, multi"),
+        (CareConfig(attention="no"), "attention='no' is unknown; choose one of: dot, gate"),
+        (CareConfig(context="no"), "context='no' is unknown; choose one of: descriptions, learned"),
+        (PtslConfig(base="no"), "base='no' is unknown; choose one of: mlp, care"),
+        (PtslConfig(projection="no"), "projection='no' is unknown; choose one of: shared, independent"),
+        (PtslConfig(residual="no"), "residual='no' is unknown; choose one of: none, sum, linear, project"),
+        (PtslConfig(init="no"), "init='no' is unknown; choose one of: default, released"),
+        (SoftModularConfig(task_code="none"), "task_code='none' is unknown; choose one of: onehot, embedding"),
+        (NetShape(1, 1, 1), "NetShape is not the config of a network; known networks: mlp, multihead"),
     ],
     ids=[str(number) for number in range(11)],
 )

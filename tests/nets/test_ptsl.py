@@ -1,4 +1,4 @@
-"""Check PTSL's layers, sizes and starts against the paper's equations and its released code's numbers."""
+"""Compare PTSL's layers, sizes and initial values with the paper's equations and the numbers of its released code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def awake(trunk: Trunk) -> Trunk:
 
 
 def row_by_row(trunk: Trunk, x: Tensor, task: Tensor, residual: str) -> Tensor:
-    """Run hidden layers 4 -> 6 -> 6 and output 6 -> 9 with rank 2, every projection present, by the equations."""
+    """Compute hidden layers 4 -> 6 -> 6 and output 6 -> 9 from the equations, with rank 2 and all projections."""
     outputs = []
     for row, k in zip(x, task, strict=True):
         shared_down = len(trunk.down) == 2
@@ -64,8 +64,8 @@ def test_equals_the_equations(projection: str, residual: str) -> None:
     torch.testing.assert_close(trunk(x, task), row_by_row(trunk, x, task, residual))
 
 
-# Actor (100 -> 8), four critics (104 -> 1), three released encoders of 18,104 and one temperature per task, from the
-# counts of the published networks: hidden, layers, projection, residual, MT10, MT50.
+# Parameter counts of the published networks: hidden, layers, projection, residual, MT10, MT50. They include the actor
+# (100 -> 8), four critics (104 -> 1), three released encoders of 18,104 parameters and one temperature per task.
 PUBLISHED = [
     (326, 3, "shared", "none", 1_871_532, 3_426_052),
     (326, 3, "shared", "sum", 1_871_532, 3_426_052),
@@ -107,7 +107,7 @@ def test_matched_width_is_the_published_one(residual: str, width: int) -> None:
 
 
 def never_moved(config: TrunkConfig, steps: int) -> int:
-    """Count task-specific and projection parameters in tensors whose gradient stays zero through training."""
+    """Return the number of task-specific and projection parameters whose tensors never get a gradient in training."""
     trunk = Trunk(config, NetShape(100, 8, 10), seeded())
     branch = {name: weight for name, weight in trunk.named_parameters() if not name.startswith("shared")}
     adam = torch.optim.Adam(trunk.parameters(), lr=3e-4)

@@ -1,4 +1,4 @@
-"""Check that SimbaV2's weights and features stay on the unit sphere and that its scales start where they should."""
+"""Check that SimbaV2's weights and features stay on the unit sphere, and the initial values of its scales."""
 
 from __future__ import annotations
 

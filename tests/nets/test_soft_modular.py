@@ -1,4 +1,4 @@
-"""Check the routing and the modules against the paper's equations, row by row."""
+"""Compare the routing and the modules with the paper's equations, row by row."""
 
 from __future__ import annotations
 

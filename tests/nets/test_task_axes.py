@@ -1,4 +1,4 @@
-"""What networks declare about their task axes: complete, and right under a permutation of the tasks."""
+"""The task axes that networks declare are complete, and correct under a permutation of the tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDER = torch.tensor([3, 0, 4, 1, 2])  # the n-th task of the permuted network i
 
 
 def variants(name: str) -> list[Any]:
-    """Return the default config and those with another task code and with other heads."""
+    """Return the default config, and variants with another task code and with other heads."""
     config = NETS[name][0]()
     names = {each.name for each in fields(config)}
     found = [config]

@@ -1,4 +1,4 @@
-"""The Go1's model has the numbers of the real one, and its state is read in the right frames."""
+"""The Go1's model has the parameters of the real robot, and its state is read in the right frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damped least squares on chains small enough to work out by hand."""
+"""Damped least squares on chains small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_one_hinge_turns_by_the_damped_quotient() -> None:
 
 
 def test_drift_survives_where_the_pose_does_not_feel_it() -> None:
-    """Of two hinges with one axis, opposite turns cancel; equal turns are suppressed, as far as damping allows."""
+    """Opposite turns of two hinges with one axis cancel; equal turns are suppressed as far as damping allows."""
     axes, arms = torch.tensor([[[0.0, 0, 1]] * 2] * 2), torch.tensor([[[1.0, 0, 0]] * 2] * 2)
     drift = torch.tensor([[0.3, -0.3], [0.3, 0.3]])
     step = joint_step(axes, arms, torch.zeros(2, 6), drift)

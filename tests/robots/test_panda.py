@@ -1,4 +1,4 @@
-"""The Panda has the published kinematics, follows its command upright, and reaches whatever the tasks ask for."""
+"""The Panda has the published kinematics, follows its command upright, and reaches every position of the tasks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from polytask.sim import SimConfig, make_batch
 from polytask.sim.base import Batch
 
 BASE = (0.0, 0.11, 0.06)  # the arm faces along y from here
-TCP = 0.045  # depth of the tool centre below the hand, as the Sawyer's
+TCP = 0.045  # depth of the tool centre below the hand, as for the Sawyer
 
-# Positions that no hand has to reach, as they belong to a fixture that is used at another place.
+# Positions that the hand need not reach: they belong to a fixture that it touches elsewhere.
 NOT_TOUCHED = {
     ("door-close", "object"),  # the middle of the cupboard; its door and handle are in front of it
     ("door-open", "object"),
-    ("window-open", "target"),  # has the y of the frame; the handle stands 9.5 cm in front of it
+    ("window-open", "target"),  # has the y of the frame; the handle is 9.5 cm in front of it
 }
 
 
@@ -116,7 +116,7 @@ def test_command_moves_by_a_centimetre_within_the_box_and_near_the_hand(model: m
     panda.act(batch, action, low, high)
     assert_close(command, torch.tensor([[0.01, 0.595, 0.21], [0.0, 0.6, 0.21]]))
     assert_close(batch.ctrl[:, 7:], action[:, 3:].expand(2, 2))
-    for _ in range(20):  # the hand does not move, as nobody simulates
+    for _ in range(20):  # the hand does not move, because the physics does not run
         panda.act(batch, action, low, high)
     assert_close(command, torch.tensor([[0.08, 0.52, 0.28], [0.0, 0.6, 0.22]]), atol=5e-4, rtol=0.0)
 
@@ -132,13 +132,13 @@ def test_hand_follows_the_command_upright(env: MultiTaskEnv, direction: tuple[in
 
 
 def test_command_does_not_wind_up_against_the_table(env: MultiTaskEnv) -> None:
-    """However long the hand was pushed down, it rises as soon as it is told to."""
+    """The hand rises as soon as it is commanded to, no matter how long it was pushed down."""
     batch, low, high = env.groups[0].batch, torch.tensor([[-0.5, 0.4, -0.5]]), torch.tensor([[0.5, 1.0, 0.5]])
     height = batch.site_xpos[:, int(batch.model.site("hand").id), 2]
     for _ in range(80):
         panda.act(batch, torch.tensor([[0.0, 0.0, -1.0, 0.0]]), low, high)
         batch.step(5)
-    assert height == pytest.approx(TCP, abs=5e-3)  # the fingers stand on the table
+    assert height == pytest.approx(TCP, abs=5e-3)  # the fingers touch the table
     assert tilt(batch) < 0.15
     for _ in range(20):
         panda.act(batch, torch.tensor([[0.0, 0.0, 1.0, 0.0]]), low, high)
@@ -152,7 +152,7 @@ def test_positive_effort_closes(env: MultiTaskEnv) -> None:
     for _ in range(30):
         env.step(torch.tensor([[0.0, 0.0, 0.0, 1.0]]))
     assert env.obs[0, 3] < 0.25
-    assert_close(state.left_pad - state.hand, state.hand - state.right_pad, atol=1e-4, rtol=0.0)  # it stays centred
+    assert_close(state.left_pad - state.hand, state.hand - state.right_pad, atol=1e-4, rtol=0.0)  # stays centred
     for _ in range(30):
         env.step(torch.tensor([[0.0, 0.0, 0.0, -1.0]]))
     assert env.obs[0, 3] > 0.999
@@ -178,7 +178,7 @@ def corners(task: Task) -> Tensor:
 
 
 def hands(name: str) -> dict[str, Tensor]:
-    """Return where the hand must be, within its box, to have the tool centre at goals and objects. name -> (C, 3)"""
+    """Return hand positions, within limits, that have the tool centre at goals and objects. name -> (C, 3)"""
     task = TASKS[name]
     placement = task.place(corners(task))
     points = {"target": placement.target, "object": placement.obj_init}
@@ -218,7 +218,7 @@ def test_scripted_experts_solve_tasks_of_each_kind() -> None:
 
 
 def test_resumed_run_equals_an_unbroken_one(env: MultiTaskEnv) -> None:
-    """The command leads the hand by centimetres; a resumed run must know by how much."""
+    """The command leads the hand by centimetres; a resumed run must restore this lead."""
     move = torch.tensor([[1.0, 0.5, 0.2, 1.0]])
     for _ in range(5):
         env.step(move)
@@ -233,7 +233,7 @@ def test_resumed_run_equals_an_unbroken_one(env: MultiTaskEnv) -> None:
 
 @pytest.mark.slow
 def test_both_simulators_agree_over_fifty_steps() -> None:
-    """The robot agrees to a tenth of a millimetre; the puck, which rocks on four contacts, to half a one."""
+    """The robot agrees to 0.1 mm; the puck, which rocks on four contacts, to 0.5 mm."""
     envs = [
         polytask.make(tasks=["reach"], num_envs=1, robot="panda", sim=sim, stagger=False, seed=3, threads=1)
         for sim in ("cpu", "warp")

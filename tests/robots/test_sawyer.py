@@ -1,4 +1,4 @@
-"""The Sawyer moves, grips and is read as Meta-World's."""
+"""The Sawyer moves, grips and is read as in Meta-World."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: atomic, safe to open, and complete enough that a resumed run equals an unbroken one."""
+"""Checkpoints are atomic, safe to open, and complete: a resumed run equals an uninterrupted one."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.progress import ProgressDisplay
 from polytask.runs.train import train
 
-# Two scenes, an episode end within two iterations, evaluations in between: everything a run's state consists of.
+# Two scenes, an episode end within two iterations, and evaluations, so that all parts of a run's state are tested.
 WORDS = [
     "tasks=[reach,drawer-close]",
     "num_envs=4",
@@ -34,7 +34,7 @@ WORDS = [
 
 def test_save_then_load(tmp_path):
     save(tmp_path / "checkpoint.pt", {"weights": torch.arange(3), "plain": {"a": [1, (2.5, "x", None)]}})
-    state = load(tmp_path)  # a run directory will do
+    state = load(tmp_path)  # a run directory is valid, too
     assert torch.equal(state["weights"], torch.arange(3))
     assert state["plain"] == {"a": [1, (2.5, "x", None)]}
     assert os.listdir(tmp_path) == ["checkpoint.pt"]
@@ -59,7 +59,7 @@ def test_a_crash_leaves_the_previous_checkpoint(tmp_path, monkeypatch, moment):
     assert load(path)["step"] == 1
     save(path, {"step": 3})
     assert load(path)["step"] == 3
-    assert os.listdir(tmp_path) == ["checkpoint.pt"]  # the leftover was written over
+    assert os.listdir(tmp_path) == ["checkpoint.pt"]  # the temporary file was overwritten
 
 
 def test_missing_checkpoints_are_named(tmp_path):
@@ -88,7 +88,7 @@ def test_other_files_are_refused(tmp_path):
 
 
 class Trap:
-    """Runs code when it is unpickled the careless way."""
+    """An object that runs code when it is unpickled without care."""
 
     def __reduce__(self):
         return os.mkdir, ("sprung",)
@@ -120,13 +120,13 @@ def resume(directory, *words):
 
 
 def records(directory):
-    """Read the metrics, without what a clock says."""
+    """Return the rows of metrics, without the entries that depend on time."""
     rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     return [{name: row[name] for name in row if name not in ("seconds", "frames_per_second")} for row in rows]
 
 
 def assert_same(a, b, path=""):
-    """Compare nested states bit for bit."""
+    """Check that two nested states are equal bit for bit."""
     if isinstance(a, dict):
         assert a.keys() == b.keys(), path
         for name in a:
@@ -159,7 +159,7 @@ def test_a_resumed_run_equals_an_unbroken_one(unbroken, tmp_path):
     directory = tmp_path / "run"
     run(directory, "max_iterations=2", "eval_every=2")
     assert resume(directory, "max_iterations=4")["iterations"] == 4
-    assert records(directory)[-1]["success"] is not None  # episodes ended, so the window took part
+    assert records(directory)[-1]["success"] is not None  # episodes ended, so the window was in use
     assert_same_runs(unbroken, directory)
 
 

@@ -1,4 +1,4 @@
-"""Evaluation: one episode per world, the same worlds every time."""
+"""Evaluation: one episode per world, from the same states every time."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ WORDS = ["tasks=[reach,drawer-close]", "policy=random", "episode_length=6", "thr
 
 
 class Played:
-    """An environment that plays back what happens, as rows of (reward, success, ended) per step."""
+    """An environment that returns given outcomes: per step, a row each of reward, success and end for all worlds."""
 
     def __init__(self, steps):
         self.spec = EnvSpec(1, 1, ("a", "b"), (2, 2), len(steps))
@@ -34,7 +34,7 @@ def test_outcomes_count_the_first_episode_only():
     env = Played(
         [
             ([1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 0]),  # the third world ends early, without success
-            ([1, 1, 9, 1], [0, 0, 1, 1], [1, 1, 0, 1]),  # and what its next episode does is not counted
+            ([1, 1, 9, 1], [0, 0, 1, 1], [1, 1, 0, 1]),  # its next episode is not counted
         ]
     )
     outcome = run_episodes(env, lambda obs, task: torch.zeros(4, 1))
@@ -86,7 +86,7 @@ def test_evaluation_draws_other_goals_than_training():
 
 @pytest.fixture
 def checkpoint():
-    """Give an untrained policy for two tasks, as a checkpoint holds it."""
+    """Return an untrained learner for two tasks and its checkpoint."""
     from polytask.config.compose import to_plain
     from polytask.runs.setup import build_algo
 
@@ -109,7 +109,7 @@ def test_a_policy_knows_its_tasks_by_name_not_by_number(checkpoint):
 
 def test_a_policy_refuses_tasks_it_never_saw(checkpoint):
     env = build_env(compose(EvalConfig, ["tasks=[reach,push]", "policy=random"]), num_envs=2)
-    with pytest.raises(UserError, match="not trained on 'push' but on reach, drawer-close"):
+    with pytest.raises(UserError, match="not trained on 'push', only on reach, drawer-close"):
         load_policy(checkpoint[1], env)
     env.close()
 

@@ -1,4 +1,4 @@
-"""Windows over ended episodes, records and their writers."""
+"""Windows over ended episodes, rows of metrics and their writers."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from polytask.types import EPISODE_METRICS
 
 
 def sums(episodes, success):
-    """Make an interval's sums; the other sums follow from the two."""
+    """Return the sums of an interval. The other sums are computed from the two given ones."""
     values = {"episodes": episodes, "success": success, "success_at_end": success, "diverged": [1.0] * len(episodes)}
     return {name: values.get(name, [10.0 * count for count in episodes]) for name in EPISODE_METRICS}
 
@@ -32,7 +32,7 @@ def test_success_is_averaged_per_task_and_then_over_tasks():
     window.add(sums([8.0, 2.0], [8.0, 1.0]))
     record = window.row()
     assert (record["success/a"], record["success/b"]) == (1.0, 0.5)
-    assert record["success"] == 0.75  # not 9 of 10 episodes: every task counts the same
+    assert record["success"] == 0.75  # not 9 of 10 episodes, because every task has the same weight
     assert record["return/a"] == 10.0
     assert record["diverged"] == 2
 
@@ -51,7 +51,7 @@ def test_the_window_forgets_whole_intervals_but_never_goes_below_its_size():
     window = EpisodeWindow(("a",), size=4)
     for success in (3.0, 0.0, 0.0):
         window.add(sums([3.0], [success]))
-    assert window.row()["success/a"] == 0.0  # the last two intervals hold six episodes: the first is gone
+    assert window.row()["success/a"] == 0.0  # the last two intervals have six episodes, so the first one is dropped
     window.add(sums([1.0], [1.0]))
     assert window.row()["success/a"] == pytest.approx(1 / 4)  # 3 + 1 episodes suffice
 
@@ -66,7 +66,7 @@ def test_a_restored_window_goes_on_alike():
 
 
 def test_a_window_of_other_tasks_does_not_fit():
-    with pytest.raises(ValueError, match="1 tasks, not 2"):
+    with pytest.raises(ValueError, match="1 tasks instead of 2"):
         EpisodeWindow(("a", "b"), 5).load_state_dict(EpisodeWindow(("a",), 5).state_dict())
 
 

@@ -1,4 +1,4 @@
-"""Tables for papers."""
+"""Reports: tables, pooling over seeds, and conflicts between gradients."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_pooling_averages_over_seeds_and_tasks(tmp_path):
     result = pool(logs)
     assert (result["seeds"], result["frames"], result["mean"]) == (2, 30, 0.625)
     assert result["tasks"] == {"a": 0.25, "b": 1.0}
-    assert result["interval"] == [0.5, 0.75]  # b never varies; a is 0, 0.25 or 0.5
+    assert result["interval"] == [0.5, 0.75]  # b is constant; the mean of a is 0, 0.25 or 0.5
 
 
 def conflict_record(frames, cosines, norms):

@@ -1,4 +1,4 @@
-"""Sweeps: which runs there are, which are skipped or continued, and how they end."""
+"""Sweeps: the list of runs, the runs that are skipped or continued, and their final status."""
 
 import json
 import shlex
@@ -23,7 +23,7 @@ def config(tmp_path):
 
 
 class FakeTrain:
-    """Remembers the configs it is given and leaves a summary behind, as training does."""
+    """A replacement of `train` that stores its configs and writes a summary."""
 
     def __init__(self, stop_at=None, fail_at=None):
         self.configs, self.stop_at, self.fail_at = [], stop_at, fail_at
@@ -113,8 +113,8 @@ def test_patterns_select_presets_once_and_in_order():
         ({"presets": None}, "name presets"),
         ({"presets": ["cpu_dem"]}, "did you mean 'cpu_demo'?"),
         ({"presets": ["ptsl/nothing/*"]}, "unknown preset 'ptsl/nothing/\\*'"),
-        ({"seeds": 0}, "seeds=0: at least 1 is needed"),
-        ({"changes": ["seed=3"]}, "'seed' is set by the sweep"),
+        ({"seeds": 0}, "seeds=0 must be at least 1"),
+        ({"changes": ["seed=3"]}, "'seed' cannot be given: the sweep sets it"),
         ({"changes": ["algo.minibatches=3"]}, "unknown key 'algo.minibatches'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Runs that start from a finished one: what is taken over, what is not, and that both are said."""
+"""Runs that start from a finished one: what is loaded, what is not, and that both are reported."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ every_algo = pytest.mark.parametrize("name", ALGOS)
 
 
 def worlds(*tasks: str) -> PointMass:
-    """Make two worlds of each task, under other names than the toy's own."""
+    """Build two worlds of each task, with the given task names instead of those of the toy."""
     env = PointMass((2,) * len(tasks))
     env.spec = EnvSpec(3, 2, tasks, env.spec.envs_per_task, env.spec.episode_length)
     return env
 
 
 def build(name: str, env: PointMass, net: Any = None, seed: int = 0) -> Any:
-    """Make a small learner."""
+    """Build a small learner."""
     context = replace(context_of(env, net or MlpConfig(hidden=[16, 16])), seed=seed)
     return algos.build(ALGOS[name][0](**TINY[name]), context)
 
 
 def finished(name: str, env: PointMass, net: Any = None) -> tuple[Any, dict[str, Any]]:
-    """Train a little, and return the learner and its checkpoint."""
+    """Train for two iterations, and return the learner and its checkpoint."""
     algo = build(name, env, net, seed=7)
     for _ in range(2):
         algo.iterate(env)
@@ -145,7 +145,7 @@ def test_a_task_of_both_runs_keeps_its_policy_among_new_ones(net: str) -> None:
     assert torch.equal(log_std[1], old.policy.log_std.detach()[0]) and torch.equal(log_std[[0, 2]], before[[0, 2]])
     assert {"actor.log_std", "obs_norm.mean", "value_norm.count"} <= set(found.partly)
     assert not found.fresh and not found.unused
-    assert "tasks of both runs: flat; what belongs to another task is new" in found.message()
+    assert "tasks of both runs: flat; entries of other tasks are newly initialized" in found.message()
 
 
 def test_first_layer_takes_observations_over_and_leaves_new_tasks_alone() -> None:
@@ -166,9 +166,9 @@ def test_first_layer_takes_observations_over_and_leaves_new_tasks_alone() -> Non
     assert set(found.unused) == set(found.fresh)
     lines = found.message().splitlines()
     assert lines[1] == "  loaded in part: actor.net.trunk.0.weight, critic.trunk.0.weight"
-    assert lines[2].startswith("  not loaded, as newly drawn: actor.log_std, obs_norm.count")
-    assert lines[3].startswith("  not used of the checkpoint: actor.log_std, obs_norm.count")
-    assert lines[4] == "  tasks of both runs: none; what belongs to another task is new"
+    assert lines[2].startswith("  not loaded, newly initialized: actor.log_std, obs_norm.count")
+    assert lines[3].startswith("  in the checkpoint but not used: actor.log_std, obs_norm.count")
+    assert lines[4] == "  tasks of both runs: none; entries of other tasks are newly initialized"
 
 
 def test_other_sizes_are_reported_on_both_sides() -> None:
@@ -193,7 +193,7 @@ def test_another_algorithm_takes_over_the_layers_and_statistics_they_share() -> 
 def test_networks_without_a_common_layer_are_refused() -> None:
     env = worlds("a", "b")
     _, state = finished("ppo", env, PacoConfig(hidden=[16]))
-    with pytest.raises(UserError, match=r"no layer of 'old' fits .* it has actor.*, needed are .*critic") as caught:
+    with pytest.raises(UserError, match=r"no layer of 'old' fits .* it has actor.*, this run needs .*critic") as caught:
         initialize(build("ppo", env), env.spec.tasks, state, "old")
     assert "\n" not in str(caught.value)
 
@@ -204,7 +204,7 @@ def test_equally_many_other_tasks_start_by_number_but_keep_their_codes() -> None
     _, state = finished("ppo", env, net)
     found = initialize(build("ppo", other, net), other.spec.tasks, state, "old")
     assert found.fresh == ["actor.net.code.table", "critic.code.table"]
-    assert "tasks differ: each starts as the task of the same number did" in found.message()
+    assert "the tasks differ: each task starts as the task with the same number" in found.message()
 
 
 def test_merged_entries_by_hand() -> None:
@@ -218,8 +218,8 @@ def test_merged_entries_by_hand() -> None:
     assert merged is not None and merged.tensor.tolist() == [6, 0, 5]
     assert merge(torch.zeros(7), torch.zeros(6), None, tasks) is None  # a layer of another width
     assert merge(torch.zeros(7, 4), torch.zeros(6, 4), None, tasks) is None
-    assert merge(torch.zeros(3, 5), torch.zeros(2, 4), TaskAxis(1, start=2), tasks) is None  # another width, too
-    assert merge(torch.zeros(1, 6), old, TaskAxis(1, start=2), tasks) is None  # other entries after the tasks'
+    assert merge(torch.zeros(3, 5), torch.zeros(2, 4), TaskAxis(1, start=2), tasks) is None  # another width, again
+    assert merge(torch.zeros(1, 6), old, TaskAxis(1, start=2), tasks) is None  # more entries after the tasks
     same = TaskNames(old=("x", "y"), new=("x", "y"))
     identity = TaskAxis(0, is_identity=True)
     assert merge(torch.zeros(2), torch.ones(2), identity, same) is not None
@@ -245,14 +245,14 @@ def train(directory: Path, *words: str) -> int:
 
 @pytest.fixture(scope="module")
 def reached(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train for an iteration on one task."""
+    """Train for one iteration on one task, and return the run directory."""
     directory = tmp_path_factory.mktemp("runs") / "reach"
     assert train(directory, "tasks=[reach]", "max_iterations=1") == 0
     return directory
 
 
 def records(directory: Path) -> list[dict[str, Any]]:
-    """Read the metrics, without what a clock says."""
+    """Return the rows of metrics, without the entries that depend on time."""
     rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     return [{name: row[name] for name in row if name not in ("seconds", "frames_per_second")} for row in rows]
 

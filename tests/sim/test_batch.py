@@ -1,4 +1,4 @@
-"""The batch protocol on both simulators: state in, state out, masks, resume."""
+"""The batch interface on both simulators: writing and reading state, masks, resuming."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_state_dict_continues_the_same_trajectory(batch: Batch) -> None:
     batch.step(5)
     batch.load_state_dict(saved)
     batch.step(5)
-    # MuJoCo repeats itself bit for bit; Warp does so only up to the order of its sums.
+    # MuJoCo repeats results bit for bit; Warp only up to the order of its sums.
     tolerance = 0.0 if isinstance(batch, CpuBatch) else 1e-5
     torch.testing.assert_close(batch.qpos, expected, atol=tolerance, rtol=0.0)
 
@@ -88,7 +88,7 @@ def test_step_without_refresh_leads_to_the_same_state(batch: Batch) -> None:
     home = ROBOTS["sawyer"].settle(batch.model, (0.0, 0.6, 0.2))
     rows = [torch.tensor(row, dtype=torch.float32).expand(3, -1) for row in (home.qpos, home.qvel)]
     batch.reset(torch.ones(3, dtype=torch.bool), *rows)
-    assert torch.equal(batch.qpos, rows[0])  # readable at once
+    assert torch.equal(batch.qpos, rows[0])  # readable without `forward`
     batch.mocap_pos[:, batch.model.body("mocap").mocapid[0]] = torch.tensor([0.02, 0.62, 0.2])
     batch.step(5)
     saved = {name: tensor.clone() for name, tensor in batch.state_dict().items()}
@@ -104,7 +104,7 @@ def test_step_without_refresh_leads_to_the_same_state(batch: Batch) -> None:
 
 @pytest.mark.parametrize("sim", BACKENDS)
 def test_worlds_have_their_own_floors_and_masses(sim: str) -> None:
-    """Boxes of different height under the robots; one robot carries a load and sinks into its servos further."""
+    """Robots stand on boxes of different height; the servos of a robot with a load give way further."""
     batch = make_batch(sim, compile_scene("parkour", "go1.xml"), 3, CPU, SimConfig())
     count = int(batch.model.body_geomnum[0])
     parked = torch.tensor([0.0, 0.0, -50.0]).expand(3, count, 3).clone()
@@ -134,7 +134,7 @@ def test_worlds_have_their_own_floors_and_masses(sim: str) -> None:
 
 
 def test_too_small_buffers_are_noticed() -> None:
-    """A world whose constraints do not fit is flagged, the others are not silently wrong."""
+    """A world whose constraints do not fit is flagged, not silently wrong."""
     config = SimConfig(constraints_per_world=4)
     batch = make_batch("warp", compile_scene("puck", "sawyer.xml"), 2, CPU, config)
     batch.step(5)
@@ -142,7 +142,7 @@ def test_too_small_buffers_are_noticed() -> None:
     assert batch.diverged.all()
     with pytest.warns(RuntimeWarning, match="raise sim.contacts_per_world=64 or sim.constraints_per_world=4"):
         batch.warn_of_overflow()
-    batch.warn_of_overflow()  # once is enough: a second warning would be an error here
+    batch.warn_of_overflow()  # warns only once: a second warning would be an error here
 
 
 def test_cpu_sim_refuses_a_gpu() -> None:

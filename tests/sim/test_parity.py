@@ -1,8 +1,8 @@
 """MuJoCo and MuJoCo Warp (on its CPU device) simulate the same worlds.
 
-Warp computes in float32 with at most ten solver iterations, MuJoCo in float64 with fifty. Free motion agrees to some
-1e-5 m over 100 control steps. Contact amplifies rounding: a hand that slides off a handle one step earlier is
-centimetres away for a moment, so single steps of contact-rich scenes get a wide tolerance and the end a narrow one.
+Warp computes in float32 with at most ten solver iterations, MuJoCo in float64 with fifty. Free motion agrees to about
+1e-5 m over 100 control steps. Contact amplifies rounding errors: a hand that slides off a handle one step earlier is
+centimetres away for a moment. So single steps of contact-rich scenes have a wide tolerance, the last step a narrow one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_trajectories_agree(trajectories: tuple[torch.Tensor, ...], index: int) 
 
 
 def test_reset_distributions_agree() -> None:
-    """Both draw the same placements from the same seed."""
+    """Both simulators draw the same placements from the same seed."""
     cpu, warp = (
         polytask.make("mt10", num_envs=40, sim=sim, episode_length=1, threads=1, seed=2, stagger=False)
         for sim in ("cpu", "warp")

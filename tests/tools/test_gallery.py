@@ -1,4 +1,4 @@
-"""The page of tasks: what it says of ranges and what it measures; pictures come from a stand-in for OpenGL."""
+"""The task gallery: its ranges and its measurements. A fake renderer replaces OpenGL."""
 
 import json
 
@@ -16,7 +16,7 @@ from polytask.tools.gallery import Figures, describe, measure, write_page
 
 
 class Painter:
-    """Draws every world in one colour."""
+    """A renderer that draws every world in one colour."""
 
     def __init__(self, env, task, width, height):
         self.image = np.full((height, width, 3), 200, np.uint8)
@@ -29,7 +29,7 @@ class Painter:
 
 
 class Blind:
-    """Finds no OpenGL."""
+    """A renderer that finds no OpenGL."""
 
     def __init__(self, *_):
         raise UserError("no pictures: install something")
@@ -59,7 +59,7 @@ def test_the_expert_is_measured_and_a_moment_before_success_is_kept():
     figures = measure(env)["reach"]
     assert figures.success == 1.0
     assert 10 < figures.first_step < 80
-    # The hand has left home by then, and the goal marker stands where the world's goal is.
+    # The goal marker is inside the range of goals.
     marker = int(env.groups[0].model.body("goal").mocapid[0])
     goals = env.groups[0].tasks[0].task.place(torch.tensor([TASKS["reach"].low, TASKS["reach"].high])).target
     assert (torch.from_numpy(figures.pose.mocap_pos[marker]) >= goals[0] - 1e-6).all()
@@ -95,7 +95,7 @@ def test_the_command_writes_page_and_pictures(capsys, monkeypatch, tmp_path):
     [
         (["tasks=[reech]"], "unknown task 'reech'; did you mean 'reach'?"),
         (["episodes=0"], "episodes=0"),
-        (["width=9999"], "width=9999: a picture has 16 to 640 pixels"),
+        (["width=9999"], "width=9999 must be from 16 to 640 pixels"),
     ],
 )
 def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):

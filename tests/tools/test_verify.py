@@ -1,4 +1,4 @@
-"""Every task agrees with recorded Meta-World steps; `verify` notices when one does not."""
+"""Every task agrees with the reference steps of Meta-World, and `verify` detects a task that does not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_observation_reward_and_success_equal_the_recording(name: str) -> None:
 
 
 def test_recordings_hold_successes_and_failures() -> None:
-    """Agreement on success would mean little if it never changed."""
+    """Check that success varies, because otherwise agreement on success would mean little."""
     successes = [np.load(path)["success"] for path in oracle_files(GOLDEN).values()]
     assert len(successes) == 50
     assert all(0 < flags.mean() < 1 for flags in successes)
@@ -41,7 +41,7 @@ def test_a_wrong_reward_or_success_does_not_pass() -> None:
 
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
     (tmp_path / "reach-v3.npz").write_bytes(b"PK\x03\x04 but cut off")
-    with pytest.raises(UserError, match=r"reach-v3\.npz' is not a readable recording"):
+    with pytest.raises(UserError, match=r"reach-v3\.npz' is not a readable file of reference episodes"):
         compare(TASKS["reach"], tmp_path / "reach-v3.npz")
     with pytest.raises(UserError, match="no folder"):
         oracle_files(tmp_path / "nowhere")

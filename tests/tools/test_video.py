@@ -1,4 +1,4 @@
-"""Films, drawn by a stand-in for OpenGL, which not every machine has."""
+"""Videos. A fake renderer replaces OpenGL, which not every machine has."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ NO_OPENGL = "no pictures: install something"
 
 
 class Painter:
-    """Draws a grey picture."""
+    """A renderer that draws a grey picture."""
 
     def __init__(self, env, task, width, height):
         self.image = np.full((height, width, 3), 128, dtype=np.uint8)
@@ -23,7 +23,7 @@ class Painter:
 
 
 class Blind:
-    """Finds no OpenGL."""
+    """A renderer that finds no OpenGL."""
 
     def __init__(self, *arguments):
         raise UserError(NO_OPENGL)

@@ -1,6 +1,6 @@
 """Learning algorithms: each is a config dataclass and a class that implements `types.Algo`.
 
-To add one, write one module with `Config` and class, and add one line to `ALGOS`.
+To add one, write a module with a config and a class, and add one line to `ALGOS`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ALGOS: dict[str, tuple[type[Any], type[Any]]] = {
 
 
 def build(cfg: Any, context: AlgoContext) -> Algo:
-    """Build the algorithm whose config this is."""
+    """Build the algorithm that a config belongs to."""
     builders = dict(ALGOS.values())
     if type(cfg) not in builders:
-        raise UserError(f"{type(cfg).__name__} is no algorithm's config; algorithms are: {', '.join(ALGOS)}")
+        raise UserError(f"{type(cfg).__name__} is not the config of an algorithm; known algorithms: {', '.join(ALGOS)}")
     algo: Algo = builders[type(cfg)](cfg, context)
     return algo

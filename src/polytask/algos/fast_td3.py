@@ -1,14 +1,14 @@
-"""Train a deterministic policy from replayed experience with twin critics that learn whole distributions of returns.
+"""Train a deterministic policy off policy, with twin critics that predict the whole distribution of the return.
 
 Seo et al., "FastTD3: Simple, Fast, and Capable Reinforcement Learning for Humanoid Control", 2025 (arXiv 2505.22642),
-as MTBench (Joshi et al., RLC 2025, arXiv 2507.23172) extends it to many tasks; with `net=simba_v2` it is their
-MT-FastTD3-SimbaV2. One iteration: some steps of all worlds, each followed by its share of updates; an update draws one
-large task-major batch and gives the gradient method one loss per task, for the critics always and for the actor every
-`policy_delay`-th time.
+as MTBench (Joshi et al., RLC 2025, arXiv 2507.23172) extends it to many tasks. With `net=simba_v2` it is their
+MT-FastTD3-SimbaV2. One iteration takes some steps of all worlds and runs its share of updates after each step. An
+update draws one large task-major batch and gives the gradient method one loss per task. The critics learn in every
+update, the actor in every `policy_delay`-th.
 
-Differences from MTBench: a truncated episode bootstraps from the observation it ended in; batches hold equally many
-rows of every task; rewards are scaled per task with one running return for every world; the actor of SimbaV2 has the
-size its own config says; the first update moves the actor too, whatever the delay.
+Differences from MTBench: A truncated episode bootstraps from its last observation. Batches hold the same number of rows
+of every task. Rewards are scaled per task, with one running return for every world. The SimbaV2 actor has the size that
+its own config gives. The first update moves the actor too, whatever the delay.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ class FastTD3Config(OffPolicyConfig):
     """Settings of FastTD3; the defaults are MTBench's where it has the setting."""
 
     name: str = "fast_td3"
-    updates_per_step: float = setting(2.0, "updates per step of all worlds; below 1 some steps have none")
+    updates_per_step: float = setting(2.0, "updates per step of all worlds; below 1, some steps have no update")
     policy_delay: int = setting(2, "updates of the critics per update of the actor")
     learning_starts: int = setting(10, "steps of every world with uniformly random actions before the first update")
-    batch: int = setting(32768, "rows per update, rounded so that every task has as many")
-    capacity: int = setting(8_388_608, "transitions that the replay keeps, over all worlds")
+    batch: int = setting(32768, "rows per update, rounded to equally many rows per task")
+    capacity: int = setting(8_388_608, "transitions in the replay buffer, over all worlds")
     gamma: float = setting(0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50")
-    tau: float = setting(0.1, "share by which the target critics follow after each update")
-    atoms: int = setting(101, "values over which a critic distributes the return")
-    min_value: float = setting(-10.0, "lowest value of the grid, in units of the served rewards")
-    max_value: float = setting(10.0, "highest value of the grid")
+    tau: float = setting(0.1, "share by which the target critics move towards the critics after each update")
+    atoms: int = setting(101, "number of values in the critics' distribution of the return")
+    min_value: float = setting(-10.0, "lowest value of this distribution, in units of the scaled rewards")
+    max_value: float = setting(10.0, "highest value of this distribution")
     min_noise: float = setting(
-        0.001, "smallest standard deviation of a world's exploration noise, drawn anew for every episode"
+        0.001, "smallest standard deviation of a world's exploration noise, which is drawn for every episode"
     )
     max_noise: float = setting(0.4, "largest standard deviation of a world's exploration noise")
-    target_noise: float = setting(0.001, "standard deviation of the noise on the actions that targets are computed for")
-    target_noise_clip: float = setting(0.5, "bound on that noise")
-    lr: float = setting(3e-4, "adamW's learning rate at the start, of actor and critics")
+    target_noise: float = setting(0.001, "standard deviation of the noise on the actions in the critics' targets")
+    target_noise_clip: float = setting(0.5, "bound on the noise of the target actions")
+    lr: float = setting(3e-4, "learning rate of actor and critics at the start (AdamW)")
     end_lr: float = setting(
-        3e-4, "learning rate at the run's last frame, approached along a cosine; equal to `lr` it stays constant"
+        3e-4, "learning rate at the last frame, reached along a cosine; equal to `lr`, the rate is constant"
     )
     weight_decay: float = setting(
-        0.1, "adamW's weight decay; 0 for networks that normalize their weights, such as simba_v2"
+        0.1, "weight decay of AdamW; 0 for networks that normalize their weights, such as simba_v2"
     )
-    max_grad_norm: float = setting(math.inf, "bound on the gradient's norm, for actor and critics separately")
+    max_grad_norm: float = setting(math.inf, "bound on the norm of the gradient, for actor and critics separately")
 
 
 class TD3Actor(nn.Module):
-    """A network whose output is squashed into [-1, 1]."""
+    """A network whose output is squashed into [-1, 1] by a tanh."""
 
     def __init__(self, net: nn.Module) -> None:
         """Wrap a network (B, O), (B,) -> (B, A)."""
@@ -79,7 +79,7 @@ class TD3Actor(nn.Module):
 
 
 class TD3CriticRows(NamedTuple):
-    """What the critics' loss needs of each row (K, b, ...)."""
+    """The data that the critics' loss needs (K, b, ...)."""
 
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
@@ -88,19 +88,19 @@ class TD3CriticRows(NamedTuple):
 
 
 class TD3ActorRows(NamedTuple):
-    """What the actor's loss needs of each row (K, b, ...)."""
+    """The data that the actor's loss needs (K, b, ...)."""
 
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
 
 
 class FastTD3:
-    """The algorithm; see `types.Algo` for its four methods."""
+    """FastTD3; `types.Algo` documents the public methods."""
 
     def __init__(self, cfg: FastTD3Config, context: AlgoContext) -> None:
-        """Build networks, optimizers and the replay."""
+        """Build networks, optimizers and the replay buffer."""
         if cfg.policy_delay < 1 or cfg.atoms < 2 or cfg.min_value >= cfg.max_value:
-            raise UserError("algo needs policy_delay >= 1, atoms >= 2 and min_value < max_value")
+            raise UserError("FastTD3 needs algo.policy_delay >= 1, atoms >= 2 and min_value < max_value")
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
         self.loop = OffPolicyLoop(cfg, context, return_bound=max(abs(cfg.min_value), abs(cfg.max_value)))
@@ -129,7 +129,7 @@ class FastTD3:
 
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
-        """Choose actions (N, A) in [-1, 1]; exploring worlds add noise of the mean size."""
+        """Choose actions (N, A) in [-1, 1]; if `explore` is true, add noise of the mean standard deviation."""
         action = self._policy_at(self.experience.obs_norm.normalize(obs, task), task)
         if not explore:
             return action
@@ -147,7 +147,7 @@ class FastTD3:
     # Collect
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
-        """Take some steps of every world, each followed by its updates, and return metrics."""
+        """Take the steps of one iteration, run updates after each step, and return metrics."""
         delay, before = self.cfg.policy_delay, self.updates
         self._set_learning_rate()
         updates = self.loop.run(env, self._explore, self._update)
@@ -169,7 +169,7 @@ class FastTD3:
 
     @torch.no_grad()
     def _choose_actions(self) -> None:
-        """Fill in the staged actions; a world whose episode has just begun draws how noisy it will be."""
+        """Write the staged actions; a world at the start of an episode draws the standard deviation of its noise."""
         cfg, stage, task = self.cfg, self.experience.stage, self.experience.task
         uniform = torch.rand(self.noise_std.shape, generator=self.generator, device=self.device)
         fresh = cfg.min_noise + (cfg.max_noise - cfg.min_noise) * uniform
@@ -181,7 +181,7 @@ class FastTD3:
 
     @torch.no_grad()
     def _targets(self, batch: ReplayBatch) -> Tensor:
-        """Return the distributions (K, b, M) that the critics should predict, from the less hopeful target critic."""
+        """Return the critics' target distributions (K, b, M), from the target critic with the smaller mean."""
         cfg = self.cfg
         action = self._policy_at(batch.next_obs, batch.task)
         noise = (cfg.target_noise * self.loop.noise(action)).clamp(-cfg.target_noise_clip, cfg.target_noise_clip)
@@ -195,23 +195,23 @@ class FastTD3:
         return projected.view(*batch.task.shape, -1)
 
     def _critic_loss(self, critic: Net, rows: TD3CriticRows) -> Tensor:
-        """Return the cross-entropy of every row (R,), summed over both critics."""
+        """Return every row's cross-entropy (R,), summed over both critics."""
         return cross_entropy(critic(rows.obs, rows.action, rows.task), rows.target).sum(dim=0)
 
     def _actor_loss(self, policy: Net, rows: TD3ActorRows) -> Tensor:
-        """Return the negative of the smaller of the critics' mean values (R,)."""
+        """Return every row's loss (R,): minus the smaller of the two critics' mean values."""
         logits = self.critic(rows.obs, policy(rows.obs, rows.task), rows.task)  # (2, R, M)
         return -expectation(logits, self.atoms).amin(dim=0)
 
     # Step
 
     def _update(self) -> None:
-        """Take the next update, which is the actor's turn too every `policy_delay`-th time."""
+        """Run the next update; every `policy_delay`-th update moves the actor too."""
         (self._update_critic if self.updates % self.cfg.policy_delay else self._update_both)()
         self.updates += 1
 
     def _update_once(self, *, moves_actor: bool) -> None:
-        """Take one optimizer step of the critics, and of the actor if so told, on a fresh batch; move the targets."""
+        """Take one optimizer step of the critics, and with `moves_actor` of the actor; move the target critics."""
         batch = self.loop.sample()
         target = self._targets(batch)
         self.loop.learn("critic", TD3CriticRows(batch.obs, batch.task, batch.action, target))
@@ -224,18 +224,18 @@ class FastTD3:
     # Save
 
     def networks(self) -> dict[str, nn.Module]:
-        """Return the networks and running statistics that a new run can start with, by name."""
+        """Return, by name, the networks and running statistics from which a new run can start."""
         return {**self.loop.networks(), "target": self.target}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a run needs to go on: tensors and plain values; the replay only with `save_replay`."""
+        """Return everything needed to resume the run; the replay buffer is included only with `save_replay`."""
         own = {"target": self.target.state_dict(), "noise_std": self.noise_std.clone(), "updates": self.updates}
         return {**self.loop.state_dict(), **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, possibly on another device."""
+        """Restore a state that `state_dict` returned, possibly on another device."""
         self.loop.load_state_dict(state)
         self.target.load_state_dict(state["target"])
         self.noise_std.copy_(state["noise_std"])
         self.updates = state["updates"]
-        self._build_graphs()  # a captured graph would still hold the optimizer's former tensors
+        self._build_graphs()  # a captured graph would still use the optimizer's old tensors

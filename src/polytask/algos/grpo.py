@@ -1,14 +1,14 @@
-"""Train a Gaussian policy without a critic: every episode is judged by those of the same task played beside it.
+"""Train a Gaussian policy without a critic, by comparing every episode with the other episodes of the same task.
 
-Shao et al., "DeepSeekMath", 2024 (arXiv 2402.03300) introduce group-relative advantages; MTBench (Joshi et al., RLC
-2025, arXiv 2507.23172) applies them to many worlds of each task. One iteration: one whole episode in every world,
-rewards to go standardized over the worlds of a task, then PPO's clipped updates.
+Shao et al., "DeepSeekMath", 2024 (arXiv 2402.03300) introduce group-relative advantages. MTBench (Joshi et al., RLC
+2025, arXiv 2507.23172) applies them to many worlds of each task. One iteration collects one whole episode in every
+world, standardizes the rewards to go over the worlds of each task, and runs PPO's clipped updates.
 
-Differences from MTBench's GRPO: no constant is added to the reward of the last step; minibatches are drawn anew every
-epoch and hold equally many rows of every task; each task has its own standard deviation; the mean may be taken per time
-step (`baseline=time`), which removes the trend that rewards to go have over an episode; the score may be the whole
-episode's return, as in the paper (`advantage=episodic`); a penalty on the divergence from the policy that acted may be
-added (`kl_coef`).
+Differences from MTBench's GRPO: No constant is added to the reward of the last step. Minibatches are shuffled in every
+epoch and hold the same number of rows of every task. Each task has its own standard deviation. The mean can be taken
+per time step (`baseline=time`), which removes the trend that rewards to go have over an episode. The score can be the
+return of the whole episode, as in the paper (`advantage=episodic`). A penalty on the divergence from the policy that
+collected the episodes can be added (`kl_coef`).
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ class GRPOConfig(SurrogateConfig):
     """Settings of GRPO; the defaults are MTBench's where it has the setting."""
 
     name: str = "grpo"
-    horizon: int = setting(0, "steps T of every world per iteration: the episode's length, which is also what 0 means")
+    horizon: int = setting(0, "steps T of every world per iteration: the episode length, or 0, which means the same")
     minibatch: int = setting(
-        38400, "rows per update, rounded so that minibatches are equal and give every task as many"
+        38400, "rows per update, rounded to minibatches of equal size with equally many rows per task"
     )
     advantage: str = setting(
         "reward_to_go",
-        "what an action is judged by: reward_to_go, discounted by gamma, or episodic, the episode's sum of rewards",
+        "score of an action: reward_to_go (discounted by gamma) or episodic (sum of the episode's rewards)",
     )
     baseline: str = setting(
-        "task", "mean that scores are compared with: task, over all steps, or time, over the worlds at the same step"
+        "task", "mean that scores are compared with: task (over all steps) or time (over the worlds at the same step)"
     )
     kl_coef: float = setting(
-        0.0, "penalty on the divergence of the policy from the one that collected the iteration's episodes"
+        0.0, "penalty on the divergence from the policy that collected the episodes of the iteration"
     )
 
 
 class GRPORows(NamedTuple):
-    """What the loss needs of each row: all of a rollout as (T * N, ...), or a minibatch as (K, b, ...)."""
+    """The data that the loss needs: all rows of a rollout (T * N, ...), or a minibatch (K, b, ...)."""
 
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
     action: Tensor  # (..., A)
     log_prob: Tensor  # (...) of the action under the policy that chose it
     advantage: Tensor  # (...) relative to the task's group
-    weight: Tensor  # (...) zero after an early end, else such that a task's weights have mean one
+    weight: Tensor  # (...) zero after an early end; the weights of a task have mean one
 
 
 class GRPO:
-    """The algorithm; see `types.Algo` for its four methods."""
+    """Group-relative policy optimization; `types.Algo` documents the public methods."""
 
     def __init__(self, cfg: GRPOConfig, context: AlgoContext) -> None:
         """Build the policy, its optimizer and the buffers."""
@@ -81,7 +81,7 @@ class GRPO:
         self.iteration = 0
         self.actor = GaussianActor(cfg, context, self.generator)
         self.policy, self.obs_norm, self.task = self.actor.policy, self.actor.obs_norm, self.actor.task
-        # The policy is the only network, so the gradient method is for it, whatever group the method is meant for.
+        # The policy is the only network, so the gradient method acts on it and `apply_to` is ignored.
         method = grads.build(context.grads, self.spec.num_tasks, self.device, self.generator)
         self.learners = {"actor": self.actor.learner(method, self._loss)}
         self._allocate()
@@ -89,7 +89,7 @@ class GRPO:
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _allocate(self) -> None:
-        """Reserve every tensor that a captured graph reads or writes."""
+        """Allocate every tensor that a captured graph reads or writes."""
         cfg, spec, rows = self.cfg, self.spec, self.frames_per_iteration
         count = num_minibatches(rows, cfg.minibatch)
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, spec.episode_length, count)
@@ -100,22 +100,22 @@ class GRPO:
             self.rollout.action.flatten(0, 1),
             *(torch.zeros(rows, device=self.device) for _ in range(3)),
         )
-        self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds are at an episode's start
+        self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds start an episode
         self._is_checked = False
 
     # Act
 
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
-        """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if exploring."""
+        """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if `explore` is true."""
         return self.actor.act(obs, task, explore=explore)
 
     # Collect
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
-        """Play one episode in every world, learn from them, and return metrics."""
+        """Collect one episode in every world, learn from them, and return metrics."""
         progress = self.iteration * self.frames_per_iteration / self.total_frames
         self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
-        if not self._in_step.item():  # read before anything is queued; false at first and after an early end
+        if not self._in_step.item():  # read while no work is queued; false at first and after an early end
             env.reset()
         roll_out(env, self.actor.explore, self.rollout)
         self._check_alignment()
@@ -127,7 +127,7 @@ class GRPO:
             "rollout/reward": self.rollout.reward.mean(),
             "rollout/counted": (self.rows.weight > 0).float().mean(),
         }
-        # Only now: while the policy learned from these rows it had to see them as it did when it acted.
+        # Updated last: the policy must learn from observations that are normalized as they were when it acted.
         self.obs_norm.update(self.rollout.obs, self.task)
         self.iteration += 1
         return metrics
@@ -138,16 +138,16 @@ class GRPO:
         return self.spec.episode_length * self.spec.num_envs
 
     def _check_alignment(self) -> None:
-        """Refuse, after the first rollout, environments whose episodes do not fill it."""
+        """Check, after the first rollout, that episodes last exactly one rollout."""
         if self._is_checked:
             return
         rollout = self.rollout
-        strays = int((rollout.truncated[:-1].any(dim=0) | ~rollout.done.any(dim=0)).sum())
-        # A few worlds may be cut off early because their simulation diverged; staggered starts cut off nearly all.
-        if 2 * strays > self.spec.num_envs:
+        misaligned = int((rollout.truncated[:-1].any(dim=0) | ~rollout.done.any(dim=0)).sum())
+        # Diverged simulations truncate the episodes of a few worlds early. Staggered starts truncate nearly all.
+        if 2 * misaligned > self.spec.num_envs:
             raise UserError(
-                f"GRPO compares whole episodes of algo.horizon={self.spec.episode_length} steps, but in {strays} of "
-                f"{self.spec.num_envs} worlds the time limit came at another step: start all episodes together with "
+                f"GRPO needs whole episodes of algo.horizon={self.spec.episode_length} steps, but in {misaligned} of "
+                f"{self.spec.num_envs} worlds the time limit came at another step; start all episodes together with "
                 "stagger=false"
             )
         self._is_checked = True
@@ -156,13 +156,13 @@ class GRPO:
 
     @torch.no_grad()
     def _targets(self) -> None:
-        """Fill in the rows' log-probabilities, advantages and weights, in chunks of a minibatch's size."""
+        """Compute log-probabilities, advantages and weights of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout, num_tasks = self.cfg, self.rows, self.rollout, self.spec.num_tasks
         for part in chunks(len(rows.task), cfg.minibatch):
             distribution = self.actor.at(rows.obs[part], rows.task[part])
             rows.log_prob[part] = log_prob(rows.action[part], *distribution)
         done = rollout.done
-        # A world whose episode ended early has begun another, which the rollout cuts off: only the first one counts.
+        # After an early end a world starts a second episode, which the rollout cuts off. Only the first one counts.
         counted = done.cumsum(dim=0) - done.int() == 0  # (T, N)
         if cfg.advantage == "episodic":
             total = (rollout.reward * counted).sum(dim=0, keepdim=True)  # (1, N)
@@ -178,7 +178,7 @@ class GRPO:
     # Loss
 
     def _loss(self, policy: Net, rows: GRPORows) -> Tensor:
-        """Return every row's clipped surrogate with its regularizers (R,), weighted."""
+        """Return every row's weighted loss (R,): the clipped surrogate with its regularizers."""
         loss, log_ratio = surrogate_loss(self.cfg, policy, rows)
         if self.cfg.kl_coef > 0:
             loss = loss + self.cfg.kl_coef * divergence(log_ratio)
@@ -187,31 +187,31 @@ class GRPO:
     # Save
 
     def networks(self) -> dict[str, nn.Module]:
-        """Return the networks and running statistics that a new run can start with, by name."""
+        """Return, by name, the networks and running statistics from which a new run can start."""
         return self.updates.networks()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a run needs to go on: tensors and plain values."""
+        """Return everything needed to resume the run: tensors and plain values."""
         return {**self.updates.state_dict(), "in_step": self._in_step.clone(), "iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, possibly on another device."""
+        """Restore a state that `state_dict` returned, possibly on another device."""
         self.updates.load_state_dict(state)
-        self.actor.capture()  # a captured graph may go on with the generator's former state
+        self.actor.capture()  # a captured graph may still use the old state of the generator
         self._in_step.copy_(state["in_step"])
         self.iteration = state["iteration"]
 
 
 def check(cfg: GRPOConfig, spec: EnvSpec) -> None:
-    """Refuse settings that do not make whole episodes of comparable worlds."""
+    """Check that the settings give whole episodes and at least two worlds per task."""
     check_rate_schedule(cfg.schedule)
     for name, value, known in (("advantage", cfg.advantage, ADVANTAGES), ("baseline", cfg.baseline, BASELINES)):
         if value not in known:
             raise UserError(f"algo.{name} is {value!r}; choose one of {', '.join(known)}")
     if cfg.horizon not in (0, spec.episode_length):
         raise UserError(
-            f"algo.horizon is {cfg.horizon}, but GRPO plays whole episodes, which have {spec.episode_length} steps: "
-            f"leave algo.horizon at 0 or set episode_length={cfg.horizon}, and stagger=false"
+            f"algo.horizon is {cfg.horizon}, but GRPO needs whole episodes, which have {spec.episode_length} steps; "
+            f"set algo.horizon=0 or episode_length={cfg.horizon}, and stagger=false"
         )
     if min(spec.envs_per_task) < 2:
-        raise UserError(f"GRPO compares the worlds of a task: each needs at least two, got {spec.envs_per_task}")
+        raise UserError(f"GRPO compares the worlds of a task; every task needs at least two, got {spec.envs_per_task}")

@@ -1,13 +1,14 @@
 """Train a Gaussian policy and a value function by proximal policy optimization, every task with equal weight.
 
 Schulman et al., "Proximal Policy Optimization Algorithms", 2017 (arXiv 1707.06347), with the hyperparameters of
-MTBench (Joshi et al., RLC 2025, arXiv 2507.23172). One iteration: T steps of all worlds, advantages by GAE, then a few
-epochs of task-major minibatches, each of which gives the gradient method one loss per task, for actor and critic.
+MTBench (Joshi et al., RLC 2025, arXiv 2507.23172). One iteration collects T steps of all worlds, computes advantages
+with GAE, and runs a few epochs of task-major minibatches. Each minibatch gives the gradient method one loss per task,
+for the actor and for the critic.
 
-Differences from MTBench's PPO: a truncated episode bootstraps from the observation it ended in; minibatches are drawn
-anew every epoch and hold equally many rows of every task; advantages are standardized once, per task; actor and
-critic are clipped and stepped on their own, so a method that scales the critic's gradient leaves the actor alone;
-each task has its own standard deviation; observation statistics are frozen within an iteration, so that old and new
+Differences from MTBench's PPO: A truncated episode bootstraps from its last observation. Minibatches are shuffled in
+every epoch and hold the same number of rows of every task. Advantages are standardized once, per task. The gradients
+of actor and critic are clipped separately, so a method that scales the critic's gradient does not affect the actor.
+Each task has its own standard deviation. Observation statistics stay fixed within an iteration, so the old and the new
 policy see the same input.
 """
 
@@ -40,18 +41,18 @@ class PPOConfig(SurrogateConfig):
 
     name: str = "ppo"
     horizon: int = setting(32, "steps T of every world per iteration")
-    lam: float = setting(0.95, "GAE's weight of longer returns")
-    clip_value: bool = setting(True, "whether the value loss is clipped too")
+    lam: float = setting(0.95, "weight of longer returns in GAE")
+    clip_value: bool = setting(True, "clip the value loss too")
     value_coef: float = setting(
-        2.0, "factor of the squared error of normalized values; it matters to clipping, Adam cancels it"
+        2.0, "factor of the squared error of normalized values; Adam cancels it, so only gradient clipping sees it"
     )
     value_decay: float = setting(
-        0.99, "weight that earlier iterations keep in the return statistics, which drift as the policy improves"
+        0.99, "weight that earlier iterations keep in the return statistics, because returns change during training"
     )
 
 
 class PPORows(NamedTuple):
-    """What losses need of each row: all of a rollout as (T * N, ...), or a minibatch as (K, b, ...)."""
+    """The data that the losses need: all rows of a rollout (T * N, ...), or a minibatch (K, b, ...)."""
 
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
@@ -63,7 +64,7 @@ class PPORows(NamedTuple):
 
 
 class PPO:
-    """The algorithm; see `types.Algo` for its four methods."""
+    """Proximal policy optimization; `types.Algo` documents the public methods."""
 
     def __init__(self, cfg: PPOConfig, context: AlgoContext) -> None:
         """Build networks, optimizers and buffers."""
@@ -91,7 +92,7 @@ class PPO:
         }
 
     def _allocate(self) -> None:
-        """Reserve every tensor that a captured graph reads or writes."""
+        """Allocate every tensor that a captured graph reads or writes."""
         cfg, spec = self.cfg, self.spec
         rows = cfg.horizon * spec.num_envs
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, num_minibatches(rows, cfg.minibatch))
@@ -107,7 +108,7 @@ class PPO:
     # Act
 
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
-        """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if exploring."""
+        """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if `explore` is true."""
         return self.actor.act(obs, task, explore=explore)
 
     def _value_at(self, obs: Tensor, task: Tensor) -> Tensor:
@@ -131,7 +132,7 @@ class PPO:
             "value/explained_variance": self._explained.clone(),
             "rollout/reward": self.rollout.reward.mean(),
         }
-        # Only now: while the policy learned from these rows it had to see them as it did when it acted.
+        # Updated last: the policy must learn from observations that are normalized as they were when it acted.
         self.obs_norm.update(self.rollout.obs, self.task)
         self.iteration += 1
         return metrics
@@ -145,7 +146,7 @@ class PPO:
 
     @torch.no_grad()
     def _targets(self) -> None:
-        """Fill in the rows' log-probabilities, values, advantages and targets, in chunks of a minibatch's size."""
+        """Compute log-probabilities, values, advantages and targets of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
         next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.value)
         for part in chunks(len(rows.task), cfg.minibatch):
@@ -164,7 +165,7 @@ class PPO:
         self._explained.copy_(self._explained_variance(advantage, returns))
 
     def _explained_variance(self, advantage: Tensor, returns: Tensor) -> Tensor:
-        """Return the share () of the returns' variance that the values explain, in units of each task's spread."""
+        """Return the share () of the return variance that the values explain, every task scaled by its variance."""
         unit = self.value_norm.variance + 1e-8  # (K, 1)
         error, spread = (
             (task_moments(x, self.task, self.spec.num_tasks).variance / unit).sum()
@@ -175,11 +176,11 @@ class PPO:
     # Losses
 
     def _actor_loss(self, policy: Net, rows: PPORows) -> Tensor:
-        """Return the clipped surrogate of every row (R,), less entropy, plus the penalty on means out of bounds."""
+        """Return every row's loss (R,): clipped surrogate, minus entropy, plus penalty on means out of bounds."""
         return surrogate_loss(self.cfg, policy, rows)[0]
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
-        """Return the squared error of every row's normalized value (R,), or that of the clipped value if larger."""
+        """Return every row's squared error (R,) of the normalized value, or of the clipped value if it is larger."""
         cfg = self.cfg
         value = critic(rows.obs, rows.task).squeeze(-1).float()
         loss = (value - rows.target).square()
@@ -191,11 +192,11 @@ class PPO:
     # Save
 
     def networks(self) -> dict[str, nn.Module]:
-        """Return the networks and running statistics that a new run can start with, by name."""
+        """Return, by name, the networks and running statistics from which a new run can start."""
         return {**self.updates.networks(), "value_norm": self.value_norm}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a run needs to go on: tensors and plain values."""
+        """Return everything needed to resume the run: tensors and plain values."""
         return {
             **self.updates.state_dict(),
             "value_norm": self.value_norm.state_dict(),
@@ -203,8 +204,8 @@ class PPO:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, possibly on another device."""
+        """Restore a state that `state_dict` returned, possibly on another device."""
         self.updates.load_state_dict(state)
-        self.actor.capture()  # a captured graph may go on with the generator's former state
+        self.actor.capture()  # a captured graph may still use the old state of the generator
         self.value_norm.load_state_dict(state["value_norm"])
         self.iteration = state["iteration"]

@@ -1,15 +1,16 @@
-"""Train action values from parallel worlds alone, without replay and target network, with a few levels per actuator.
+"""Train Q-values of a few action levels per actuator from parallel worlds, without replay buffer or target network.
 
 Gallici et al., "Simplifying Deep Temporal Difference Learning" (PQN), 2024 (arXiv 2407.04811): layer normalization
-stabilizes Q(lambda) on fresh data. Seyde et al., "Solving Continuous Control via Q-learning", ICLR 2023 (arXiv
-2210.12566): each actuator is either full on or off ("bang-off-bang") and has values of its own, whose mean is the value
-of the joint action, so that the best joint action is the best of each actuator. MTBench (Joshi et al., RLC 2025, arXiv
-2507.23172) combines the two. One iteration: T steps of all worlds, targets by Peng's Q(lambda), then a few epochs of
-task-major minibatches, each of which gives the gradient method one loss per task.
+stabilizes Q(lambda) on new data. Seyde et al., "Solving Continuous Control via Q-learning", ICLR 2023 (arXiv
+2210.12566): an actuator is full on in either direction, or off ("bang-off-bang"). Each actuator has its own values, and
+their mean is the value of the joint action. So the best joint action takes the best level of each actuator. MTBench
+(Joshi et al., RLC 2025, arXiv 2507.23172) combines the two. One iteration collects T steps of all worlds, computes the
+targets of Peng's Q(lambda), and runs a few epochs of task-major minibatches. Each minibatch gives the gradient method
+one loss per task.
 
-Differences from MTBench's PQN: actions see the current observation, not the first of a rollout; returns stop at episode
-ends and a truncated episode bootstraps from the observation it ended in; epsilon counts every frame; minibatches hold
-equally many rows of every task; observations are normalized and rewards scaled per task.
+Differences from MTBench's PQN: Actions depend on the current observation, not on the first of a rollout. Returns stop
+at the end of an episode, and a truncated episode bootstraps from its last observation. Epsilon counts every frame.
+Minibatches hold the same number of rows of every task. Observations are normalized and rewards are scaled per task.
 """
 
 from __future__ import annotations
@@ -45,25 +46,25 @@ class PQNConfig:
     horizon: int = setting(16, "steps T of every world per iteration")
     epochs: int = setting(8, "passes over an iteration's rows")
     minibatches: int = setting(4, "updates per pass")
-    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1; three are bang-off-bang")
+    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1")
     gamma: float = setting(0.99, "discount per step")
     lam: float = setting(0.5, "weight of longer returns in the targets")
     epsilon_start: float = setting(1.0, "probability of a random action at the first frame")
-    epsilon_end: float = setting(0.005, "probability of a random action once the schedule has run out")
-    epsilon_fraction: float = setting(0.1, "share of the run's frames over which the probability falls, linearly")
-    lr: float = setting(3e-4, "RAdam's learning rate")
-    schedule: str = setting("linear", "learning rate over the run: constant, or linear to zero at its last frame")
-    max_grad_norm: float = setting(10.0, "bound on the gradient's norm")
-    obs_clip: float = setting(10.0, "bound on normalized observations, against entries that were constant so far")
+    epsilon_end: float = setting(0.005, "probability of a random action after the schedule has ended")
+    epsilon_fraction: float = setting(0.1, "share of the run's frames over which this probability falls linearly")
+    lr: float = setting(3e-4, "learning rate of RAdam")
+    schedule: str = setting("linear", "learning rate over the run: constant, or linear to zero at the last frame")
+    max_grad_norm: float = setting(10.0, "bound on the norm of the gradient")
+    obs_clip: float = setting(10.0, "bound on normalized observations, for entries that have been constant so far")
     return_bound: float = setting(
         10.0,
-        "largest value that rewards are scaled to allow; they are scaled per task by the spread of discounted returns",
+        "bound on values after scaling; rewards are scaled per task by the standard deviation of discounted returns",
     )
     bf16: bool = setting(False, "run the network in bfloat16; parameters, losses and targets stay float32")
 
 
 class PQNRows(NamedTuple):
-    """What the loss needs of each row: all of a rollout as (T * N, ...), or a minibatch as (K, b, ...)."""
+    """The data that the loss needs: all rows of a rollout (T * N, ...), or a minibatch (K, b, ...)."""
 
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
@@ -72,10 +73,10 @@ class PQNRows(NamedTuple):
 
 
 class PQN:
-    """The algorithm; see `types.Algo` for its four methods."""
+    """Parallelized Q-network; `types.Algo` documents the public methods."""
 
     def __init__(self, cfg: PQNConfig, context: AlgoContext) -> None:
-        """Build network, optimizer and buffers."""
+        """Build the network, its optimizer and the buffers."""
         check_rate_schedule(cfg.schedule)
         if cfg.bins < 2:
             raise UserError(f"algo.bins is {cfg.bins}; an actuator needs at least 2 levels")
@@ -94,13 +95,13 @@ class PQN:
         self.net = context.value_net(spec.obs_dim, spec.action_dim * cfg.bins)
         self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(self.device)
         self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, cfg.return_bound)
-        # There is one network, so the gradient method is for it, whatever group the method is meant for.
+        # There is only one network, so the gradient method acts on it and `apply_to` is ignored.
         method = grads.build(context.grads, spec.num_tasks, self.device, self.generator)
         backward = Backward(method, self.net, self._loss, torch.bfloat16 if cfg.bf16 else None)
         self.learners = {"critic": Learner(backward, radam(self.net, cfg.lr, self.device), cfg.max_grad_norm)}
 
     def _allocate(self) -> None:
-        """Reserve every tensor that a captured graph reads or writes."""
+        """Allocate every tensor that a captured graph reads or writes."""
         cfg, spec = self.cfg, self.spec
         self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, cfg.minibatches)
         self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
@@ -121,12 +122,12 @@ class PQN:
 
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
-        """Choose actions (N, A) of the levels: the best ones or, if exploring, with probability epsilon any."""
+        """Choose actions (N, A): the best levels or, if `explore` is true, random ones with probability epsilon."""
         choice = self._values_at(obs, task).argmax(dim=-1)  # (N, A)
         return levels(self._perturb(choice) if explore else choice, self.cfg.bins)
 
     def _perturb(self, choice: Tensor) -> Tensor:
-        """Replace the whole action of some worlds by a random one."""
+        """Replace the whole action of a world by a random one, with probability epsilon."""
         anything = torch.randint(self.cfg.bins, choice.shape, generator=self.generator, device=self.device)
         coin = torch.rand(len(choice), 1, generator=self.generator, device=self.device)
         return torch.where(coin < self._epsilon, anything, choice)
@@ -153,7 +154,7 @@ class PQN:
             "value/target": self.rows.target.mean(),
             "rollout/reward": self.rollout.reward.mean(),
         }
-        # Only now, so that values and actions of an iteration come from one and the same function.
+        # Updated last, so that all values and actions of an iteration come from the same function.
         self.obs_norm.update(self.rollout.obs, self.task)
         self.iteration += 1
         return metrics
@@ -175,7 +176,7 @@ class PQN:
 
     @torch.no_grad()
     def _targets(self) -> None:
-        """Fill in the rows' targets, in chunks of a minibatch's size."""
+        """Compute the targets of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
         next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.target)
         for part in chunks(len(rows.task), -(-len(rows.task) // cfg.minibatches)):
@@ -189,51 +190,51 @@ class PQN:
     # Loss
 
     def _loss(self, net: Net, rows: PQNRows) -> Tensor:
-        """Return the squared error of every row's value of the action taken (R,)."""
+        """Return every row's squared error (R,) of the value of its action."""
         values = net(rows.obs, rows.task).float().unflatten(-1, (-1, self.cfg.bins))  # (R, A, bins)
         return (chosen(values, rows.action) - rows.target).square()
 
     # Save
 
     def networks(self) -> dict[str, nn.Module]:
-        """Return the networks and running statistics that a new run can start with, by name."""
+        """Return, by name, the networks and running statistics from which a new run can start."""
         return {**self.updates.networks(), "reward_norm": self.reward_norm}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a run needs to go on: tensors and plain values."""
+        """Return everything needed to resume the run: tensors and plain values."""
         return {**self.updates.state_dict(), "reward_norm": self.reward_norm.state_dict(), "iteration": self.iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, possibly on another device."""
+        """Restore a state that `state_dict` returned, possibly on another device."""
         self.updates.load_state_dict(state)
         self.reward_norm.load_state_dict(state["reward_norm"])
         self.iteration = state["iteration"]
         self._epsilon.fill_(epsilon_at(self.cfg, self.iteration * self.frames_per_iteration / self.total_frames))
-        self._build_graphs()  # a captured graph may go on with the generator's former state
+        self._build_graphs()  # a captured graph may still use the old state of the generator
 
 
 def levels(choice: Tensor, bins: int) -> Tensor:
-    """Turn bin numbers (...) into actions, evenly spaced from -1 to 1."""
+    """Convert bin numbers (...) to actions, evenly spaced from -1 to 1."""
     return choice * (2.0 / (bins - 1)) - 1.0
 
 
 def best(values: Tensor) -> Tensor:
-    """Return the value (...) of the best joint action: the mean over actuators of the best of values (..., A, bins)."""
+    """Return the value (...) of the best joint action: the mean over actuators of the maximum of (..., A, bins)."""
     return values.max(dim=-1).values.mean(dim=-1)
 
 
 def chosen(values: Tensor, action: Tensor) -> Tensor:
-    """Return the value (...) of actions (..., A): the mean over actuators of their entries in values (..., A, bins)."""
+    """Return the value (...) of actions (..., A): the mean over actuators of the chosen entries of (..., A, bins)."""
     choice = ((action + 1.0) * (0.5 * (values.shape[-1] - 1))).round().long()
     return values.gather(-1, choice.unsqueeze(-1)).squeeze(-1).mean(dim=-1)
 
 
 def epsilon_at(cfg: PQNConfig, progress: float) -> float:
-    """Return the probability of a random action after a share of the run's frames."""
+    """Return the probability of a random action after a fraction `progress` of the run's frames."""
     share = min(1.0, progress / cfg.epsilon_fraction) if cfg.epsilon_fraction > 0 else 1.0
     return cfg.epsilon_start + share * (cfg.epsilon_end - cfg.epsilon_start)
 
 
 def radam(net: nn.Module, lr: float, device: torch.device) -> RAdam:
-    """Make a RAdam whose learning rate is a tensor, so that it can be captured."""
+    """Build a RAdam optimizer whose learning rate is a tensor, so that its step can be captured."""
     return RAdam(net.parameters(), lr=torch.tensor(lr, device=device), capturable=device.type == "cuda")

@@ -1,14 +1,14 @@
-"""Train a squashed Gaussian policy for reward and entropy from replayed experience, with a temperature for every task.
+"""Train a tanh-squashed Gaussian policy to maximize reward plus entropy, off policy, with one temperature per task.
 
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018 (arXiv 1812.05905), in two regimes: thousands of
 worlds with large batches (MTBench: Joshi et al., RLC 2025, arXiv 2507.23172) and one world per task with batch 1280
-(mtrl, PTSL). One iteration: some steps of all worlds, each followed by its share of updates; an update draws one
-task-major batch and gives the gradient method one loss per task, for actor and critics.
+(mtrl, PTSL). One iteration takes some steps of all worlds and runs its share of updates after each step. An update
+draws one task-major batch and gives the gradient method one loss per task, for the actor and for the critics.
 
-Differences from MTBench and mtrl: a truncated episode bootstraps from the observation it ended in; batches hold equally
-many rows of every task; observation statistics come from fresh steps, not from replayed rows; windows of n steps stop
-at episode ends and are discounted by their own length; rewards are scaled per task by the spread of discounted returns;
-gradients are clipped after they are computed, actor and critics apart.
+Differences from MTBench and mtrl: A truncated episode bootstraps from its last observation. Batches hold the same
+number of rows of every task. Observation statistics come from new steps, not from replayed rows. Windows of n steps
+stop at the end of an episode and are discounted by their actual length. Rewards are scaled per task by the standard
+deviation of discounted returns. Gradients are clipped after they are computed, separately for actor and critics.
 """
 
 from __future__ import annotations
@@ -42,43 +42,43 @@ class SACConfig(OffPolicyConfig):
     """Settings of SAC; the defaults are for thousands of worlds."""
 
     name: str = "sac"
-    alpha_lr: float = setting(5e-3, "Adam's learning rate of the logarithms of the temperatures")
-    initial_alpha: float = setting(0.1, "temperature of every task at the start, in units of the served rewards")
+    alpha_lr: float = setting(5e-3, "learning rate of the logarithms of the temperatures (Adam)")
+    initial_alpha: float = setting(0.1, "temperature of every task at the start, in units of the scaled rewards")
     entropy_per_action: float = setting(
-        -1.0, "entropy to hold, per action entry; -1 makes the target minus the number of entries"
+        -1.0, "target entropy per action entry; with -1 the target is minus the number of entries"
     )
     min_log_std: float = setting(-5.0, "lower bound of the log standard deviation before squashing")
     max_log_std: float = setting(2.0, "upper bound of the log standard deviation before squashing")
 
 
 class SquashedPolicy(nn.Module):
-    """Normal pre-actions whose mean and deviation a network gives; an action is the hyperbolic tangent of one."""
+    """A normal distribution of pre-actions, given by a network; an action is the tanh of a pre-action."""
 
     def __init__(self, net: nn.Module, low: float, high: float) -> None:
-        """Wrap a network (B, O), (B,) -> (B, 2 A); log standard deviations lie between `low` and `high`."""
+        """Wrap a network (B, O), (B,) -> (B, 2 A) and keep log standard deviations between `low` and `high`."""
         super().__init__()
         self.net, self.low, self.high = net, low, high
 
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the log standard deviation of the pre-action, (B, A) each and float32."""
         mean, raw = self.net(obs, task).float().chunk(2, dim=-1)
-        # Squashed, not clamped: beyond the bound of a clamp there is no gradient to come back by.
+        # A tanh, not a clamp: outside its bounds a clamp has no gradient, so the value could never return.
         return mean, self.low + 0.5 * (self.high - self.low) * (1.0 + torch.tanh(raw))
 
 
 def draw(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return actions (..., A) made from standard normal noise (..., A), and their log-densities (...)."""
+    """Return the actions (..., A) that standard normal noise (..., A) gives, and their log-densities (...)."""
     before = mean + log_std.exp() * noise
-    # log(1 - tanh^2 u), written so that it neither underflows nor loses digits for large u.
+    # log(1 - tanh^2 u), in a form that neither underflows nor loses digits for large u.
     shrink = 2.0 * (math.log(2.0) - before - functional.softplus(-2.0 * before))
     return torch.tanh(before), log_prob(before, mean, log_std) - shrink.sum(dim=-1)
 
 
 class Temperature(nn.Module):
-    """The price of entropy, learned for each task."""
+    """The weight of the entropy in the objective, learned for each task."""
 
     def __init__(self, num_tasks: int, initial: float) -> None:
-        """Start all alike."""
+        """Start all tasks at the same temperature."""
         super().__init__()
         self.log_alpha = nn.Parameter(torch.full((num_tasks,), math.log(initial)))
         self.task_axes = {"log_alpha": TaskAxis(0)}
@@ -89,7 +89,7 @@ class Temperature(nn.Module):
 
 
 class SACCriticRows(NamedTuple):
-    """What the critics' loss needs of each row (K, b, ...)."""
+    """The data that the critics' loss needs (K, b, ...)."""
 
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
@@ -98,7 +98,7 @@ class SACCriticRows(NamedTuple):
 
 
 class SACActorRows(NamedTuple):
-    """What the actor's loss needs of each row (K, b, ...)."""
+    """The data that the actor's loss needs (K, b, ...)."""
 
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
@@ -107,17 +107,17 @@ class SACActorRows(NamedTuple):
 
 
 class AlphaRows(NamedTuple):
-    """What the temperatures' loss needs of each row (K, b)."""
+    """The data that the temperatures' loss needs (K, b)."""
 
     task: Tensor  # (...)
     log_prob: Tensor  # (...) of an action that the policy drew
 
 
 class SAC:
-    """The algorithm; see `types.Algo` for its four methods."""
+    """Soft actor-critic; `types.Algo` documents the public methods."""
 
     def __init__(self, cfg: SACConfig, context: AlgoContext) -> None:
-        """Build networks, optimizers and the replay."""
+        """Build networks, optimizers and the replay buffer."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.target_entropy = cfg.entropy_per_action * context.spec.action_dim
         self.loop = OffPolicyLoop(cfg, context)
@@ -135,7 +135,7 @@ class SAC:
         self.temperature = Temperature(spec.num_tasks, cfg.initial_alpha).to(device)
         self.loop.add_learner("actor", self.policy, self._actor_loss)
         self.loop.add_learner("critic", self.critic, self._critic_loss)
-        method = build(MeanConfig(), spec.num_tasks, device, self.generator)  # tasks share no temperature
+        method = build(MeanConfig(), spec.num_tasks, device, self.generator)  # tasks share no parameter here
         alpha = Backward(method, self.temperature, self._alpha_loss)
         self.learners = self.loop.learners
         self.learners["alpha"] = Learner(alpha, adam(self.temperature, cfg.alpha_lr, device))
@@ -148,12 +148,12 @@ class SAC:
 
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
-        """Choose actions (N, A) in [-1, 1]: the squashed mean, or a sample if exploring."""
+        """Choose actions (N, A) in [-1, 1]: the squashed mean, or a sample if `explore` is true."""
         mean, log_std = self._policy_at(self.experience.obs_norm.normalize(obs, task), task)
         return draw(mean, log_std, self.loop.noise(mean))[0] if explore else torch.tanh(mean)
 
     def _policy_at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and log standard deviation (..., A) at normalized observations (..., O)."""
+        """Return the mean and the log standard deviation (..., A) at normalized observations (..., O)."""
         with autocast(self.device, self.cfg.bf16):
             parts = self.policy(obs.flatten(0, -2), task.flatten())
         mean, log_std = (part.view(*task.shape, -1) for part in parts)
@@ -162,7 +162,7 @@ class SAC:
     # Collect
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
-        """Take some steps of every world, each followed by its updates, and return metrics."""
+        """Take the steps of one iteration, run updates after each step, and return metrics."""
         updates = self.loop.run(env, self._explore, self._update)
         alpha = self.temperature.log_alpha.detach().exp()  # (K,)
         metrics = {**self.loop.metrics(updates, updates), "policy/alpha": alpha.mean()}
@@ -181,7 +181,7 @@ class SAC:
 
     @torch.no_grad()
     def _targets(self, batch: ReplayBatch) -> Tensor:
-        """Return what the critics should say (K, b): reward, then the target critics' value with its entropy."""
+        """Return the critics' targets (K, b): the reward plus the discounted soft value of the target critics."""
         mean, log_std = self._policy_at(batch.next_obs, batch.task)
         action, density = draw(mean, log_std, self.loop.noise(mean))  # (K, b, A), (K, b)
         rows = (batch.next_obs, action, batch.task)
@@ -191,25 +191,25 @@ class SAC:
         return batch.reward + batch.discount * value
 
     def _critic_loss(self, critic: Net, rows: SACCriticRows) -> Tensor:
-        """Return the squared error of every row (R,), summed over both critics."""
+        """Return every row's squared error (R,), summed over both critics."""
         value = critic(rows.obs, rows.action, rows.task).squeeze(-1)  # (2, R)
         return (value - rows.target).square().sum(dim=0)
 
     def _actor_loss(self, policy: Net, rows: SACActorRows) -> Tensor:
-        """Return the price of each row's certainty less the smaller of the critics' values (R,)."""
+        """Return every row's loss (R,): temperature times log-density, minus the smaller of the two critic values."""
         mean, log_std = policy(rows.obs, rows.task)
         action, density = draw(mean, log_std, rows.noise)
         value = self.critic(rows.obs, action, rows.task).squeeze(-1).amin(dim=0)
         return rows.alpha * density - value
 
     def _alpha_loss(self, temperature: Net, rows: AlphaRows) -> Tensor:
-        """Return what makes the price rise in a task whose entropy is below the target, and fall above it (R,)."""
+        """Return every row's loss (R,), which raises temperatures at entropies below the target, and lowers others."""
         return -temperature(rows.task) * (rows.log_prob + self.target_entropy)
 
     # Step
 
     def _update_once(self) -> None:
-        """Take one optimizer step of critics, actor and temperatures on a fresh batch, and move the targets."""
+        """Take one optimizer step of critics, actor and temperatures on a new batch, and move the target critics."""
         batch = self.loop.sample()
         target = self._targets(batch)
         self.loop.learn("critic", SACCriticRows(batch.obs, batch.task, batch.action, target))
@@ -227,15 +227,15 @@ class SAC:
     # Save
 
     def networks(self) -> dict[str, nn.Module]:
-        """Return the networks and running statistics that a new run can start with, by name."""
+        """Return, by name, the networks and running statistics from which a new run can start."""
         return {**self.loop.networks(), "target": self.target}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a run needs to go on: tensors and plain values; the replay only with `save_replay`."""
+        """Return everything needed to resume the run; the replay buffer is included only with `save_replay`."""
         return {**self.loop.state_dict(), "target": self.target.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, possibly on another device."""
+        """Restore a state that `state_dict` returned, possibly on another device."""
         self.loop.load_state_dict(state)
         self.target.load_state_dict(state["target"])
-        self._build_graphs()  # a captured graph would still hold the optimizer's former tensors
+        self._build_graphs()  # a captured graph would still use the optimizer's old tensors

@@ -1,6 +1,6 @@
-"""The table of commands: what each is for, which settings it takes, and where its code is.
+"""The table of commands: the purpose of each, its settings, and the name of the function that runs it.
 
-The code is named, not imported: torch and MuJoCo are loaded only when a command runs.
+The functions are named, not imported, so that torch and MuJoCo are loaded only when a command runs.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from polytask.mtopt.config import EvaluateConfig, ExportConfig, LabelConfig, Rel
 
 @dataclass(frozen=True)
 class Command:
-    """What follows `polytask`.
+    """A command of `polytask`.
 
     Attributes:
         about: One line for `polytask --help`.
         schema: The class of its settings.
-        run: Module and function, `module:function`, that takes the settings and returns a `Result`.
-        examples: Command lines to show.
-        saved: Function that returns the settings of the run that the command goes on with, if any.
-        positional: Setting that the first word may give without its name.
+        run: The function that runs it, as `module:function`. It receives the settings and returns a `Result`.
+        examples: Command lines to show in the help.
+        saved: The function that returns the settings of the run that the command continues or uses, if any.
+        positional: The setting whose value may be the first argument, without its name.
     """
 
     about: str
@@ -62,14 +62,14 @@ COMMANDS: dict[str, Command] = {
         saved=_CHECKPOINT,
     ),
     "show": Command(
-        "print the settings that the words after it amount to, for train or another command",
+        "print the settings that train, or another command, would run with",
         TrainConfig,
         "polytask.cli.show:show",
         ("polytask show preset=mtbench/mt10_rand/ppo_vanilla algo.lr=1e-3", "polytask show mtopt run preset=tiny"),
         saved=_CHECKPOINT,
     ),
     "sweep": Command(
-        "train every preset of a table with several seeds, skipping what is done",
+        "train several presets with several seeds, skipping the runs that are complete",
         SweepConfig,
         "polytask.runs.sweep:sweep",
         (
@@ -120,13 +120,13 @@ COMMANDS: dict[str, Command] = {
         saved=_CHECKPOINT,
     ),
     "verify": Command(
-        "compare observations, rewards and success with Meta-World's own",
+        "compare observations, rewards and success with those of Meta-World",
         VerifyConfig,
         "polytask.tools.verify:verify",
         ("polytask verify oracle=tests/golden",),
     ),
     "report": Command(
-        "compare runs, with intervals over seeds",
+        "compare runs, with confidence intervals over seeds",
         ReportConfig,
         "polytask.runs.report:report",
         ("polytask report runs=[runs/a,runs/b] output=report",),
@@ -138,7 +138,7 @@ COMMANDS: dict[str, Command] = {
         ("polytask gallery output=docs/gallery",),
     ),
     "mtopt collect": Command(
-        "collect episodes by scripts, or by what was learned",
+        "collect episodes with scripted policies or the learned policy",
         RunConfig,
         "polytask.mtopt.commands:collect",
         ("polytask mtopt collect preset=tiny run_dir=runs/bins collector.episodes=500",),
@@ -152,7 +152,7 @@ COMMANDS: dict[str, Command] = {
         saved=_MTOPT_RUN,
     ),
     "mtopt run": Command(
-        "learn many tasks from images: collect, label, train, in rounds",
+        "learn many tasks from images, in rounds of collecting, labelling and training",
         RunConfig,
         "polytask.mtopt.commands:run",
         (
@@ -163,13 +163,13 @@ COMMANDS: dict[str, Command] = {
         saved=_MTOPT_RUN,
     ),
     "mtopt eval": Command(
-        "measure what was learned: truth beside the detector's verdict",
+        "measure the learned policy: true success beside the detector's verdict",
         EvaluateConfig,
         "polytask.mtopt.commands:evaluate",
         ("polytask mtopt eval run_dir=runs/bins episodes=100", "polytask mtopt eval run_dir=runs/bins scripted=true"),
     ),
     "mtopt relabel": Command(
-        "let a detector label all episodes of a run, or add a task to learn from them",
+        "label all episodes of a run with a detector, or add a task to learn from them",
         RelabelConfig,
         "polytask.mtopt.commands:relabel",
         (
@@ -178,7 +178,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "mtopt status": Command(
-        "show what a run holds and how far it is",
+        "show the content and the progress of a run",
         StatusConfig,
         "polytask.mtopt.commands:status",
         ("polytask mtopt status run_dir=runs/bins",),
@@ -190,10 +190,10 @@ COMMANDS: dict[str, Command] = {
         ("polytask mtopt export run_dir=runs/bins to=lerobot output=bins_lerobot",),
     ),
     "label": Command(
-        "open a page on which a person says what success looks like",
+        "open a web page on which a person labels episodes as success or failure",
         LabelConfig,
         "polytask.mtopt.commands:label",
         ("polytask label run_dir=runs/bins", "polytask label run_dir=runs/bins tasks=[lift-red-thing] port=8010"),
     ),
 }
-FAMILIES = ("mtopt",)  # first words of commands of two words
+FAMILIES = ("mtopt",)  # first words of the commands that have two words

@@ -1,4 +1,4 @@
-"""Print a command's result to stdout: one JSON object, or tables and lines for people."""
+"""Print the result of a command to stdout, as one JSON object or as tables and lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def show(result: Result, output_format: str) -> None:
         sys.stdout.write(json.dumps(finite(result.payload)) + "\n")
         sys.stdout.flush()
         return
-    # Without a terminal there is no width to respect: never cut a table short in a log file.
+    # A log file has no width, so use a fixed one that does not cut tables.
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
     for each in result.tables:
         console.print(draw(each))
@@ -27,7 +27,7 @@ def show(result: Result, output_format: str) -> None:
 
 
 def draw(table: Table) -> RichTable:
-    """Lay out a table with its numbers right-aligned."""
+    """Lay out a table, with columns of numbers right-aligned."""
     cells = [[cell(value) for value in row] for row in table.rows]
     result = RichTable(title=table.title, title_justify="left", title_style="bold", header_style="bold")
     for index, column in enumerate(table.columns):

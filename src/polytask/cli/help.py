@@ -1,4 +1,4 @@
-"""The help of commands, written from the table of commands and from the classes of their settings."""
+"""Write the help of commands, from the table of commands and the classes of their settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polytask.settings import default_of
 
 
 def overview(family: str | None = None) -> str:
-    """Write the help of `polytask --help`, or of a family of commands."""
+    """Return the text of `polytask --help`, or of the help of a family of commands."""
     shown = {name: each for name, each in COMMANDS.items() if family is None or name.startswith(f"{family} ")}
     first = f"{family} <command>" if family else "<command>"
     lines = ["Multi-task reinforcement learning for robots.", "", f"usage: polytask {first} [key=value ...]", ""]
@@ -23,12 +23,12 @@ def overview(family: str | None = None) -> str:
 
 
 def help_of(command: str, words: Sequence[str] = ()) -> str:
-    """Write the help of one command.
+    """Return the help of one command.
 
     Args:
         command: Its name.
-        words: What to list the settings of as well: entries of groups, such as `algo=sac`, and parts, such as
-            `learner` or `learner.network`.
+        words: Parts whose settings are listed instead of the command's: entries of groups, such as `algo=sac`, and
+            nested settings, such as `learner` or `learner.network`.
 
     Raises:
         UserError: If there is no such entry or part.
@@ -49,7 +49,7 @@ def help_of(command: str, words: Sequence[str] = ()) -> str:
 
 
 def _keys(config: type[Any], prefix: str = "") -> list[str]:
-    """Write a line for each setting of a class."""
+    """Return one line for each setting of a class."""
     rows = [
         (prefix + each.name, _default(default_of(each)), each.metadata["about"])
         for each in fields(config)
@@ -62,14 +62,14 @@ def _keys(config: type[Any], prefix: str = "") -> list[str]:
 
 
 def _default(value: Any) -> str:
-    """Write a default value; a part with settings of its own is only hinted at."""
+    """Format a default value. A part with nested settings is written as "..."."""
     if is_dataclass(value):
         return "..."
     return "-" if value in (None, "", []) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _has_parts(each: Any) -> bool:
-    """Tell whether a setting has settings of its own."""
+    """Return whether a setting has nested settings."""
     return each.metadata.get("group") is not None or is_dataclass(default_of(each))
 
 
@@ -78,13 +78,13 @@ def _group(schema: type[Any], name: str) -> str | None:
 
 
 def _part(schema: type[Any], word: str) -> tuple[str, type[Any]]:
-    """Find the class that `algo=sac` or `learner.network` means."""
+    """Return the full name and the config class of a part such as `algo=sac` or `learner.network`."""
     name, _, option = word.partition("=")
     config, path = schema, name.split(".")
     for depth, part in enumerate(path):
         known = {each.name: each for each in fields(config) if _has_parts(each)}
         if part not in known:
-            raise UserError(f"'{word}' has no settings of its own; {suggest(part, known)}")
+            raise UserError(f"'{word}' has no nested settings; {suggest(part, known)}")
         group = known[part].metadata.get("group")
         if group is not None:
             from polytask.config.groups import GROUPS  # imports torch

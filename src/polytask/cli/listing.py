@@ -1,4 +1,4 @@
-"""`polytask list`: what the tables hold."""
+"""`polytask list`: print the tasks, suites, algorithms, networks, gradient methods, robots or presets."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from polytask.robots import ROBOTS
 def listing(config: ListConfig) -> Result:
     """Run `polytask list`."""
     if config.kind is None:
-        raise UserError(f"say what to list: {', '.join(ListConfig.kinds)}")
+        raise UserError(f"name what to list: {', '.join(ListConfig.kinds)}")
     if config.params and config.kind != "nets":
-        raise UserError("params=true goes with 'polytask list nets'")
+        raise UserError("params=true is valid only for 'polytask list nets'")
     rows = _parameters(config.suite) if config.params else _rows(config.kind)
     columns = list(rows[0]) if rows else ["name"]
     title = f"{config.kind} for {config.suite}" if config.params else config.kind
@@ -31,7 +31,7 @@ def listing(config: ListConfig) -> Result:
 
 
 def _rows(kind: str) -> list[dict[str, Any]]:
-    """Describe the entries of one table."""
+    """Return a description of each entry of one table."""
     if kind == "tasks":
         members = {task: [suite for suite, tasks in SUITES.items() if task in tasks] for task in TASKS}
         return [
@@ -57,14 +57,17 @@ def _rows(kind: str) -> list[dict[str, Any]]:
 
 
 def _about(name: str, config: type[Any]) -> str:
-    """Take the first sentence of the module of an entry, or of its class where the module belongs to another entry."""
+    """Return the first paragraph of the docstring of an entry's module.
+
+    If the module is named after another entry, use the docstring of the entry's class.
+    """
     is_own_module = config.__module__.endswith(f".{name}")
     text = (sys.modules[config.__module__] if is_own_module else config).__doc__ or ""
     return text.split("\n\n")[0].replace("\n", " ").strip()
 
 
 def _parameters(suite: str) -> list[dict[str, Any]]:
-    """Size the networks for a suite's observations and actions."""
+    """Return the parameter counts of the networks for the observations and actions of a suite."""
     tasks = SUITES[suite]
     domain = domain_of([TASKS[name] for name in tasks])
     return [dict(row) for row in parameter_table(domain.obs_dim, domain.action_dim, len(tasks), tasks)]

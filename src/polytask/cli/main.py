@@ -1,7 +1,7 @@
 """The command line: `polytask <command> [key=value ...]`.
 
-A user's mistake ends in one line on stderr and exit code 2. Torch and MuJoCo are imported only when a command runs, so
-help and misspelt keys answer at once.
+A mistake of the user prints one line on stderr and gives exit code 2. Torch and MuJoCo are imported only when a command
+runs, so that help texts and errors about misspelt keys appear at once.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def _main(words: list[str]) -> int:
 
 
 def split_command(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Split words into a command, which may have two of them, and what follows."""
+    """Split the words of a command line into the command, of one or two words, and the words after it."""
     length = 2 if words[0] in FAMILIES else 1
     command = " ".join(words[:length])
     return require_known("command", command, COMMANDS), list(words[length:])
 
 
 def _sweep_words(words: list[str]) -> list[str]:
-    """Write `preset=A,B` as a list, and gather the keys of `polytask train`, which go to every run."""
+    """Rewrite `preset=A,B` as a list, and collect the keys of `polytask train`, which apply to every run."""
     from polytask.config.compose import quote
 
     own: list[str] = []
@@ -81,7 +81,7 @@ def _sweep_words(words: list[str]) -> list[str]:
 
 
 def _run(command: str, words: list[str]) -> int:
-    """Compose the config, run the command and show its result."""
+    """Compose the config, run the command and print its result."""
     from polytask.config.compose import compose
 
     chosen = COMMANDS[command]
@@ -94,9 +94,9 @@ def _run(command: str, words: list[str]) -> int:
     settings = _function(saved)(config) if saved else None
     if settings is not None:
         config = compose(schema, words, saved=settings)
-    from polytask.cli.console import show  # imports torch: only after the words have been found right
+    from polytask.cli.console import show  # imports torch, so only after the words have been checked
 
-    # With format=json stdout is the object alone: whatever a library prints on the way goes to stderr.
+    # With format=json, stdout contains only the object. Output of libraries goes to stderr.
     with contextlib.redirect_stdout(sys.stderr) if config.format == "json" else contextlib.nullcontext():
         result = _function(chosen.run)(config)
     show(result, config.format)
@@ -104,7 +104,7 @@ def _run(command: str, words: list[str]) -> int:
 
 
 def _function(name: str) -> Callable[[Any], Any]:
-    """Import a function that is named `module:function`."""
+    """Import the function that is named `module:function`."""
     module, _, attribute = name.partition(":")
     function: Callable[[Any], Any] = getattr(import_module(module), attribute)
     return function

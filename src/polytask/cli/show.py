@@ -1,4 +1,4 @@
-"""`polytask show`: print the settings that a preset and other words amount to."""
+"""`polytask show`: print the settings that a command would run with."""
 
 from __future__ import annotations
 

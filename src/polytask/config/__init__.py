@@ -1,1 +1,1 @@
-"""Configuration: what a command can be told, and how words become typed settings."""
+"""Configuration: the settings of each command, and how `key=value` words become typed settings."""

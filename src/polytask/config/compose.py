@@ -1,4 +1,4 @@
-"""Turn `key=value` words into a typed config, or into one line that says what is wrong with them."""
+"""Turn `key=value` words into a typed config. A wrong word raises a one-line error."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from polytask.errors import UserError, require_known, suggest
 from polytask.result import note
 from polytask.settings import check_choices, default_of
 
-# Where to write, how to start and how to print belongs to one command, not to what is continued.
+# Keys that belong to one command only. They are not taken over from the run that is continued.
 TRANSIENT = ("run_dir", "checkpoint", "init_from", "format")
-# A key that the user sets makes the saved value of its rival void: the two say the same thing in different ways.
+# Two keys that set the same thing in different ways. If the user sets the first, the saved value of the second is
+# ignored.
 RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
-# Keys of version 0.1 and what they are called now.
+# Old keys of version 0.1 and their new names.
 RENAMED = {"experiment": PRESET, "store": "run_dir", "out": "output"}
 
 
@@ -35,8 +36,9 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
 
     Args:
         schema: The command's config class.
-        words: `key=value` words, of which the last one on a key counts.
-        saved: The config of a checkpoint. It fills every key that the words leave alone, unless they name a preset.
+        words: `key=value` words. If a key occurs twice, the last value is used.
+        saved: The config of a checkpoint. It gives the values of all keys that the words do not set, unless the words
+            name a preset.
 
     Returns:
         An instance of the class.
@@ -49,7 +51,7 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
     lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(schema) if saved.get(group)}
     lines |= {name: str(override.input_line) for name, override in overrides.items()}
     empty = [name for name in optional_groups(schema) if name in overrides and overrides[name].value() is None]
-    for name in empty:  # Hydra cannot choose nothing for a group
+    for name in empty:  # Hydra cannot leave a group empty
         del lines[name]
     config = _compose(schema, lines)
     for name in empty:
@@ -60,32 +62,32 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
 
 
 def to_plain(config: Any) -> dict[str, Any]:
-    """Turn a typed config into plain dictionaries and values: what a checkpoint and `config.yaml` hold."""
+    """Turn a typed config into plain dictionaries and values, as stored in checkpoints and `config.yaml`."""
     plain = OmegaConf.to_container(OmegaConf.structured(config))
     assert isinstance(plain, dict)
     return {str(name): value for name, value in plain.items()}
 
 
 def quote(text: str) -> str:
-    """Write any text so that Hydra's grammar reads it as one string."""
-    # Hydra wants quotes escaped, and backslashes only where they stand before a quote.
+    """Quote any text so that Hydra's grammar reads it as one string."""
+    # Hydra expects quotes to be escaped, and backslashes only where they precede a quote.
     escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text)
     return f"'{escaped}'"
 
 
 def names_of(schema: type[Any]) -> list[str]:
-    """Name the keys that a command takes."""
+    """Return the names of a command's keys."""
     return [each.name for each in fields(schema)] + ([PRESET] if schema.preset_folder else [])
 
 
 def groups_of(schema: type[Any]) -> dict[str, str]:
-    """Map the keys that hold a config of their own to the table that it is chosen from."""
+    """Return the keys whose value is chosen from a table of configs, each with the name of the table."""
     named = {each.name: each.metadata.get("group") for each in fields(schema)}
     return {name: group for name, group in named.items() if group is not None}
 
 
 def optional_groups(schema: type[Any]) -> list[str]:
-    """Name the groups that may be left empty."""
+    """Return the names of the groups that may be empty."""
     groups = groups_of(schema)
     empty = [each.name for each in fields(schema) if each.name in groups and default_of(each) is None]
     return [*empty, PRESET] if schema.preset_folder else empty
@@ -95,7 +97,7 @@ def optional_groups(schema: type[Any]) -> list[str]:
 
 
 def _read(schema: type[Any], words: Sequence[str]) -> dict[str, Override]:
-    """Parse the words, and check keys and options against the tables."""
+    """Parse the words, and check their keys and options against the tables."""
     overrides = {override.key_or_group: override for override in (_parse(schema, word) for word in words)}
     for name in overrides:
         _check_name(schema, name)
@@ -108,7 +110,7 @@ def _read(schema: type[Any], words: Sequence[str]) -> dict[str, Override]:
 
 
 def _parse(schema: type[Any], word: str) -> Override:
-    """Read one word with Hydra's grammar."""
+    """Parse one word with Hydra's grammar."""
     name, equals, value = word.partition("=")
     if not equals or not name:
         raise UserError(f"'{word}' is not of the form key=value")
@@ -124,33 +126,33 @@ def _parse(schema: type[Any], word: str) -> Override:
     except HydraException as error:
         raise UserError(f"cannot read '{word}': {_first_line(error)}") from error
     if override.is_sweep_override():
-        raise UserError(f"'{word}' names several values; a list is written {name}=[a,b]")
+        raise UserError(f"'{word}' gives several values; write a list as {name}=[a,b]")
     if override.type is None or override.type.name != "CHANGE":
-        raise UserError(f"'{word}': keys are only set, as in key=value; none is added or removed")
+        raise UserError(f"'{word}': keys can only be set, as in key=value; none can be added or removed")
     return override
 
 
 def _paths(schema: type[Any]) -> list[str]:
-    """Name the keys whose value is a path: quoted before Hydra's grammar sees them, so that any file name works."""
+    """Return the keys whose value is a path. Their values are quoted for Hydra, so that any file name works."""
     return [each.name for each in fields(schema) if each.metadata.get("is_path")]
 
 
 def _check_name(schema: type[Any], name: str) -> None:
-    """Reject a key whose first part is no field of the command, before anything slow is imported."""
+    """Check that the first part of a key is a field of the command. This needs no slow import."""
     first, _, rest = name.partition(".")
     require_known("key", first, names_of(schema))
     if rest == "name" and first in groups_of(schema):
-        raise UserError(f"unknown key '{name}'; an option is chosen by {first}=NAME")
+        raise UserError(f"unknown key '{name}'; choose an option with {first}=NAME")
 
 
 # Hydra
 
 
-_REGISTERED: dict[str, dict[str, list[str]]] = {}  # by entry: the option names of each group
+_REGISTERED: dict[str, dict[str, list[str]]] = {}  # entry -> group -> names of its options
 
 
 def register(schema: type[Any]) -> dict[str, list[str]]:
-    """Put a command's class, its groups and its presets into Hydra's store, once; return the options of each group."""
+    """Put a command's class, groups and presets into Hydra's store, once, and return the options of each group."""
     if _entry(schema) not in _REGISTERED:
         _REGISTERED[_entry(schema)] = _register(schema)
     return _REGISTERED[_entry(schema)]
@@ -159,7 +161,7 @@ def register(schema: type[Any]) -> dict[str, list[str]]:
 def _register(schema: type[Any]) -> dict[str, list[str]]:
     store, entry, tables = ConfigStore.instance(), _entry(schema), dict[str, dict[str, type[Any]]]()
     if groups := groups_of(schema):
-        from polytask.config.groups import GROUPS  # imports torch, which commands without groups do without
+        from polytask.config.groups import GROUPS  # imports torch, which commands without groups do not need
 
         tables = {name: GROUPS[group] for name, group in groups.items()}
     for group, options in tables.items():
@@ -176,12 +178,12 @@ def _register(schema: type[Any]) -> dict[str, list[str]]:
 
 
 def _entry(schema: type[Any]) -> str:
-    """Name a command's entry in the store."""
+    """Return the name of a command's entry in the store."""
     return f"{schema.__module__}.{schema.__name__}".replace(".", "_")
 
 
 def _compose(schema: type[Any], lines: dict[str, str]) -> DictConfig:
-    """Call Hydra, and find out what it objects to by composing without the settings."""
+    """Call Hydra. If it fails, compose again with the groups and the preset only, to find the key that is wrong."""
     if PRESET in lines and schema.preset_folder:
         lines = {**lines, PRESET: schema.preset_folder + lines[PRESET].removeprefix(PRESET)}
     with initialize_config_dir(str(CONF), version_base="1.3"):
@@ -198,7 +200,7 @@ def _compose(schema: type[Any], lines: dict[str, str]) -> DictConfig:
 
 
 def _check_path(name: str, base: DictConfig) -> None:
-    """Reject a dotted key that the composed config does not have."""
+    """Check that the composed config has a dotted key."""
     node: Any = base
     parts = name.split(".")
     for depth, part in enumerate(parts):
@@ -213,15 +215,16 @@ def _check_path(name: str, base: DictConfig) -> None:
 
 
 def _untouched(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
-    """Keep the saved values that the user neither sets nor makes void."""
+    """Return the saved values to keep: not transient, and the user sets neither the key nor its rival."""
     void = {rival for name, rival in RIVALS.items() if name in overrides}
     return {name: value for name, value in upgrade(saved).items() if name not in {*overrides, *void, *TRANSIENT}}
 
 
 def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
-    """Write settings that version 0.1 saved as they are written now.
+    """Convert settings that version 0.1 saved to the present form.
 
-    A suite and a robot were tables with a name; a robot and goals were given for parkour too, which has neither choice.
+    Version 0.1 saved a suite and a robot as tables with a name. It also saved a robot and goals for parkour, which has
+    neither setting.
     """
     named = {name: saved[name]["name"] for name in ("suite", "robot") if isinstance(saved.get(name), dict)}
     if "robot" in named:
@@ -231,7 +234,7 @@ def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fill(config: DictConfig, saved: dict[str, Any], explicit: set[str], prefix: str = "") -> None:
-    """Copy every saved value whose key the config has and the user did not set."""
+    """Copy each saved value into the config if the config has its key and the user did not set it."""
     for name, value in saved.items():
         path = f"{prefix}{name}"
         if name not in config or path in explicit:
@@ -256,12 +259,12 @@ def _typed(config: DictConfig) -> Any:
 
 
 def _explain(error: Exception) -> str:
-    """Say in one line what Hydra or OmegaConf objects to."""
+    """Return one line that explains an error of Hydra or OmegaConf."""
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
     where = getattr(cause or error, "full_key", None)
     return f"{where}: {_first_line(cause or error)}" if where else _first_line(error)
 
 
 def _first_line(error: Exception) -> str:
-    """Keep the first line of a message."""
+    """Return the first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

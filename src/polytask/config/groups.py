@@ -1,4 +1,4 @@
-"""The tables that a setting such as `algo=ppo` or `net=moore` is chosen from: name -> config class."""
+"""The tables from which settings such as `algo=ppo` or `net=moore` are chosen: name -> config class."""
 
 from __future__ import annotations
 

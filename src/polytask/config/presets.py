@@ -1,7 +1,8 @@
-"""Presets: named settings that `preset=NAME` chooses.
+"""Presets: named sets of settings that `preset=NAME` chooses.
 
-Hand-tuned presets, and the parts that presets are composed of, are YAML files in `conf`. The products (every method on
-every suite, and grids of sizes) are made here from tables. `polytask show preset=NAME` prints what comes out.
+Hand-tuned presets, and the parts that presets are composed of, are YAML files in `conf`. The other presets are products
+(every method on every suite, and grids of sizes), built here from tables. `polytask show preset=NAME` prints the
+settings of a preset.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PRESET = "preset"  # the key, and the folder of the presets of `polytask train`
 
 @dataclass(frozen=True)
 class Preset:
-    """One product: parts, of which later ones win, and choices and settings on top of them."""
+    """One product: parts, of which later ones override earlier ones, then choices and settings."""
 
     about: str  # one line for `polytask list presets`
     parts: tuple[str, ...]  # files below `conf`
@@ -46,8 +47,8 @@ MT50_SIZES: dict[str, dict[str, Any]] = {
     "mh_moore": {"net": {"experts": 6}},
     "paco": {"net": {"sets": 20}},
 }
-# Of these MTBench has no run of PQN, of SAC with soft modularization and of GRPO with FAMO on MT50: there, settings are
-# those of MT10, worlds and frames those of the algorithm's other run on MT50.
+# On MT50, MTBench has no run of PQN, of SAC with soft modularization or of GRPO with FAMO. These presets have the
+# settings of MT10, with the worlds and frames of the algorithm's other run on MT50.
 OTHER_METHODS: dict[str, Preset] = {
     "grpo_vanilla": Preset("GRPO with one network for all tasks", ("/mtbench/grpo",)),
     "grpo_famo": Preset(
@@ -65,13 +66,14 @@ OTHER_METHODS: dict[str, Preset] = {
     ),
     "fast_td3_simba_v2": Preset("FastTD3 with SimbaV2", ("/mtbench/fast_td3", "/mtbench/method/td3_simba_v2")),
 }
-# Suite and method -> settings that only this pair has, and parts that a suite adds to an algorithm.
+# Suite and method -> settings of this pair only.
 PAIR_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("mt10", "fast_td3_vanilla"): {"max_frames": 98_304_000},
     ("mt10", "fast_td3_simba_v2"): {"max_frames": 50_000_000},
     ("mt50", "fast_td3_vanilla"): {"num_envs": 8192, "max_frames": 196_608_000},
     ("mt50", "fast_td3_simba_v2"): {"num_envs": 8192, "max_frames": 500_000_000, "algo": {"gamma": 0.99}},
 }
+# Suite and algorithm -> part that this pair adds.
 SUITE_PARTS = {("mt50", "grpo"): "/mtbench/grpo_mt50", ("mt50", "sac"): "/mtbench/sac_mt50"}
 
 CRITIC_SIZES = {  # width -> parameters on MT50
@@ -90,12 +92,12 @@ PARKOUR_NETS = {
     "soft_modular": "Soft modularization (modules routed by the task)",
 }
 PARKOUR_GRADS = {  # these start from `vanilla_flat`
-    "pcgrad": "PCGrad (conflicting gradients of the critic projected)",
-    "cagrad": "CAGrad (the critic's conflict-averse gradient)",
+    "pcgrad": "PCGrad (projection of the critic's conflicting gradients)",
+    "cagrad": "CAGrad (conflict-averse gradient for the critic)",
     "famo": "FAMO (critic losses weighted by their progress)",
 }
 PARKOUR_SETTINGS = {
-    "flat": "flat ground, to go on from with init_from",
+    "flat": "flat ground, as a start for other runs with init_from",
     "easy": "Parkour-easy",
     "hard": "Parkour-hard",
     "hard_cl": "Parkour-hard with curriculum",
@@ -109,10 +111,10 @@ PTSL_METHODS = {
     "care_ptsl_3hidden": "CARE and PTSL, three hidden layers",
 }
 PTSL_LENGTHS = {"200k": "200 K", "1m": "1 M"}
-# The residual `none` is 326 wide, which matches CARE's parameters; the authors' run has 321.
+# The residual `none` has width 326, which matches CARE's parameter count; the authors' run has 321.
 PTSL_STUDIES: dict[str, dict[str, dict[str, Any]]] = {
     "projection": {"independent": {}, "shared": {}},
-    "residual": {"none": {}, "sum": {}, "linear": {}, "project": {"hidden": 321}},  # 321 matches CARE's parameters
+    "residual": {"none": {}, "sum": {}, "linear": {}, "project": {"hidden": 321}},  # 321 matches CARE's parameter count
 }
 
 
@@ -149,7 +151,7 @@ def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:
             yield (
                 f"batch_scaling/envs_{worlds}_horizon_{horizon}",
                 Preset(
-                    f"PPO on MT50 with {worlds:,} worlds and {horizon} steps an iteration; 60,000 updates.",
+                    f"PPO on MT50 with {worlds:,} worlds and {horizon} steps per iteration, for 60,000 updates.",
                     ("/mtbench/critic_mlp", "/mtbench/task_embedding"),
                     {
                         "num_envs": worlds,
@@ -191,14 +193,14 @@ def _ptsl() -> Iterator[tuple[str, Preset]]:
     methods = {"projection": "care_ptsl_2hidden", "residual": "care_ptsl_3hidden"}
     for study, choices in PTSL_STUDIES.items():
         for choice, extra in choices.items():
-            about = f"PTSL's study of {study}s, on MT10 for 200 K steps: {choice}."
+            about = f"PTSL's study of {study}s, on MT10 for 200 K steps of every task: {choice}."
             parts = ("/ptsl/base", f"/ptsl/method/{methods[study]}", "/ptsl/setting/mt10_200k")
             yield f"{study}/{choice}", Preset(about, parts, {"net": {study: choice, **extra}})
 
 
 @cache
 def products() -> dict[str, Preset]:
-    """Make the presets of the tables, by name."""
+    """Build the presets of the tables, by name."""
     families = {"mtbench": (_mtbench_methods, _mtbench_sizes), "parkour": (_parkour,), "ptsl": (_ptsl,)}
     return {
         f"{family}/{name}": preset for family, makers in families.items() for make in makers for name, preset in make()
@@ -207,7 +209,7 @@ def products() -> dict[str, Preset]:
 
 @cache
 def store_presets() -> None:
-    """Put the products into Hydra's store, beside the presets that are files."""
+    """Add the products to Hydra's store, which already has the presets from files."""
     for name, preset in products().items():
         folder, _, leaf = name.rpartition("/")
         choices = [{f"override /{group}": entry} for group, entry in preset.choices.items()]
@@ -216,7 +218,7 @@ def store_presets() -> None:
 
 
 def presets(folder: str = PRESET) -> dict[str, str]:
-    """Map each preset's name to one line about it: the first comment of its file, or what the tables say."""
+    """Return one line of text for each preset: the first comment of its file, or the text in the tables."""
     table = {name: preset.about for name, preset in products().items()} if folder == PRESET else {}
     for path in (CONF / folder).rglob("*.yaml"):
         comments = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]

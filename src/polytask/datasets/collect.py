@@ -1,8 +1,8 @@
-"""Record episodes of a policy, for distillation and offline learning.
+"""Write episodes of a policy to a data set, for distillation and offline learning.
 
-A recording is a folder: `index.json` and shards `shard-00000.npz`, each with whole episodes. A shard is written to a
-temporary file and renamed, and the index names it only then, so a kill at any moment leaves a recording that `load`
-reads. `recording.py` reads it back.
+A data set is a folder with `index.json` and shards `shard-00000.npz`. Each shard contains whole episodes. A shard is
+written to a temporary file and renamed. Only then is it added to the index. So a data set can be read after a kill at
+any moment. `read.py` reads data sets.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def collect(config: CollectConfig) -> Result:
         episodes = play(env, policy, seed_of(config.seed, number))
         writer.add(episodes, keep=min(worlds, config.episodes - first))
     env.close()
-    payload, lines = writer.summary(), [f"recording: {folder} ({len(writer.shards)} shards)"]
+    payload, lines = writer.summary(), [f"data set: {folder} ({len(writer.shards)} shards)"]
     if config.export == "minari":
         from polytask.datasets.minari import to_minari
 
         payload["minari"] = to_minari(folder, folder / "minari")
-        lines.append(f"Minari datasets: {folder / 'minari'}")
+        lines.append(f"Minari data sets: {folder / 'minari'}")
     rows = [(name, *one.values()) for name, one in payload["tasks"].items()]
     columns = ("task", "version", "episodes", "steps", "success", "return")
     title = f"{config.policy or config.checkpoint}: {config.episodes} episodes per task"
@@ -56,15 +56,15 @@ def collect(config: CollectConfig) -> Result:
 
 
 def _check(config: CollectConfig) -> Path:
-    """Reject what cannot work before anything slow happens, and return the folder to write to."""
+    """Check the config before anything slow happens, and return the folder to write to."""
     if config.output is None:
         raise UserError("name the folder to write to: output=DIR")
     if config.episodes < 1:
-        raise UserError(f"episodes={config.episodes}: at least one is needed")
+        raise UserError(f"episodes={config.episodes} must be at least 1")
     _worlds_per_task(config)
     folder = Path(config.output).expanduser()
     if (folder / INDEX).exists():
-        raise UserError(f"'{folder}' already holds a recording; name another folder")
+        raise UserError(f"'{folder}' already contains a data set; name another folder")
     if config.export == "minari":
         from polytask.datasets.minari import check_minari
 
@@ -73,7 +73,7 @@ def _check(config: CollectConfig) -> Path:
 
 
 def _worlds_per_task(config: CollectConfig) -> int:
-    """Decide how many worlds of each task play at once; a shard holds one episode of each."""
+    """Return the number of worlds per task. A shard contains one episode of each world."""
     tasks = len(config.task_names)
     if config.num_envs is None:
         return WORLDS_PER_TASK
@@ -83,7 +83,7 @@ def _worlds_per_task(config: CollectConfig) -> int:
 
 
 def seed_of(seed: int, number: int) -> int:
-    """Mix the user's seed with a shard's number: neighbouring seeds must not share episodes."""
+    """Combine the user's seed with the number of a shard, so that two seeds never share episodes."""
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
@@ -93,13 +93,13 @@ class PlayedEpisodes:
 
     steps: dict[str, Tensor]  # name -> (T, N, ...)
     length: Tensor  # (N,)
-    last_obs: Tensor  # (N, O) what the last action led to
+    last_obs: Tensor  # (N, O) observation after the last action
     seed: int
 
 
 @torch.no_grad()
 def play(env: MultiTaskEnv, policy: Policy, seed: int) -> PlayedEpisodes:
-    """Start all worlds anew from a seed and play one episode in each."""
+    """Reset all worlds from a seed and run one episode in each."""
     env.seed(seed)
     env.reset()
     n, device = env.spec.num_envs, env.device
@@ -116,7 +116,7 @@ def play(env: MultiTaskEnv, policy: Policy, seed: int) -> PlayedEpisodes:
         ended = going & (step.terminated | step.truncated)
         length += going
         last_obs = torch.where(ended[:, None], step.next_obs, last_obs)
-        # A world whose episode ends early starts another one, which is not recorded.
+        # A world whose episode ends early starts another one, which is not written.
         going &= ~ended
     names = ("obs", "action", "reward", "success", "terminated", "truncated")
     steps = {name: torch.stack(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
@@ -124,10 +124,10 @@ def play(env: MultiTaskEnv, policy: Policy, seed: int) -> PlayedEpisodes:
 
 
 class DatasetWriter:
-    """Writes shards and keeps the index that names them."""
+    """Write the shards of a data set and its index."""
 
     def __init__(self, folder: Path, env: MultiTaskEnv, config: dict[str, Any]) -> None:
-        """Remember what all shards have in common."""
+        """Store what all shards have in common."""
         self.folder = folder
         self.shards: list[dict[str, Any]] = []
         self._task = env.task.cpu()
@@ -168,7 +168,7 @@ class DatasetWriter:
         write_text(self.folder / INDEX, json.dumps(self.summary(), indent=1) + "\n")
 
     def summary(self) -> dict[str, Any]:
-        """Return what the index holds."""
+        """Return the content of the index."""
         tasks = {}
         for name, sums in self._sums.items():
             count = max(sums["episodes"], 1.0)
@@ -182,7 +182,7 @@ class DatasetWriter:
         return {**self._header, "tasks": tasks, "shards": self.shards}
 
     def _count(self, arrays: Arrays) -> None:
-        """Add a shard's episodes to the sums per task."""
+        """Add the episodes of a shard to the sums per task."""
         starts = np.cumsum(arrays["length"]) - arrays["length"]
         returns = np.add.reduceat(arrays["reward"].astype(np.float64), starts)
         success = np.logical_or.reduceat(arrays["success"], starts)
@@ -195,6 +195,6 @@ class DatasetWriter:
 
 
 def _save(path: Path, arrays: Arrays) -> None:
-    """Write arrays to exactly this path: given a name, NumPy would append a suffix."""
+    """Write arrays to exactly this path. NumPy would append a suffix to a file name, so give it an open file."""
     with path.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -1,13 +1,13 @@
-"""Write episodes in the directory layout of LeRobot datasets, version 3.0, which LeRobot 0.4 reads.
+"""Write episodes in the directory layout of LeRobot data sets, version 3.0, which LeRobot 0.4 reads.
 
     meta/info.json                              sizes and features
-    meta/stats.json                             mean, spread and range of every feature
+    meta/stats.json                             mean, standard deviation and range of every feature
     meta/tasks.parquet                          sentence -> number of the task
-    meta/episodes/chunk-000/file-000.parquet    length, task and place of every episode
-    data/chunk-000/file-NNN.parquet             one row per action; frames as PNG files inside
+    meta/episodes/chunk-000/file-000.parquet    length, task and position of every episode
+    data/chunk-000/file-NNN.parquet             one row per action, with the frame as a PNG file
 
-A row is a frame and the action taken on it, so the frame behind the last action is left out. Episodes without actions
-are left out too. Frames stay lossless: no video is encoded.
+A row is a frame and the action taken in it. So the frame after the last action is left out. Episodes without actions
+are left out too. Frames are stored without loss, not as video.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PLACES = {"data": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"}
 
 
 def check_pyarrow() -> None:
-    """Insist that the extra is there."""
+    """Check that the package of the extra is installed."""
     if find_spec("pyarrow") is None:
         raise UserError("the LeRobot layout needs an extra: pip install 'polytask[export]'")
 
@@ -51,7 +51,7 @@ class _Sums:
     high: NDArray[np.float64] | float = -np.inf
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Take rows (n, ...) in."""
+        """Add rows (n, ...)."""
         rows = rows.astype(np.float64)
         self.count += len(rows)
         self.total = self.total + rows.sum(0)
@@ -59,7 +59,7 @@ class _Sums:
         self.low, self.high = np.minimum(self.low, rows.min(0)), np.maximum(self.high, rows.max(0))
 
     def result(self) -> dict[str, Any]:
-        """Return what LeRobot calls the statistics of a feature."""
+        """Return the statistics of the feature in LeRobot's format."""
         mean = np.atleast_1d(self.total / self.count)
         spread = np.sqrt(np.maximum(np.atleast_1d(self.square / self.count) - mean**2, 0.0))
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
@@ -69,12 +69,12 @@ class _Sums:
 
 @dataclass
 class _Dataset:
-    """What has been written so far."""
+    """The data set as written so far."""
 
     root: Path
     tasks: list[str]
     fps: int
-    size: tuple[int, ...] = ()  # of a frame
+    size: tuple[int, ...] = ()  # shape of a frame
     frames: int = 0
     episodes: list[dict[str, Any]] = field(default_factory=list)
     sums: dict[str, _Sums] = field(default_factory=dict)
@@ -83,17 +83,17 @@ class _Dataset:
 def to_lerobot(
     store: EpisodeStore, root: Path, shared: Sequence[Shared], sentences: Mapping[str, str], fps: int = 5
 ) -> int:
-    """Export episodes to a dataset in the folder `root`, and return the number of its frames.
+    """Export episodes to a data set in the folder `root`, and return its number of frames.
 
     Args:
-        store: Where the episodes are.
-        root: Folder to write to; it must not exist.
-        shared: Episodes, the task each of them is exported as data of, and the verdict.
-        sentences: What LeRobot calls a task, for each of ours; one without a sentence keeps its name.
+        store: The store of the episodes.
+        root: Folder to write to. It must not exist.
+        shared: The episodes to export, each with a task and the verdict on that task.
+        sentences: The sentence that LeRobot uses for a task, by task name. A task without a sentence keeps its name.
         fps: Actions per second.
 
     Raises:
-        UserError: If a package is missing, the folder exists, or there is nothing to write.
+        UserError: If a package is missing, the folder exists, or there is no episode to write.
     """
     check_pyarrow()
     if root.exists():
@@ -118,7 +118,7 @@ def _write_data(dataset: _Dataset, store: EpisodeStore, group: Sequence[Shared],
     for one in group:
         episode = store.read(one.episode)
         if dataset.size not in ((), episode.images.shape[1:]):
-            raise UserError(f"episode {one.episode} has frames {episode.images.shape[1:]}, others {dataset.size}")
+            raise UserError(f"episode {one.episode} has frames {episode.images.shape[1:]}, others have {dataset.size}")
         dataset.size = episode.images.shape[1:]
         columns = _columns(dataset, episode, one)
         for name, values in columns.items():
@@ -140,7 +140,7 @@ def _write_data(dataset: _Dataset, store: EpisodeStore, group: Sequence[Shared],
 
 
 def _columns(dataset: _Dataset, episode: Episode, one: Shared) -> dict[str, NDArray[Any]]:
-    """Return the numbers of an episode's rows; those of one component are flat."""
+    """Return the columns of an episode's rows, with T entries each. Scalar columns have shape (T,)."""
     steps = len(episode.actions)
     frame = np.arange(steps, dtype=np.int64)
     is_last = frame == steps - 1
@@ -159,7 +159,7 @@ def _columns(dataset: _Dataset, episode: Episode, one: Shared) -> dict[str, NDAr
 
 
 def _entry(dataset: _Dataset, one: Shared, steps: int, number: int) -> dict[str, Any]:
-    """Say where an episode lies."""
+    """Return the length, the task and the position of an episode."""
     return {
         "episode_index": len(dataset.episodes),
         "tasks": [one.task],
@@ -178,7 +178,7 @@ def _place(pattern: str, number: int) -> str:
 
 
 def _write_meta(dataset: _Dataset, sentences: list[str]) -> None:
-    """Describe the dataset."""
+    """Write the files of the folder `meta`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -195,7 +195,7 @@ def _write_meta(dataset: _Dataset, sentences: list[str]) -> None:
 
 
 def _index_note() -> dict[str, Any]:
-    """Tell pandas that the sentences are the index of the table of tasks, which is where LeRobot looks them up."""
+    """Return the note for pandas that the sentences are the index of the table of tasks, as LeRobot expects."""
     column = {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"}
     index = {"name": None, "field_name": "__index_level_0__", "pandas_type": "unicode", "numpy_type": "object"}
     return {
@@ -233,7 +233,7 @@ def _feature(kind: str, shape: tuple[int, ...], names: list[str] | None) -> dict
 
 
 def _scalars() -> Iterator[tuple[str, str]]:
-    """Name the features of one number, and their types."""
+    """Yield the names and types of the scalar features."""
     yield "next.reward", "float32"
     yield "next.done", "bool"
     yield "next.success", "bool"

@@ -1,4 +1,4 @@
-"""Write a recording as Minari datasets, one per task, for the offline-learning libraries that read those."""
+"""Export a data set to Minari, one Minari data set per task, for offline-learning libraries."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ _VARIABLE = "MINARI_DATASETS_PATH"
 
 
 def check_minari() -> None:
-    """Insist that the extra is there."""
+    """Check that the packages of the extra are installed."""
     if find_spec("minari") is None or find_spec("h5py") is None:
         raise UserError("export=minari needs an extra: pip install 'polytask[export]'")
 
 
 def to_minari(folder: Path, root: Path) -> list[str]:
-    """Export the recording in `folder` to datasets under `root`, and return their names."""
+    """Export the data set in `folder` to Minari data sets in the folder `root`, and return their names."""
     check_minari()
-    recording = load(folder, any_version=True)
+    dataset = load(folder, any_version=True)
     root.mkdir(parents=True, exist_ok=True)
     with _datasets_in(root):
-        return [_export(recording, task) for task in recording.tasks]
+        return [_export(dataset, task) for task in dataset.tasks]
 
 
-def _export(recording: EpisodeDataset, task: str) -> str:
+def _export(dataset: EpisodeDataset, task: str) -> str:
     """Write the episodes of one task."""
     import minari
     from gymnasium.spaces import Box
     from minari.data_collector import EpisodeBuffer
 
-    config = recording.index["config"]
+    config = dataset.index["config"]
     policy = config["policy"] or "checkpoint"
-    name = f"polytask/{task}/{policy}-v{recording.index['tasks'][task]['version']}"
-    numbers = (recording.task == recording.tasks.index(task)).nonzero()[:, 0].tolist()
-    episodes = [recording.episode(number) for number in numbers]
+    name = f"polytask/{task}/{policy}-v{dataset.index['tasks'][task]['version']}"
+    numbers = (dataset.task == dataset.tasks.index(task)).nonzero()[:, 0].tolist()
+    episodes = [dataset.episode(number) for number in numbers]
     buffers: list[Any] = [
         EpisodeBuffer(
             id=number,
@@ -53,26 +53,26 @@ def _export(recording: EpisodeDataset, task: str) -> str:
             rewards=episode.reward.tolist(),
             terminations=episode.terminated.tolist(),
             truncations=episode.truncated.tolist(),
-            # Minari wants one more info than there are steps: the first belongs to the reset.
+            # Minari expects one more info than steps. The first info belongs to the reset.
             infos={"success": np.concatenate([[False], episode.success.numpy()])},
         )
         for number, episode in enumerate(episodes)
     ]
-    with warnings.catch_warnings(action="ignore"):  # Minari recommends an author and a link, for publishing
+    with warnings.catch_warnings(action="ignore"):  # Minari warns if there is no author and no link
         minari.create_dataset_from_buffers(
             name,
             buffers,
-            observation_space=Box(-np.inf, np.inf, (recording.index["obs_dim"],), np.float32),
-            action_space=Box(-1.0, 1.0, (recording.index["action_dim"],), np.float32),
+            observation_space=Box(-np.inf, np.inf, (dataset.index["obs_dim"],), np.float32),
+            action_space=Box(-1.0, 1.0, (dataset.index["action_dim"],), np.float32),
             algorithm_name=str(policy),
-            description=f"{len(buffers)} episodes of the polytask task {task}, robot {recording.index['robot']}",
+            description=f"{len(buffers)} episodes of the polytask task {task}, robot {dataset.index['robot']}",
         )
     return name
 
 
 @contextmanager
 def _datasets_in(root: Path) -> Iterator[None]:
-    """Let Minari write below `root` and nowhere else."""
+    """Make Minari write to the folder `root` inside this context."""
     before = os.environ.get(_VARIABLE)
     os.environ[_VARIABLE] = str(root.resolve())
     try:

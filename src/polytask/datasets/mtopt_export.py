@@ -1,4 +1,4 @@
-"""`polytask mtopt export`: write the episodes of a run as a data set for other libraries."""
+"""`polytask mtopt export`: write the episodes of an MT-Opt run as a data set for other libraries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def export(config: ExportConfig) -> Result:
 
 
 def verdicts_of(store: EpisodeStore, run: RunConfig, tasks: tuple[str, ...]) -> list[Shared]:
-    """List the episodes of each task with their verdicts: people's, else those of the detector in use."""
+    """List the episodes of each task with their verdicts: those of people, else those of the detector in use."""
     judge = Judge(run.detectors, "cpu")
     verdicts = {task: store.rewards(task, judge.version, judge.threshold) for task in tasks}
     collected = [(row.id, row.task) for row in store.rows() if row.length]

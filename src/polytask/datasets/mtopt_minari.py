@@ -1,6 +1,7 @@
-"""Write episodes as Minari datasets, one per task, for the offline-learning libraries that read those.
+"""Export MT-Opt episodes to Minari, one Minari data set per task, for offline-learning libraries.
 
-The last step of a success is rewarded with 1, all others with 0. Episodes without actions are left out.
+The last step of a successful episode has reward 1, every other step has reward 0. Episodes without actions are left
+out.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _AT_ONCE = 256  # episodes held in memory
 
 
 def to_minari(store: EpisodeStore, root: Path, shared: Sequence[Shared]) -> list[str]:
-    """Export episodes to datasets under `root`, and return their names.
+    """Export episodes to Minari data sets in the folder `root`, and return their names.
 
     Args:
-        store: Where the episodes are.
+        store: The store of the episodes.
         root: Folder to write to.
-        shared: Episodes, the task each of them is exported as data of, and the verdict.
+        shared: The episodes to export, each with a task and the verdict on that task.
     """
     from polytask.datasets.minari import _datasets_in, check_minari
 
@@ -43,25 +44,25 @@ def to_minari(store: EpisodeStore, root: Path, shared: Sequence[Shared]) -> list
 
 
 def _export(store: EpisodeStore, task: str, group: Sequence[Shared]) -> str:
-    """Write the dataset of one task."""
+    """Write the data set of one task."""
     import minari
     from gymnasium.spaces import Box, Dict
 
     buffers = _buffers(store, group)
     first = list(islice(buffers, _AT_ONCE))
     if not first:
-        raise UserError(f"the episodes of '{task}' have no actions: there is nothing to export")
+        raise UserError(f"no episode of '{task}' has actions, so there is nothing to export")
     size = first[0].observations["image"].shape[1:]
     scalar = Box(-np.inf, np.inf, (1,), np.float32)
     name = f"polytask/mtopt-{task}/log-v0"
-    with warnings.catch_warnings(action="ignore"):  # Minari recommends an author and a link, for publishing
+    with warnings.catch_warnings(action="ignore"):  # Minari warns if there is no author and no link
         dataset = minari.create_dataset_from_buffers(
             name,
             first,
             observation_space=Dict({"image": Box(0, 255, size, np.uint8), "closed": scalar, "height": scalar}),
             action_space=Box(-1.0, 1.0, (ACTION_DIM,), np.float32),
             algorithm_name="log",
-            jpeg_encoding=False,  # frames stay as they were
+            jpeg_encoding=False,  # store frames without loss
             description=f"{len(group)} episodes of the task {task} from camera images",
         )
         while block := list(islice(buffers, _AT_ONCE)):
@@ -70,7 +71,7 @@ def _export(store: EpisodeStore, task: str, group: Sequence[Shared]) -> str:
 
 
 def _buffers(store: EpisodeStore, group: Sequence[Shared]) -> Iterator[Any]:
-    """Turn episodes into what Minari stores."""
+    """Convert episodes to Minari's episode buffers."""
     from minari.data_collector import EpisodeBuffer
 
     number = 0
@@ -88,7 +89,7 @@ def _buffers(store: EpisodeStore, group: Sequence[Shared]) -> Iterator[Any]:
             rewards=(is_last & one.success).astype(np.float32),
             terminations=is_last,
             truncations=np.zeros(steps, bool),
-            # Minari wants one more info than there are steps: the first belongs to the reset.
+            # Minari expects one more info than steps. The first info belongs to the reset.
             infos={"success": np.concatenate([[False], is_last & one.success])},
         )
         number += 1

@@ -1,4 +1,4 @@
-"""Read what `polytask collect` wrote."""
+"""Read the data sets that `polytask collect` writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
 
-FORMAT = 1  # raised when the layout of the files changes
+FORMAT = 1  # increased when the layout of the files changes
 INDEX = "index.json"
 _STEPS = ("obs", "action", "reward", "success", "terminated", "truncated")
 _EPISODES = ("task", "world", "seed", "length", "last_obs")
@@ -28,7 +28,7 @@ class DatasetEpisode:
 
     task: str
     seed: int
-    obs: Tensor  # (L + 1, O) the last row is what the last action led to
+    obs: Tensor  # (L + 1, O) the last row is the observation after the last action
     action: Tensor  # (L, A)
     reward: Tensor  # (L,)
     success: Tensor  # (L,) bool
@@ -41,19 +41,19 @@ class EpisodeDataset:
     """S steps of E episodes, one episode after the other.
 
     Attributes:
-        tasks: Names that `task` numbers.
-        index: Content of `index.json`: versions of the tasks, config of the run, shards.
-        obs: What the policy acted on. (S, O)
-        action: In [-1, 1]. (S, A)
+        tasks: Names of the tasks. `task` is an index into them.
+        index: Content of `index.json`: versions of the tasks, config of the command, shards.
+        obs: Observation before the action. (S, O)
+        action: Action in [-1, 1]. (S, A)
         reward: (S,)
-        success: The task's success test held after the step. (S,) bool
-        terminated: A true end, whose value is zero. (S,) bool
-        truncated: Cut off by the time limit or a diverged simulation. (S,) bool
+        success: The task's success test was true after the step. (S,) bool
+        terminated: The episode reached a true end, whose value is zero. (S,) bool
+        truncated: The episode was cut off (time limit, diverged simulation). (S,) bool
         task: Task of each episode. (E,) int64
-        world: Which of its task's worlds an episode was played in. (E,) int64
-        seed: Seed that the worlds were started from. (E,) int64
-        length: Steps of each episode. (E,) int64
-        last_obs: What the last action of each episode led to. (E, O)
+        world: Number of the episode's world among the worlds of its task. (E,) int64
+        seed: Seed with which the worlds were reset. (E,) int64
+        length: Number of steps of each episode. (E,) int64
+        last_obs: Observation after the last action of each episode. (E, O)
     """
 
     tasks: tuple[str, ...]
@@ -71,12 +71,12 @@ class EpisodeDataset:
     last_obs: Tensor
 
     def __len__(self) -> int:
-        """Count the episodes."""
+        """Return the number of episodes."""
         return len(self.length)
 
     @property
     def start(self) -> Tensor:
-        """Row of each episode's first step, (E,) int64."""
+        """Index of each episode's first step, (E,) int64."""
         return self.length.cumsum(0) - self.length
 
     @property
@@ -86,15 +86,15 @@ class EpisodeDataset:
 
     @property
     def next_obs(self) -> Tensor:
-        """What each action led to, (S, O)."""
+        """Observation after each action, (S, O)."""
         result = torch.cat([self.obs[1:], self.obs[:1]])
         result[self.start + self.length - 1] = self.last_obs
         return result
 
     def episode(self, number: int) -> DatasetEpisode:
-        """Cut one episode out."""
+        """Return one episode."""
         if not -len(self) <= number < len(self):
-            raise IndexError(f"there is no episode {number} among {len(self)}")
+            raise IndexError(f"there is no episode {number}; the data set has {len(self)}")
         start, length = int(self.start[number]), int(self.length[number])
         rows = slice(start, start + length)
         parts = {name: getattr(self, name)[rows] for name in _STEPS[1:]}
@@ -103,14 +103,14 @@ class EpisodeDataset:
 
 
 def load(folder: str | Path, *, any_version: bool = False) -> EpisodeDataset:
-    """Read a whole recording into memory.
+    """Read a whole data set into memory.
 
     Args:
-        folder: Where `polytask collect` wrote to.
-        any_version: Accept tasks whose reward or reset has changed since they were recorded.
+        folder: The folder that `polytask collect` wrote.
+        any_version: Accept tasks whose reward or reset has changed since the data set was written.
 
     Raises:
-        UserError: If there is no recording, a file is missing or damaged, or a task has changed since.
+        UserError: If there is no data set, a file is missing or damaged, or a task has changed.
     """
     parts = list(stream(folder, any_version=any_version))
     joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in (*_STEPS, *_EPISODES)}
@@ -118,7 +118,7 @@ def load(folder: str | Path, *, any_version: bool = False) -> EpisodeDataset:
 
 
 def stream(folder: str | Path, *, any_version: bool = False) -> Iterator[EpisodeDataset]:
-    """Read a recording shard by shard: for what does not fit into memory. Arguments and errors are those of `load`."""
+    """Read a data set shard by shard, if it does not fit into memory. Arguments and errors are those of `load`."""
     folder = Path(folder).expanduser()
     index = read_index(folder)
     if not any_version:
@@ -128,27 +128,27 @@ def stream(folder: str | Path, *, any_version: bool = False) -> Iterator[Episode
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """Read what a recording consists of."""
+    """Read the index of a data set."""
     path = folder / INDEX
     if not path.is_file():
-        raise UserError(f"'{folder}' holds no recording: there is no {INDEX}")
+        raise UserError(f"'{folder}' contains no data set: there is no {INDEX}")
     try:
         index = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from error
     if not isinstance(index, dict) or index.get("format") != FORMAT:
-        raise UserError(f"'{path}' is not a recording of format {FORMAT}")
+        raise UserError(f"'{path}' is not the index of a data set of format {FORMAT}")
     return index
 
 
 def _check_versions(folder: Path, tasks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Insist that the tasks are still what they were."""
-    for name, recorded in tasks.items():
+    """Check that the tasks have the same versions as when the data set was written."""
+    for name, saved in tasks.items():
         current = TASKS[name].version if name in TASKS else None
-        if current != recorded["version"]:
-            now = "it is gone" if current is None else f"it is version {current} now"
+        if current != saved["version"]:
+            now = "is unknown now" if current is None else f"has version {current} now"
             raise UserError(
-                f"'{folder}' holds version {recorded['version']} of '{name}', and {now}; load(..., any_version=True)"
+                f"'{folder}' has version {saved['version']} of '{name}', which {now}; use load(..., any_version=True)"
             )
 
 

@@ -1,1 +1,1 @@
-"""Environments: many worlds of many tasks behind one `step`."""
+"""Environments that step many worlds of many tasks at once."""

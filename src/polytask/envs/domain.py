@@ -1,7 +1,7 @@
-"""What an environment needs of a domain: sizes, metrics of its own, and groups of worlds that know how to step.
+"""The interface between an environment and its domain: sizes, metrics and groups of worlds.
 
-Manipulation and parkour are two domains. `MultiTaskEnv` keeps the clock, the buffers and the metrics of either; what an
-action does, what is seen, what it earns and how an episode begins is up to the domain's groups.
+There are two domains, manipulation and parkour. `MultiTaskEnv` keeps the step counters, the buffers and the metrics for
+both. The groups of a domain apply actions, compute observations and rewards, and start episodes.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from polytask.sim.base import Batch
 
 @dataclass
 class Buffers:
-    """The environment's tensors, or a group's rows of them."""
+    """The tensors of an environment, or the rows of them that belong to one group."""
 
     action: Tensor  # (N, A)
     obs: Tensor  # (N, O)
     next_obs: Tensor  # (N, O)
     reward: Tensor  # (N,)
     success: Tensor  # (N,) bool
-    score: Tensor  # (N,) how much of the task is done, 0 to 1; its highest value in an episode is what is reported
-    timeout: Tensor  # (N,) bool: the episode's last step
+    score: Tensor  # (N,) share of the task that is done, 0 to 1; the metrics report its maximum over an episode
+    timeout: Tensor  # (N,) bool: the episode has reached its time limit
     terminated: Tensor  # (N,) bool
     truncated: Tensor  # (N,) bool
     diverged: Tensor  # (N,) bool
-    length: Tensor  # (N,) int64 steps of the episode so far, this one included
+    length: Tensor  # (N,) int64 steps of the episode so far, including this one
     uniform: Tensor  # (N, candidates, R) random numbers, new in every step
-    extras: Tensor  # (N, E) the domain's own metrics of the episode so far
+    extras: Tensor  # (N, E) domain-specific metrics of the episode so far
 
     @classmethod
     def allocate(cls, num_envs: int, domain: Domain, tasks: Sequence[Any], device: torch.device) -> Buffers:
-        """Reserve zeroed tensors for the worlds of some tasks of a domain."""
+        """Allocate zeroed tensors for the worlds of some tasks of a domain."""
         flags = [torch.zeros(num_envs, dtype=torch.bool, device=device) for _ in range(5)]
 
         def floats(*shape: int) -> Tensor:
@@ -62,29 +62,29 @@ class Buffers:
         )
 
     def rows(self, worlds: slice) -> Buffers:
-        """Return views of some worlds' rows."""
+        """Return views of the rows of some worlds."""
         return Buffers(**{name: tensor[worlds] for name, tensor in vars(self).items()})
 
 
 class TaskSlice(Protocol):
-    """A task and the rows of a group that play it."""
+    """A task and its rows in a group."""
 
     @property
     def task(self) -> Any:
-        """Its record, with a `name`."""
+        """The record of the task; it has a `name`."""
         ...
 
     @property
     def worlds(self) -> slice:
-        """Its rows."""
+        """The rows of the task."""
         ...
 
 
 class WorldGroup(Protocol):
-    """Worlds that share a scene, and so one batch and one stream or thread.
+    """Worlds that share a scene, and therefore one batch and one stream or thread.
 
-    A control step has three parts; `act` and `conclude` work on tensors that keep their address, so that they can be
-    captured into a graph.
+    A control step has three parts: `act`, `simulate` and `conclude`. `act` and `conclude` work on tensors whose address
+    never changes, so that a graph can capture them.
     """
 
     batch: Batch
@@ -97,7 +97,7 @@ class WorldGroup(Protocol):
 
     @property
     def tasks(self) -> Sequence[TaskSlice]:
-        """Who plays which rows."""
+        """The tasks and their rows."""
         ...
 
     def act(self) -> None:
@@ -109,19 +109,19 @@ class WorldGroup(Protocol):
         ...
 
     def conclude(self) -> None:
-        """Observe, reward, and start new episodes where one ended."""
+        """Compute observations and rewards, and start new episodes where one ended."""
         ...
 
     def reset(self, mask: Tensor) -> None:
-        """Start new episodes where `mask` (N,) holds and show their first observation."""
+        """Start new episodes where `mask` (N,) is true and write their first observations."""
         ...
 
     def world_metrics(self) -> dict[str, Tensor]:
-        """Return numbers (N,) that describe where the worlds stand; the environment adds them up by task."""
+        """Return numbers (N,) that describe the current worlds; the environment sums them per task."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the next step depends on."""
+        """Return everything that the next step depends on."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -131,17 +131,17 @@ class WorldGroup(Protocol):
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """An environment's options with every name looked up; `envs.make` builds it.
+    """The options of an environment with every name resolved; `envs.make` builds it.
 
     Attributes:
-        options: As the user gave them, with the defaults of the domain filled in.
+        options: The user's options, completed with the defaults of the domain.
         domain: Manipulation or parkour.
-        tasks: Records of the domain.
+        tasks: Task records of the domain.
         envs_per_task: Number of worlds of each task.
         robot: Record of the robot.
         sim: Name of the physics backend, "cpu" or "warp".
         sim_config: Settings of the Warp backend.
-        device: Where tensors live.
+        device: Device of the tensors.
     """
 
     options: EnvOptions
@@ -165,14 +165,14 @@ class Domain:
     """One kind of task.
 
     Attributes:
-        name: For messages.
+        name: Name in messages.
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
-        robot: Class of the robots that play it.
-        defaults: Options that differ between domains, with their defaults; an option that is missing is refused.
-        metrics: What it reports of an episode besides what every domain does: names of `Buffers.extras`.
-        draws: Shape (candidates, R) of the random numbers that a world of some tasks may need in a step.
-        make_groups: Build the worlds on rows of the buffers; what is drawn once comes from the generator.
+        robot: Class of its robots.
+        defaults: Defaults of domain-specific options; a domain-specific option that is missing here is rejected.
+        metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
+        draws: Return the shape (candidates, R) of the random numbers that a world of some tasks may need in a step.
+        make_groups: Build the groups on rows of the buffers; one-time random draws use the generator.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """The environment as a `gymnasium.vector.VectorEnv`: `gymnasium.make_vec("polytask/MT10-v0", num_envs=64)`.
 
-Observations, actions, rewards and flags stay torch tensors on the environment's device. An ended episode restarts in
-the same step; its last observation is `info["final_obs"]`, and `info["task"]` numbers each world's task.
+Observations, actions, rewards and flags stay torch tensors on the environment's device. When an episode ends, the next
+one starts in the same step. `info["final_obs"]` has the last observation of the ended episode, and `info["task"]` the
+task index of each world.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from polytask.envs.make import make
 
 
 class GymVectorEnv(VectorEnv):
-    """A thin shell around `MultiTaskEnv`."""
+    """A thin wrapper around `MultiTaskEnv`."""
 
     def __init__(self, suite: str = "mt10", num_envs: int | None = None, **options: Any) -> None:
-        """Build the environment; options are those of `polytask.make`."""
+        """Build the environment; the options are those of `polytask.make`."""
         self.env = make(suite, num_envs=num_envs, **options)
         spec = self.env.spec
         self.num_envs = spec.num_envs
@@ -36,13 +37,13 @@ class GymVectorEnv(VectorEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Start a new episode everywhere."""
+        """Start a new episode in every world."""
         if seed is not None:
             self.env.seed(seed)
         return self.env.reset().clone(), {"task": self.env.task}
 
     def step(self, actions: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
-        """Apply actions (N, A), as a tensor or an array."""
+        """Apply actions (N, A), given as a tensor or an array."""
         step = self.env.step(torch.as_tensor(actions, dtype=torch.float32, device=self.env.device))
         done = step.terminated | step.truncated
         info = {
@@ -54,5 +55,5 @@ class GymVectorEnv(VectorEnv):
         return step.obs.clone(), step.reward.clone(), step.terminated.clone(), step.truncated.clone(), info
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the threads."""
+        """Stop the worker threads."""
         self.env.close()

@@ -24,7 +24,7 @@ from polytask.sim.config import SIMS, SimConfig
 
 # The domain of each kind of task record.
 DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
-# Options that only some domains have, or that have another default in each.
+# Options that only some domains have, or whose default differs between domains.
 DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels")
 
 
@@ -32,26 +32,26 @@ def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
     """Create a multi-task environment.
 
     Args:
-        suite: Name of a suite, such as "mt10"; ignored where `tasks` is given.
+        suite: Name of a suite, such as "mt10"; ignored if `tasks` is given.
         options: Any field of `EnvOptions`, such as `tasks`, `num_envs`, `device`, `robot`, `episode_length` or `seed`.
             `sim` is a name or a config of `polytask.sim.config`.
 
     Raises:
-        UserError: If an option is unknown, has no such value, or does not belong to these tasks.
+        UserError: If an option is unknown, has an invalid value, or does not apply to these tasks.
     """
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
     return make_env(EnvOptions(suite=suite, **options))
 
 
-# So that `help(polytask.make)` lists them.
+# `help(polytask.make)` then lists every option.
 make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
     f"    {each.name}: {each.metadata['about']}\n" for each in fields(EnvOptions)
 )
 
 
 def make_env(options: EnvOptions) -> MultiTaskEnv:
-    """Create the environment that options describe."""
+    """Create the environment that the options describe."""
     return MultiTaskEnv(resolve(options))
 
 
@@ -59,7 +59,7 @@ def resolve(options: EnvOptions) -> EnvConfig:
     """Look up every name and fill in every default.
 
     Raises:
-        UserError: If a name is unknown or a value cannot be used.
+        UserError: If a name is unknown or a value is invalid.
     """
     check_choices(options)
     names = list(options.task_names)
@@ -89,16 +89,16 @@ def resolve(options: EnvOptions) -> EnvConfig:
 
 
 def domain_of(tasks: Sequence[Task | Terrain]) -> Domain:
-    """Find the one domain that all tasks belong to."""
-    domains = {DOMAINS[type(task)].name: task.name for task in tasks}  # of each domain, one task as an example
+    """Return the domain that all tasks belong to."""
+    domains = {DOMAINS[type(task)].name: task.name for task in tasks}  # one example task per domain
     if len(domains) > 1:
         (first, one), (second, other), *_ = domains.items()
-        raise UserError(f"'{one}' is {first} and '{other}' is {second}; an environment has tasks of one kind")
+        raise UserError(f"'{one}' is {first} and '{other}' is {second}; all tasks must be of one kind")
     return DOMAINS[type(tasks[0])]
 
 
 def _fill_in(options: EnvOptions, domain: Domain) -> EnvOptions:
-    """Give options that were left out the domain's defaults, and refuse options that the domain does not have."""
+    """Set missing options to the defaults of the domain, and reject options that the domain does not have."""
     defaults = {**domain.defaults}
     if "levels" in defaults:
         defaults["levels"] = options.suite_levels or defaults["levels"]
@@ -112,11 +112,11 @@ def _fill_in(options: EnvOptions, domain: Domain) -> EnvOptions:
 
 
 def _counts(num_tasks: int, num_envs: int | None, envs_per_task: Sequence[int] | None) -> tuple[int, ...]:
-    """Decide the number of worlds of each task."""
+    """Return the number of worlds of each task."""
     if envs_per_task is not None:
         counts = tuple(int(count) for count in envs_per_task)
         if len(counts) != num_tasks:
-            raise UserError(f"envs_per_task has {len(counts)} entries for {num_tasks} tasks")
+            raise UserError(f"envs_per_task has {len(counts)} entries for {num_tasks} tasks; give one per task")
         if min(counts) < 1:
             raise UserError(f"every task needs at least one world, but envs_per_task is {list(counts)}")
         if num_envs is not None and num_envs != sum(counts):

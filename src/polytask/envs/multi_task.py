@@ -1,9 +1,9 @@
-"""MultiTaskEnv: N worlds of K tasks behind one `step`.
+"""MultiTaskEnv: one `step` call advances N worlds of K tasks.
 
-Worlds are sorted by task, each task owning a contiguous slice. Episodes end by the time limit, when a simulation
-diverges (both `truncated`), or as the domain says: manipulation never ends one itself, a robot's fall in parkour is
-`terminated`. They restart by themselves. On a GPU a control step replays captured graphs, one stream per group of
-worlds, without waiting for the device; on the CPU threads share the physics and one of them does the rest.
+Worlds are sorted by task; each task has a contiguous slice. An episode is `truncated` at the time limit or when its
+simulation diverges. A domain can also end episodes: manipulation never does, in parkour a fall is `terminated`. The
+next episode starts automatically. On a GPU, a control step replays captured graphs, with one stream per group of
+worlds, and does not wait for the device. On the CPU, threads share the physics and one of them does everything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from polytask.types import EPISODE_METRICS, EnvSpec, Step
 
 
 class MultiTaskEnv:
-    """N worlds of K tasks that reset themselves; fulfils `types.VecEnv`."""
+    """N worlds of K tasks with automatic resets; implements `types.VecEnv`."""
 
     def __init__(self, config: EnvConfig) -> None:
         """Build every scene and start the first episodes."""
@@ -50,14 +50,14 @@ class MultiTaskEnv:
         return self._buffers.obs
 
     def seed(self, seed: int) -> None:
-        """Start the environment's random numbers anew; `reset` makes it felt."""
+        """Seed the random generator of the environment; running episodes do not change until `reset`."""
         self._generator.manual_seed(seed)
 
     def reset(self) -> Tensor:
         """Start a new episode in every world and return the observations.
 
-        With `stagger`, worlds start at random step counts, so that episodes do not end in lock-step. Such shortened
-        first episodes are not counted in the metrics.
+        With `stagger`, worlds start at random step counts, so that episodes do not all end at the same step. The
+        metrics do not count these shortened first episodes.
         """
         b = self._buffers
         b.uniform.uniform_(generator=self._generator)
@@ -84,14 +84,14 @@ class MultiTaskEnv:
 
     @property
     def score(self) -> Tensor:
-        """How much of its task each world had done after the last step, before any reset, 0 to 1. (N,)"""
+        """Share of its task that each world had done after the last step, before any reset, 0 to 1. (N,)"""
         return self._buffers.score
 
     def pop_metrics(self) -> dict[str, Tensor]:
-        """Return per-task sums (K,) over the episodes that ended since the last call, and start anew.
+        """Return per-task sums (K,) over the episodes that ended since the last call, and reset the sums.
 
-        The names are `EPISODE_METRICS` and the domain's own. `success` adds up the highest score of each episode: in
-        manipulation 1 if the task succeeded at any step, else 0.
+        The names are `EPISODE_METRICS` and the metrics of the domain. `success` is the sum of the highest scores of the
+        episodes. In manipulation this score is 1 if the task succeeded at any step, else 0.
         """
         for group in self.groups:
             group.batch.warn_of_overflow()
@@ -100,14 +100,14 @@ class MultiTaskEnv:
         return dict(zip((*EPISODE_METRICS, *self.config.domain.metrics), sums.unbind(-1), strict=True))
 
     def world_metrics(self) -> dict[str, Tensor]:
-        """Return per-task sums (K,) of the domain's metrics of worlds, such as how many are on each parkour level."""
+        """Return per-task sums (K,) of the domain's world metrics, such as the number of worlds on each level."""
         parts = [group.world_metrics() for group in self.groups]
         zeros = torch.zeros(self.spec.num_tasks, device=self.device)
         values = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}  # (N,) each
         return {name: zeros.index_add(0, self.task, value) for name, value in values.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the next step depends on."""
+        """Return everything that the next step depends on."""
         b = self._buffers
         return {
             "groups": [group.state_dict() for group in self.groups],
@@ -128,7 +128,7 @@ class MultiTaskEnv:
         self._generator.set_state(state["generator"].cpu())
 
     def close(self) -> None:
-        """Stop the threads."""
+        """Stop the worker threads."""
         self._runner.close()
 
     def _make_buffers(self) -> Buffers:
@@ -147,7 +147,7 @@ class MultiTaskEnv:
         torch.ge(b.length, self.config.episode_length, out=b.timeout)
 
     def _end_step(self) -> None:
-        """Account for rewards and ended episodes."""
+        """Update returns and scores, and add ended episodes to the metrics."""
         b = self._buffers
         self._return += b.reward
         torch.maximum(self._best, b.score, out=self._best)
@@ -156,7 +156,7 @@ class MultiTaskEnv:
         columns = (torch.ones_like(b.reward), self._best, b.success, self._return, b.length)
         rows = [column.float() * counted for column in columns] + [b.diverged.float()]
         rows += [column * counted for column in b.extras.unbind(-1)]
-        # Not a matrix product: that would wake torch's thread pool, which then spins beside the physics.
+        # Not a matrix product: that would start torch's thread pool, whose busy waiting slows down the physics.
         self._metrics.index_add_(0, self.task, torch.stack(rows, -1))  # (K, M)
         for tensor in (self._return, self._best, b.length):
             tensor.masked_fill_(ended, 0)

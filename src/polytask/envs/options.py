@@ -1,4 +1,4 @@
-"""What an environment can be told: the one list of options, for `polytask.make` and for every command."""
+"""The options of an environment: one list for `polytask.make` and for every command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polytask.settings import setting
 
 @dataclass
 class WorldOptions:
-    """Which worlds: tasks, robot, physics and episodes."""
+    """Options of the worlds: tasks, robot, physics and episodes."""
 
     suite: str = setting("mt10", "task suite (polytask list suites)", choices=SUITES)
     tasks: list[str] | None = setting(None, "task names such as [reach,push], instead of a suite")
@@ -21,35 +21,35 @@ class WorldOptions:
     episode_length: int | None = setting(
         None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)"
     )
-    reward: str = setting("dense", "dense, or sparse: 1 on success, else 0", choices=("dense", "sparse"))
+    reward: str = setting("dense", "dense, or sparse (1 on success, else 0)", choices=("dense", "sparse"))
     goals: str | None = setting(
         None,
-        "manipulation goals: random (default), new in every episode; or fixed, drawn once per world",
+        "manipulation goals: random (default; new in every episode) or fixed (drawn once per world)",
         choices=("random", "fixed"),
     )
     levels: str | None = setting(
         None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)", choices=LEVELS
     )
-    seed: int = setting(0, "seed of everything random")
+    seed: int = setting(0, "seed of all random numbers")
     threads: int | None = setting(None, "CPU threads for physics and torch (default: all cores)")
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """Name the tasks."""
+        """Names of the tasks."""
         return tuple(SUITES[self.suite] if self.tasks is None else self.tasks)
 
     @property
     def suite_levels(self) -> str | None:
-        """Name the parkour terrain: the one asked for, or that of the suite; None for tasks outside a parkour suite."""
+        """Parkour terrain: `levels` if given, else that of the suite; None for tasks outside a parkour suite."""
         return self.levels or (SUITE_LEVELS.get(self.suite) if self.tasks is None else None)
 
 
 @dataclass
 class EnvOptions(WorldOptions):
-    """Which worlds, how many, and how their first episodes start."""
+    """Options of the worlds, their number, and the start of their first episodes."""
 
     num_envs: int | None = setting(
-        None, "worlds in all, spread over the tasks (default: 16 per task; polytask.make: 1)"
+        None, "total number of worlds, spread over the tasks (default: 16 per task; polytask.make: 1)"
     )
-    envs_per_task: list[int] | None = setting(None, "worlds of each task, such as [512,256], instead of num_envs")
-    stagger: bool = setting(True, "start episodes at different steps, so that they do not all end at once")
+    envs_per_task: list[int] | None = setting(None, "worlds per task, such as [512,256], instead of num_envs")
+    stagger: bool = setting(True, "start at random steps of the first episode, so that episodes do not all end at once")

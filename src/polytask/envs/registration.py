@@ -1,4 +1,4 @@
-"""Tell Gymnasium about the suites; it calls this itself through the package's entry point."""
+"""Register the suites with Gymnasium, which calls `register_envs` through the entry point of the package."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pictures of single worlds through MuJoCo's own renderer, for videos and the gallery.
+"""Render single worlds with MuJoCo's own renderer, for videos and the gallery.
 
-State is copied into one `MjData`, so that worlds of either backend look the same.
+The state is copied into one `MjData`, so that worlds of both backends look the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CAMERA = "scene"
 
 @dataclass(frozen=True)
 class Pose:
-    """All that a picture of a world depends on."""
+    """Everything that a picture of a world depends on."""
 
     qpos: NDArray[np.float32]  # (nq,)
     mocap_pos: NDArray[np.float32]  # (nmocap, 3)
@@ -29,7 +29,7 @@ class Pose:
 
 
 def pose_of(env: MultiTaskEnv, task: str, world: int = 0) -> Pose:
-    """Remember how a task's `world`-th world stands now, to draw it later."""
+    """Copy the current pose of a task's `world`-th world, to draw it later."""
     group, first = _find(env, task)
     batch, row = group.batch, first + world
     qpos, mocap_pos, mocap_quat = (
@@ -39,7 +39,7 @@ def pose_of(env: MultiTaskEnv, task: str, world: int = 0) -> Pose:
 
 
 def _find(env: MultiTaskEnv, task: str) -> tuple[WorldGroup, int]:
-    """Find the group a task belongs to, and its first world there."""
+    """Return the group of a task and the index of its first world there."""
     return next((group, w.worlds.start) for group in env.groups for w in group.tasks if w.task.name == task)
 
 
@@ -47,20 +47,20 @@ class Renderer:
     """Draws the worlds of one task of an environment."""
 
     def __init__(self, env: MultiTaskEnv, task: str, width: int = 480, height: int = 360) -> None:
-        """Open an off-screen context."""
+        """Open an off-screen OpenGL context."""
         self._env, self._task = env, task
-        self._model = copy.copy(_find(env, task)[0].model)  # a world may change it
+        self._model = copy.copy(_find(env, task)[0].model)  # a copy, because `copy_layout` writes to it
         self._data = mujoco.MjData(self._model)
         self._renderer = make_renderer(self._model, width, height)
 
     def frame(self, world: int = 0) -> NDArray[np.uint8]:
-        """Draw the task's `world`-th world as it is now, (H, W, 3)."""
+        """Draw the current state of the task's `world`-th world. (H, W, 3)"""
         group, first = _find(self._env, self._task)
         group.batch.copy_layout(world=first + world, model=self._model)
         return self.draw(pose_of(self._env, self._task, world))
 
     def draw(self, pose: Pose) -> NDArray[np.uint8]:
-        """Draw a world that stands in a pose, (H, W, 3)."""
+        """Draw a world in a given pose. (H, W, 3)"""
         self._data.qpos[:] = pose.qpos
         self._data.mocap_pos[:] = pose.mocap_pos
         self._data.mocap_quat[:] = pose.mocap_quat

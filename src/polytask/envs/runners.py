@@ -1,4 +1,4 @@
-"""Step all groups of an environment at once: by threads on the CPU, by captured graphs and streams on a GPU."""
+"""Step all groups of an environment in parallel: threads on the CPU, captured graphs and streams on a GPU."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from polytask.envs.domain import WorldGroup
 
 
 class Runner(Protocol):
-    """Takes the control steps of groups of worlds."""
+    """Runs the control steps of groups of worlds."""
 
     def run(self) -> None:
-        """Step all groups."""
+        """Run one control step of all groups."""
         ...
 
     def close(self) -> None:
@@ -28,13 +28,13 @@ class Runner(Protocol):
 def make_runner(
     groups: Sequence[WorldGroup], device: torch.device, threads: int, *, physics_only: bool = False
 ) -> Runner:
-    """Make the runner that suits a device.
+    """Create the runner for a device.
 
     Args:
-        groups: What to step.
-        device: Where they live.
-        threads: Threads that share the physics on the CPU.
-        physics_only: Leave out observations, rewards and resets, to measure the physics alone.
+        groups: Groups to step.
+        device: Device of the groups.
+        threads: Number of threads that share the physics on the CPU.
+        physics_only: Skip observations, rewards and resets, to measure the physics alone.
     """
     if device.type == "cuda":
         return GpuRunner(groups, device, physics_only=physics_only)
@@ -42,16 +42,16 @@ def make_runner(
 
 
 class CpuRunner:
-    """Lets worker threads advance the physics while the calling thread does everything that is Python.
+    """Advances the physics in worker threads; the calling thread computes observations, rewards and resets.
 
-    Stepping a batch releases Python's global lock; the many small operations of observations and rewards compete for
-    it. So one thread runs those, on each group as soon as its physics is done, and advances a group itself when it
-    would have to wait. Groups do not depend on each other: the order in which they finish changes nothing.
+    Stepping a batch releases Python's global lock, but the many small operations of observations and rewards compete
+    for it. So only the calling thread runs them, for each group as soon as its physics is done. When it would have to
+    wait, it advances a group itself. Groups are independent: the order in which they finish does not change results.
     """
 
     def __init__(self, groups: Sequence[WorldGroup], threads: int, *, physics_only: bool = False) -> None:
-        """Start the workers."""
-        # The largest group first, since it takes longest; then the small ones, so that there is soon one to conclude.
+        """Start the worker threads."""
+        # The largest group first, because it takes longest; then the smallest ones, so that one is done soon.
         small_first = sorted(groups, key=lambda group: group.batch.num_worlds)
         self._groups = [small_first[-1], *small_first[:-1]]
         self._physics_only = physics_only
@@ -62,9 +62,9 @@ class CpuRunner:
         for worker in self._workers:
             worker.start()
 
-    @torch.inference_mode()  # spares autograd's bookkeeping in many small operations
+    @torch.inference_mode()  # avoids autograd's overhead in many small operations
     def run(self) -> None:
-        """Step all groups."""
+        """Run one control step of all groups."""
         for group in self._groups:
             group.act()
             self._jobs.put(group)
@@ -74,7 +74,7 @@ class CpuRunner:
                 group.conclude()
 
     def close(self) -> None:
-        """Stop the workers."""
+        """Stop the worker threads."""
         for _ in self._workers:
             self._jobs.put(None)
         for worker in self._workers:
@@ -82,7 +82,7 @@ class CpuRunner:
         self._workers = []
 
     def _next_simulated(self) -> Any:
-        """Return a group whose physics is done; rather than wait, advance one that no worker has taken."""
+        """Return a group whose physics is done; if there is none, advance one that no worker has taken."""
         for queue in (self._done, self._jobs):
             try:
                 group = queue.get_nowait()
@@ -101,16 +101,16 @@ class CpuRunner:
         while (group := self._jobs.get()) is not None:
             try:
                 group.simulate()
-            except Exception as error:  # raised again where the environment was stepped
+            except Exception as error:  # raised again in the calling thread
                 group = error
             self._done.put(group)
 
 
 class GpuRunner:
-    """Replays each group's captured graphs on a stream of its own."""
+    """Replays the captured graphs of each group on a separate stream."""
 
     def __init__(self, groups: Sequence[WorldGroup], device: torch.device, *, physics_only: bool = False) -> None:
-        """Give every group a stream; its graphs are captured during the first steps."""
+        """Create one stream per group; the graphs are captured during the first steps."""
         self._device = device
         self._parts = [
             (
@@ -123,7 +123,7 @@ class GpuRunner:
         ]
 
     def run(self) -> None:
-        """Enqueue the step of all groups and let the current stream wait for them; the host does not wait."""
+        """Enqueue the step of all groups and make the current stream wait for them; the host does not wait."""
         main = torch.cuda.current_stream(self._device)
         for act, simulate, conclude, stream in self._parts:
             stream.wait_stream(main)
@@ -136,4 +136,4 @@ class GpuRunner:
             main.wait_stream(stream)
 
     def close(self) -> None:
-        """There are no threads to stop."""
+        """Do nothing: there are no threads to stop."""

@@ -1,4 +1,4 @@
-"""Suites: named tuples of task names, in Meta-World's and MTBench's order."""
+"""Suites: the names of their tasks, in the order of Meta-World and MTBench."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _PARKOUR = (
     "flat",
 )
 
-# How parkour tasks choose the tiles of their worlds; each task has ten.
+# The ten tiles that the worlds of a parkour task use.
 LEVELS: dict[str, str] = {
-    "flat": "flat ground for every task, to learn to walk before going on to the terrains",
+    "flat": "flat ground for every task, to learn to walk before training on the terrains",
     "easy": "ten variants of the lowest difficulty",
-    "hard": "ten difficulties, a task's worlds spread evenly over them",
-    "curriculum": "ten difficulties, each world moved up and down with its success",
+    "hard": "ten difficulties, with the worlds of a task spread evenly over them",
+    "curriculum": "ten difficulties; a world moves up or down depending on the waypoints reached",
 }
 
-# The terrain that a parkour suite puts its tasks on.
+# The terrain of each parkour suite.
 SUITE_LEVELS: dict[str, str] = {
     "parkour-flat": "flat",
     "parkour-easy": "easy",

@@ -1,4 +1,4 @@
-"""All tasks by name, of both domains."""
+"""All tasks of both domains, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Film a policy: one episode of every task side by side, written as an mp4."""
+"""Record a policy as an mp4 video: one episode of every task, side by side."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Image = NDArray[np.uint8]  # (H, W, 3)
 
 @dataclass(frozen=True)
 class VideoFormat:
-    """How a video looks."""
+    """Size and frame rate of a video."""
 
-    width: int = 480  # pixels of one task
+    width: int = 480  # pixels per task
     height: int = 360
     frames_per_second: int = 40
 
@@ -35,12 +35,12 @@ def film(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], path: Pa
     """Play one episode in the first world of each task, write the video and return its number of frames.
 
     Raises:
-        UserError: If a library that this needs is missing; no file is written then.
+        UserError: If a required library is missing; then no file is written.
     """
     if find_spec("imageio_ffmpeg") is None:
         raise UserError("no video: it needs an extra, pip install 'polytask[video]'")
     frames = _frames(env, policy, video)
-    first = next(frames)  # fails here, before any file exists, where there is no OpenGL
+    first = next(frames)  # without OpenGL this fails here, before any file exists
     count = 0
 
     def write(temporary: Path) -> None:
@@ -69,13 +69,13 @@ def film(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], path: Pa
 def _frames(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], video: VideoFormat) -> Iterator[Image]:
     """Step the worlds through one episode and draw them before every step."""
     renderers = [Renderer(env, task, video.width, video.height) for task in env.spec.tasks]
-    for _ in range(env.spec.episode_length - 1):  # the last step would already show the next episode
+    for _ in range(env.spec.episode_length - 1):  # after the last step the worlds already show the next episode
         yield tile([renderer.frame(0) for renderer in renderers])
         env.step(policy(env.obs, env.task))
 
 
 def tile(images: list[Image]) -> Image:
-    """Arrange images in a grid about as wide as high, or up to half as wide again if that leaves fewer black holes."""
+    """Arrange images in a square grid, or in up to 1.5 times as many columns if that leaves fewer empty cells."""
     square = math.ceil(math.sqrt(len(images)))
     columns = min(range(square, 3 * square // 2 + 1), key=lambda count: -len(images) % count)
     rows = math.ceil(len(images) / columns)

@@ -1,4 +1,4 @@
-"""Gradient methods: how the tasks' gradients become one.
+"""Gradient methods: rules that combine the gradients of all tasks into one.
 
 To add a method, write one module with a config dataclass and a class, and add one line to `GRADS`.
 """
@@ -37,7 +37,7 @@ GRADS: dict[str, tuple[type[GradConfig], type[GradMethod]]] = {
 
 
 def build(cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> GradMethod:
-    """Make the method whose config this is."""
+    """Build the method that a config belongs to."""
     method = dict(GRADS.values())[type(cfg)](cfg, num_tasks, device, generator)
     method.conflicts_every = cfg.conflicts_every
     return method
@@ -46,7 +46,7 @@ def build(cfg: GradConfig, num_tasks: int, device: torch.device, generator: torc
 def build_for(
     group: str, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator
 ) -> GradMethod:
-    """Make the method for one parameter group, "actor" or "critic": the mean where the config does not apply."""
+    """Build the method for a parameter group, "actor" or "critic"; a group outside `apply_to` uses the mean."""
     applies = cfg.apply_to in (group, "both")
     own = cfg if applies else MeanConfig(conflicts_every=cfg.conflicts_every)
     return build(own, num_tasks, device, generator)

@@ -1,11 +1,11 @@
 """Make the task gradients orthogonal and equally long before averaging them: Aligned-MTL.
 
 Senushkin et al., Independent Component Alignment for Multi-Task Learning, CVPR 2023. The Jacobian is replaced by the
-nearest matrix whose singular values are all equal, so no direction of the gradient space dominates: with the Gram
+nearest matrix whose singular values are all equal, so no direction of the gradient space dominates. With the Gram
 matrix G and the common singular value s, the weights are s G^(-1/2) 1 / K.
 
-Differences from the paper: s is the root mean square of the singular values, as in the authors' code, instead of the
-smallest one, which would shrink the step with the condition number; the direction is the same. A ridge replaces the
+Differences from the paper: s is the root mean square of the singular values, as in the authors' code. The paper takes
+the smallest one, which gives the same direction but shrinks the step with the condition number. A ridge replaces the
 cut-off of small singular values, and products replace the eigendecomposition.
 
 Scale: direction, |w^T J| = sqrt(tr(J J^T)) / K. Weights may be negative.
@@ -36,11 +36,11 @@ class AlignedMTL(GradMethod):
     """Mean of aligned gradients."""
 
     def __init__(self, cfg: AlignedMTLConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Keep the ridge."""
+        """Store the settings."""
         self.cfg = cfg
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Whiten the Gram matrix and average."""
+        """Return the weights s G^(-1/2) 1 / K."""
         gram = required(gram).double()
         scale = (gram.trace().clamp_min(0) / len(gram)).sqrt()  # root mean square of the singular values
         return (scale * inverse_sqrt(gram, self.cfg.ridge).mean(1)).to(losses.dtype)

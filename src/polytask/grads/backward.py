@@ -1,6 +1,6 @@
-"""Turn a minibatch into the `.grad` of one parameter group; no other module builds task gradients or writes `.grad`.
+"""Write the `.grad` of one parameter group for a minibatch; no other module computes task gradients or writes `.grad`.
 
-An algorithm states its loss once, per row and as a function of the network, and lays minibatches out task by task:
+An algorithm defines its loss once, per row and as a function of the network. Minibatches have the task axis first:
 
     def loss(net, batch):                                   # batch: any rows, of one task or of many
         return (net(batch.obs, batch.task) - batch.target).square()     # (rows,)
@@ -10,13 +10,13 @@ An algorithm states its loss once, per row and as a function of the network, and
     optimizer.step()
     backward.after_step(batch)
 
-A task's loss is the mean over its rows. Methods that need only the losses get them from one forward pass over all rows
-and cost one backward pass. For the others the same function is differentiated for all tasks at once, by `vmap` over the
-task axis: the forward pass is still one pass over all rows, and the backward pass keeps the tasks apart.
+A task's loss is the mean over its rows. Methods that need only the losses cost one forward and one backward pass over
+all rows. For the others `vmap` over the task axis differentiates the same function for all tasks at once. The forward
+pass is still one pass over all rows, and the backward pass gives a separate gradient for each task.
 
-What `vmap` asks of a loss and a network: no in-place change of shared buffers (batch norm), no branch on data, no
-random numbers. Draw noise beforehand and put it into the batch. Networks that only the loss closes over (target
-networks, a critic inside the actor's loss) get no gradient.
+Because of `vmap`, a loss and a network must not change shared buffers in place (batch norm), branch on data or draw
+random numbers. Draw noise before the call and put it into the batch. Networks that only the loss uses (target networks,
+a critic inside the actor's loss) get no gradient.
 """
 
 from __future__ import annotations
@@ -31,43 +31,43 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from polytask.grads.method import GradMethod
 
-Net = Callable[..., Any]  # called as the module is
+Net = Callable[..., Any]  # called like the module
 Batch = Any  # a tree (dict, tuple, named tuple) of tensors whose leading axes agree
 Loss = Callable[[Net, Batch], Tensor]  # (net, batch of R rows) -> loss of every row (R,)
 
 
 class Backward:
-    """A gradient method at work on one network.
+    """Applies a gradient method to one network.
 
     Attributes:
         weights: Weights of the last update. (K,)
-        gram: Gram matrix of the last update, None for methods that do not need it. (K, K) float64
+        gram: Gram matrix of the last update; None for methods that do not need it. (K, K) float64
     """
 
     weights: Tensor
     gram: Tensor | None = None
 
     def __init__(self, method: GradMethod, net: nn.Module, loss: Loss, autocast: torch.dtype | None = None) -> None:
-        """Bind method, network and loss.
+        """Store method, network and loss.
 
         Args:
-            method: What weighs the tasks.
+            method: Method that weighs the tasks.
             net: Network whose trainable parameters get a gradient.
-            loss: Loss of every row, given a callable that stands for `net` and a batch whose tensors are (R, ...).
+            loss: Returns the loss of every row. Its arguments are a callable that replaces `net`, and a batch (R, ...).
             autocast: Lower-precision type for the forward pass, such as torch.bfloat16; None for full precision.
         """
         self.method, self.net, self.loss, self.autocast = method, net, loss, autocast
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Write `.grad` of the network's parameters, replacing what was there, and return the task losses (K,).
+        """Overwrite `.grad` of the network's parameters and return the task losses (K,).
 
         Args:
-            batch: Tensors (K, B, ...), row k holding the data of task k.
+            batch: Tensors (K, B, ...); row k has the data of task k.
         """
         return self._from_jacobian(batch) if self.method.needs_gram else self._from_losses(batch)
 
     def after_step(self, batch: Batch) -> None:
-        """Let the method see what the optimizer step did; call with the same batch, free for most methods."""
+        """Let the method evaluate the same batch after the optimizer step; most methods do nothing here."""
         if self.method.needs_after_step:
             with torch.no_grad():
                 self.method.after_step(lambda: self.task_losses(batch))
@@ -78,7 +78,7 @@ class Backward:
         return rows.view(len(tree_leaves(batch)[0]), -1).mean(1)
 
     def task_gradients(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the losses (K,) and, by parameter name, the gradients (K, *parameter.shape) of all tasks."""
+        """Return the losses (K,) and the gradients (K, *parameter.shape) of all tasks, by parameter name."""
         parameters = {name: p.detach() for name, p in self.net.named_parameters() if p.requires_grad}
 
         def task_loss(parameters: dict[str, Tensor], rows: Batch) -> Tensor:
@@ -91,14 +91,14 @@ class Backward:
         return losses, gradients
 
     def _row_losses(self, net: Net, rows: Batch) -> Tensor:
-        """Evaluate the loss of every row (R,) in float32, the forward pass possibly in lower precision."""
+        """Return the loss of every row (R,) in float32; the forward pass may run in lower precision."""
         device = tree_leaves(rows)[0].device.type
-        # Cached casts of parameters would outlive the vmap level they were made in.
+        # No cache, because cached casts of parameters would outlive the vmap level in which they were made.
         with torch.autocast(device, dtype=self.autocast, enabled=self.autocast is not None, cache_enabled=False):
             return self.loss(net, rows).float()
 
     def _from_losses(self, batch: Batch) -> Tensor:
-        """Differentiate the weighted sum of the losses once."""
+        """Weigh the losses and differentiate their sum once."""
         losses = self.task_losses(batch)
         with torch.no_grad():
             self.weights = self.method.weights(losses.detach(), None)
@@ -110,7 +110,7 @@ class Backward:
         return losses.detach()
 
     def _from_jacobian(self, batch: Batch) -> Tensor:
-        """Differentiate every task's loss, weigh, and combine."""
+        """Differentiate the loss of every task and combine the gradients by their weights."""
         losses, gradients = self.task_gradients(batch)
         with torch.no_grad():
             self.gram = gram_matrix(gradients)
@@ -122,14 +122,14 @@ class Backward:
 
 
 def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """Return a gradient with its parameter's strides, size-one axes included: fused optimizers refuse others."""
+    """Return a gradient with its parameter's strides, also on axes of size one, as fused optimizers require."""
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
 def gram_matrix(gradients: dict[str, Tensor]) -> Tensor:
-    """Return the dot products (K, K) of the tasks' whole gradients, parameter by parameter and in float64.
+    """Return the dot products (K, K) of the tasks' whole gradients, summed over the parameters in float64.
 
-    Float64 keeps the matrix positive semi-definite, which float32 sums over a million entries do not.
+    Float64 keeps the matrix positive semi-definite. Float32 sums over a million entries do not.
     """
 
     def products(gradient: Tensor) -> Tensor:

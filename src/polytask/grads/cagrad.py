@@ -1,18 +1,18 @@
-"""Stay near the mean gradient while helping the worst-off task most: CAGrad.
+"""Maximize the progress of the worst task, within a ball around the mean gradient: CAGrad.
 
 Liu et al., Conflict-Averse Gradient Descent for Multi-task Learning, NeurIPS 2021. With g_0 the mean gradient, the
 update d maximizes min_k g_k . d inside the ball |d - g_0| <= c |g_0|. Its dual picks w on the simplex, g_w = w^T J:
 
     minimize g_w . g_0 + c |g_0| |g_w|,   d = (g_0 + c |g_0| g_w / |g_w|) / (1 + c^2).
 
-The dual is solved by accelerated projected-gradient steps in x = w * norms, warm-started from the last update's w. The
-square root is handled by its tangent parabola, which touches it from above, so the step size follows |g_w|.
+The dual is solved by accelerated projected-gradient steps in x = w * norms, starting from the w of the last update. The
+square root is replaced by its tangent parabola, which touches it from above, so the step size follows |g_w|.
 
-Differences from the paper: another solver, a fixed number of steps; as the length of g_w vanishes (a Pareto-stationary
-point), the update tends to g_0 / (1 + c^2) instead of an undefined direction.
+Differences from the paper: Another solver with a fixed number of steps. As the length of g_w vanishes (at a
+Pareto-stationary point), the update tends to g_0 / (1 + c^2) instead of an undefined direction.
 
-Scale: anchored, |d| lies between (1 - c) / (1 + c^2) and (1 + c) / (1 + c^2) times that of the mean gradient; the
-divisor is the authors' own rescaling. Cost: per-task gradients and `iterations` rounds of a few (K,) operations.
+Scale: anchored, |d| lies between (1 - c) / (1 + c^2) and (1 + c) / (1 + c^2) times that of the mean gradient. The
+divisor is the authors' rescaling. Cost: per-task gradients and `iterations` rounds of a few (K,) operations.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class CAGradConfig(GradConfig):
 
     name: str = "cagrad"
     c: float = setting(0.4, "radius of the ball around the mean gradient, relative to its norm; 0 gives the mean")
-    iterations: int = setting(50, "projected-gradient steps an update")
+    iterations: int = setting(50, "projected-gradient steps per update")
 
 
 class CAGrad(GradMethod):
-    """The update of `solve_dual`, warm-started."""
+    """Weights from the solution of the dual, which starts from the last one."""
 
     def __init__(self, cfg: CAGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Start from the centre of the simplex."""
@@ -64,6 +64,6 @@ class CAGrad(GradMethod):
 def solve_dual(cosine: Tensor, norms: Tensor, radius: Tensor, start: Tensor, iterations: int) -> Tensor:
     """Minimize x . C m + radius sqrt(x . C x) over x = w * norms, w on the simplex, with m = norms / K."""
     slope, bound = cosine @ (norms / len(norms)), spectral_bound(cosine)
-    # In units in which the matrix's largest eigenvalue is 1; the tangent parabola of the length makes its step size.
+    # In units in which the matrix's largest eigenvalue is 1. The tangent parabola of the length gives the step size.
     drift = slope / (radius * bound.sqrt() + 1e-12)
     return descend(cosine / bound, drift, 1 / norms, start, iterations)

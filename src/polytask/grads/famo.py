@@ -1,16 +1,17 @@
-"""Speed up the tasks whose loss falls slowest, from the losses alone: FAMO.
+"""Give more weight to the tasks whose loss falls slowest, using only the losses: FAMO.
 
 Liu et al., FAMO: Fast Adaptive Multitask Optimization, NeurIPS 2023. With logits xi and z = softmax(xi), the update
 follows sum_k z_k grad log(l_k - b_k), scaled to a convex combination of gradients:
 
     w_k = (z_k / D_k) / sum_j (z_j / D_j),   D_k = l_k - b_k + eps.
 
-After the optimizer step the same minibatch's losses are evaluated again; delta_k = log D_k(before) - log D_k(after) is
-task k's progress, and Adam moves xi against the gradient of z . delta, so that tasks that progress least gain weight.
+After the optimizer step the losses of the same minibatch are evaluated again. The progress of task k is delta_k =
+log D_k(before) - log D_k(after). Adam moves xi against the gradient of z . delta, so the tasks with the least progress
+gain weight.
 
-Differences from the paper: the bound b_k, 0 in the paper, is a running one, because policy losses are negative. While a
-task's losses are non-negative its bound is 0; otherwise it lies as far below the range of recent losses as the range is
-wide, so that D varies at most twofold over that range.
+Differences from the paper: The bound b_k, 0 in the paper, follows the losses, because policy losses are negative. While
+a task's losses are non-negative, its bound is 0. Otherwise it lies below the range of recent losses, by the width of
+that range, so that D varies at most twofold over the range.
 
 Scale: convex. Cost: one backward pass, and one forward pass after the step.
 """
@@ -33,16 +34,16 @@ class FAMOConfig(GradConfig):
     """Settings of FAMO."""
 
     name: str = "famo"
-    lr: float = setting(1e-3, "Adam's learning rate of the logits; the paper's supervised tasks use 0.025")
+    lr: float = setting(1e-3, "learning rate of the logits (Adam); the paper's supervised tasks use 0.025")
     weight_decay: float = setting(1e-3, "decay of the logits towards equal weights (gamma in the paper)")
     eps: float = setting(1e-2, "added to the losses; bounds the weight of a task whose loss is almost zero")
     forget: float = setting(
-        1e-3, "share by which the range of recent losses shrinks towards the current loss an update"
+        1e-3, "share by which the range of recent losses shrinks towards the current loss per update"
     )
 
 
 class FAMO(GradMethod):
-    """Loss weights learned from the progress that each step makes, in few operations, since each costs a launch."""
+    """Loss weights learned from the progress of each step, with few operations, because each costs a GPU launch."""
 
     needs_gram = False
     needs_after_step = True
@@ -61,7 +62,7 @@ class FAMO(GradMethod):
         self.optimizer.state[logits] = {"step": steps, **moments}
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Record the losses before the step and weigh them."""
+        """Record the losses before the step and return their weights."""
         lowest, highest, logits = (self.state[name] for name in ("lowest", "highest", "logits"))
         torch.minimum(losses, lowest.lerp_(losses, self.cfg.forget), out=lowest)
         torch.maximum(losses, highest.lerp_(losses, self.cfg.forget), out=highest)
@@ -77,7 +78,7 @@ class FAMO(GradMethod):
         self.optimizer.step()
 
     def _log_above_bound(self, losses: Tensor) -> Tensor:
-        """Return log D (K,), where D is how far the losses lie above their bounds, at least eps."""
+        """Return log D (K,), where D is the distance of the losses from their bounds, at least eps."""
         return (losses + self.depth).clamp_min_(0).add_(self.cfg.eps).log_()
 
     def state_dict(self) -> dict[str, Tensor]:

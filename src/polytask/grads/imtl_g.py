@@ -1,11 +1,11 @@
-"""Step so that all tasks progress equally along their own gradients: IMTL-G.
+"""Choose the direction with equal progress along every task's gradient: IMTL-G.
 
 Liu et al., Towards Impartial Multi-task Learning, ICLR 2021. The combined gradient has the same projection onto every
 unit task gradient. With the cosine matrix C and the gradients' norms, w = C^(-1) 1 / norms up to a factor.
 
-Differences from the paper: the paper lets the weights sum to 1, which reverses the step when the sum of
-C^(-1) 1 / norms is negative and lets a vanishing gradient suppress all others; here the length is fixed instead and the
-projections are always positive. A ridge keeps linearly dependent gradients from dividing by zero.
+Differences from the paper: In the paper the weights sum to 1. This reverses the step when the sum of C^(-1) 1 / norms
+is negative, and a vanishing gradient suppresses all others. Here the length is fixed instead, and the projections are
+always positive. A ridge avoids a division by zero for linearly dependent gradients.
 
 Scale: direction, |w^T J| = sqrt(tr(J J^T)) / K. Weights may be negative.
 Cost: per-task gradients and the solution of one (K, K) linear system.
@@ -35,11 +35,11 @@ class IMTLG(GradMethod):
     """Weights of the equiangular direction."""
 
     def __init__(self, cfg: IMTLGConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Keep the ridge."""
+        """Store the settings."""
         self.cfg = cfg
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Solve C u = 1 and undo the unit lengths."""
+        """Solve C u = 1 and convert u to weights of the original gradients."""
         cosine, norms = unit_gram(required(gram))
         cosine = add_ridge(cosine, self.cfg.ridge)
         point = torch.linalg.solve_ex(cosine, torch.ones_like(norms))[0]

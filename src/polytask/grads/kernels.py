@@ -1,8 +1,8 @@
-"""The descent of `solvers.descend` as one GPU kernel: dozens of dependent operations a step, without a launch for each.
+"""The iteration of `solvers.descend` as one GPU kernel, which avoids dozens of small launches per step.
 
-One program holds the whole problem: the (K, K) matrix lies in registers, padded to the next power of two, and vectors
-travel between threads through shared memory. Line by line it does what the tensor operations in `solvers` do, which
-stay the reference. The tests run it on the CPU, in Triton's interpreter.
+One program holds the whole problem. The (K, K) matrix is in registers, padded to the next power of two, and threads
+exchange vectors through shared memory. The kernel does the same line by line as the tensor operations in `solvers`,
+which are the reference. Without a GPU the tests run it in Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MAX_TASKS = 128  # of larger problems the matrix no longer fits into one program's registers
+MAX_TASKS = 128  # a larger matrix does not fit into the registers of one program
 
 
 def descend(matrix: Tensor, drift: Tensor, price: Tensor, start: Tensor, iterations: int) -> Tensor:
     """Launch the kernel on contiguous float64 tensors; see `solvers.descend`."""
     result = torch.empty_like(start)
     width = triton.next_power_of_2(len(start))
-    warps = max(1, min(32, width * width // 256))  # eight numbers of the matrix a thread, while there are threads
+    warps = max(1, min(32, width * width // 256))  # eight entries of the matrix per thread, up to 32 warps
     tensors = (each.contiguous() for each in (matrix, drift, price, start))
     _descend[(1,)](*tensors, result, len(start), iterations, WIDTH=width, num_warps=warps)
     return result
@@ -48,7 +48,7 @@ def _descend(  # noqa: PLR0913 - a kernel takes its tensors one by one
     age = tl.sum(drift * 0.0, axis=0)  # zero, in float64
 
     for _ in range(iterations):
-        # The step: down the slope, back onto the simplex.
+        # The step: a gradient step and the projection onto the simplex.
         image = tl.sum(matrix * ahead[None, :], axis=1)
         length = tl.sqrt(tl.maximum(tl.sum(ahead * image, axis=0), 1e-12))
         point = ahead - image - length * drift
@@ -58,7 +58,7 @@ def _descend(  # noqa: PLR0913 - a kernel takes its tensors one by one
         weight = tl.sum(tl.where(sets, (price * price)[None, :], 0.0), axis=1)
         shifts = tl.where(is_task, (spent - 1.0) / tl.where(is_task, weight, 1.0), -float("inf"))
         following = tl.maximum(point - tl.max(shifts, axis=0) * price, 0.0)
-        # The momentum, dropped where it points uphill.
+        # The momentum, restarted where it points uphill.
         move = following - current
         downhill = tl.sum((ahead - following) * move, axis=0) <= 0.0
         age = tl.where(downhill, age + 1.0, 0.0)

@@ -1,4 +1,4 @@
-"""Weigh all tasks equally: the baseline whose scale the other methods keep.
+"""Weigh all tasks equally: the baseline, whose scale the other methods keep.
 
 Scale: convex, w_k = 1 / K. Cost: one backward pass.
 """
@@ -15,7 +15,7 @@ from polytask.grads.method import GradConfig, GradMethod
 
 @dataclass
 class MeanConfig(GradConfig):
-    """Settings of the mean: none of its own."""
+    """Settings of the mean; it adds none."""
 
     name: str = "mean"
 
@@ -26,7 +26,7 @@ class Mean(GradMethod):
     needs_gram = False
 
     def __init__(self, cfg: MeanConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Hold nothing: the weights follow from the number of losses."""
+        """Store nothing, because the weights depend only on the number of losses."""
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Return 1 / K for every task."""

@@ -1,11 +1,11 @@
 """Take the shortest convex combination of the task gradients: MGDA.
 
 Desideri, Multiple-gradient descent algorithm, Comptes Rendus Mathematique 2012; Sener and Koltun, Multi-Task Learning
-as Multi-Objective Optimization, NeurIPS 2018. The weights minimize |w^T J|^2 over the simplex; the result is a descent
+as Multi-Objective Optimization, NeurIPS 2018. The weights minimize |w^T J|^2 over the simplex. The result is a descent
 direction of every task, or zero at a Pareto-stationary point.
 
-Differences from the papers: accelerated projected-gradient steps in x = w * norms replace Frank-Wolfe steps, and start
-from the last update's weights.
+Differences from the papers: Accelerated projected-gradient steps in x = w * norms replace Frank-Wolfe steps, and start
+from the weights of the last update.
 
 Scale: convex, but the result is never longer than the shortest task gradient, so MGDA stops when one task has nothing
 left to learn. Cost: per-task gradients and `iterations` rounds of a few (K,) operations.
@@ -28,11 +28,11 @@ class MGDAConfig(GradConfig):
     """Settings of MGDA."""
 
     name: str = "mgda"
-    iterations: int = setting(50, "projected-gradient steps an update")
+    iterations: int = setting(50, "projected-gradient steps per update")
 
 
 class MGDA(GradMethod):
-    """Least-norm weights, warm-started."""
+    """Weights of least norm; the solver starts from the last ones."""
 
     def __init__(self, cfg: MGDAConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Start from the centre of the simplex."""
@@ -40,7 +40,7 @@ class MGDA(GradMethod):
         self.simplex = torch.full((num_tasks,), 1 / num_tasks, dtype=torch.float64, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Minimize the length of the combined gradient."""
+        """Return the weights that minimize the length of the combined gradient."""
         cosine, norms = unit_gram(required(gram))
         norms = norms / norms.amin()
         matrix, price, start = cosine / spectral_bound(cosine), 1 / norms, self.simplex * norms

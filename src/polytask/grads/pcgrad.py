@@ -1,8 +1,8 @@
-"""Project each task's gradient off those it conflicts with: PCGrad.
+"""Remove from each task's gradient the components that oppose other tasks' gradients: PCGrad.
 
-Yu et al., Gradient Surgery for Multi-Task Learning, NeurIPS 2020. Task i walks through the other tasks j in random
-order and, where g_i . g_j < 0 for its gradient so far, removes the component along the original g_j. In coefficients of
-the original gradients this needs only the Gram matrix, and all K walks advance together.
+Yu et al., Gradient Surgery for Multi-Task Learning, NeurIPS 2020. Task i visits the other tasks j in random order.
+Where its current gradient has g_i . g_j < 0, it removes the component along the original g_j. In coefficients of the
+original gradients this needs only the Gram matrix, and all K tasks do their k-th visit together.
 
 Differences from the paper: the projected gradients are averaged, not summed.
 
@@ -23,20 +23,20 @@ from polytask.grads.method import GradConfig, GradMethod, required
 
 @dataclass
 class PCGradConfig(GradConfig):
-    """Settings of PCGrad: none of its own."""
+    """Settings of PCGrad; it adds none."""
 
     name: str = "pcgrad"
 
 
 class PCGrad(GradMethod):
-    """Mean of projected gradients, in an order drawn anew for every update."""
+    """Mean of the projected gradients; every update draws a new order."""
 
     def __init__(self, cfg: PCGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Keep the generator that orders are drawn from."""
+        """Store the generator for the orders."""
         self.generator = generator
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Draw every task's order and return the weights of the averaged projections."""
+        """Draw an order for every task and return the weights of the averaged projections."""
         gram = required(gram)
         order = torch.rand(gram.shape, generator=self.generator, device=gram.device).argsort(1)
         return project_conflicts(gram, order).mean(0).to(losses.dtype)
@@ -47,12 +47,12 @@ def project_conflicts(gram: Tensor, order: Tensor) -> Tensor:
 
     Args:
         gram: Dot products of the task gradients. (K, K)
-        order: Row i is the order, a permutation of the tasks, in which task i meets the others. (K, K) int64
+        order: Row i is the order, a permutation of the tasks, in which task i visits the others. (K, K) int64
     """
     square_norms = gram.diagonal().clamp_min(torch.finfo(gram.dtype).tiny)
-    # Everything the walks will read is put in the order of meeting first, so that a meeting is two operations.
-    scaled = (gram / square_norms[:, None])[order[:, :, None], order[:, None]]  # (K, K, K): walk, met, yet to meet
-    products = gram.gather(1, order)  # row i: dot products of task i's gradient so far with those it has yet to meet
+    # All inputs are sorted in the order of the visits first, so that a visit needs only two operations.
+    scaled = (gram / square_norms[:, None])[order[:, :, None], order[:, None]]  # (K, K, K): task, visited, later visits
+    products = gram.gather(1, order)  # row i: dot products of task i's current gradient with those of later visits
     products.masked_fill_(order == torch.arange(len(gram), device=gram.device)[:, None], math.inf)  # none with itself
     for met in range(len(gram)):
         overlap = products[:, met : met + 1].clamp_max_(0)

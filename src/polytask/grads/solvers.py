@@ -1,8 +1,9 @@
-"""Solve the small problems that gradient methods pose, in a fixed number of tensor operations.
+"""Solvers for the small problems of the gradient methods, with a fixed number of tensor operations.
 
 Nothing here waits for the host or branches on data, so every method can be captured into a CUDA graph. Methods work on
-unit gradients (`unit_gram`): a change of variables that costs nothing and makes convergence independent of how unequal
-the tasks' gradient norms are. All of it runs in float64, because the matrices are tiny and often nearly singular.
+unit gradients (`unit_gram`). This change of variables costs nothing, and convergence then does not depend on how
+unequal the gradient norms of the tasks are. All solvers use float64, because the matrices are small and often nearly
+singular.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-NORM_FLOOR = 1e-6  # a gradient this much shorter than the longest is treated as if it had that length
+NORM_FLOOR = 1e-6  # smallest norm, relative to the longest gradient; shorter gradients are treated as this long
 
 
 def unit_gram(gram: Tensor) -> tuple[Tensor, Tensor]:
     """Split a Gram matrix into the cosines (K, K) and the norms (K,) of the gradients, in float64.
 
-    A vanishing gradient gets a small positive norm and is orthogonal to the others, so that no method fails on it.
+    A zero gradient gets a small positive norm and is orthogonal to the others, so that no method fails on it.
     """
     gram = gram.double()
     norms = gram.diagonal().clamp_min(0).sqrt()
@@ -35,16 +36,17 @@ def unit_gram(gram: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def spectral_bound(matrix: Tensor) -> Tensor:
-    """Bound the largest eigenvalue of a symmetric matrix from above, at most K^(1/16) times too high."""
+    """Return an upper bound on the largest eigenvalue of a symmetric matrix, at most K^(1/16) times too high."""
     eighth: Tensor = torch.linalg.matrix_power(matrix, 8)
     return eighth.abs().sum(-1).amax().clamp_min(1e-30).pow(1 / 8)
 
 
 def project_simplex(point: Tensor, price: Tensor) -> Tensor:
-    """Project a point (K,) onto {x >= 0, price . x = 1}; all prices 1 make it the probability simplex.
+    """Project a point (K,) onto {x >= 0, price . x = 1}; with all prices 1 this is the probability simplex.
 
-    The solution is max(point - shift * price, 0). If the entries of a set stay positive, spending the budget on them
-    gives a shift; the right one is the largest over the sets "all entries whose ratio point / price is at least mine".
+    The solution is max(point - shift * price, 0). If exactly the entries of a set stay positive, price . x = 1 gives
+    the shift. The right shift is the largest over K sets: set j has all entries with a ratio point / price of at least
+    that of entry j.
     """
     ratio = point / price
     sets = (ratio >= ratio[:, None]).to(point.dtype)  # (K, K), row j: the set of entry j
@@ -53,17 +55,17 @@ def project_simplex(point: Tensor, price: Tensor) -> Tensor:
 
 
 def descend(matrix: Tensor, drift: Tensor, price: Tensor, start: Tensor, iterations: int) -> Tensor:
-    """Minimize x . M x / 2 + |x|_M x . drift, as if the length |x|_M were given, over {x >= 0, price . x = 1}.
+    """Minimize x . M x / 2 + |x|_M x . drift, as if the length |x|_M were constant, over {x >= 0, price . x = 1}.
 
-    Each accelerated step takes the length sqrt(x . M x) of the point it leaves from. A drift of zero makes it a
-    quadratic programme. On a GPU the steps run as one kernel (`kernels`), since launching them one by one would take
-    longer than everything else in an update; where Triton cannot build it, and on the CPU, as tensor operations.
+    Each accelerated step uses the length sqrt(x . M x) of its starting point. With a drift of zero this is a quadratic
+    programme. On a GPU the steps run as one kernel (`kernels`), because separate launches would take longer than the
+    rest of an update. On the CPU, and where Triton cannot build the kernel, they run as tensor operations.
 
     Args:
         matrix: Positive semi-definite, largest eigenvalue at most 1. (K, K)
         drift: (K,)
         price: Positive. (K,)
-        start: Where to start. (K,)
+        start: Starting point. (K,)
         iterations: Number of steps.
     """
     if start.is_cuda and (kernels := fused_kernels()) is not None and len(start) <= kernels.MAX_TASKS:
@@ -80,7 +82,7 @@ def descend(matrix: Tensor, drift: Tensor, price: Tensor, start: Tensor, iterati
 
 @cache
 def fused_kernels() -> ModuleType | None:
-    """Return the module of GPU kernels, or None, with one warning, where Triton is missing or cannot build them."""
+    """Return the module of GPU kernels; where Triton is missing or cannot build them, warn once and return None."""
     try:
         kernels = import_module("polytask.grads.kernels")
         ones = torch.ones(2, dtype=torch.float64, device="cuda")
@@ -95,7 +97,7 @@ def fused_kernels() -> ModuleType | None:
 def accelerate(step: Callable[[Tensor], Tensor], start: Tensor, iterations: int) -> Tensor:
     """Repeat a proximal-gradient step with FISTA's momentum, restarted where it points uphill.
 
-    FISTA is Beck and Teboulle 2009, the restart O'Donoghue and Candes 2015; `start` is (K,).
+    FISTA is from Beck and Teboulle 2009, the restart from O'Donoghue and Candes 2015; `start` is (K,).
     """
     current = ahead = start
     age = torch.zeros_like(start[0])  # steps since the last restart
@@ -112,14 +114,14 @@ def accelerate(step: Callable[[Tensor], Tensor], start: Tensor, iterations: int)
 def inverse_sqrt(matrix: Tensor, ridge: float) -> Tensor:
     """Return (matrix + ridge * mean eigenvalue * I)^(-1/2) of a positive semi-definite matrix.
 
-    The coupled Newton-Schulz iteration needs only products, unlike an eigendecomposition, which waits for the host. The
-    ridge must exceed the rounding errors of the matrix: an eigenvalue below zero would make the iteration diverge.
+    The coupled Newton-Schulz iteration needs only products. An eigendecomposition would wait for the host. The ridge
+    must exceed the rounding errors of the matrix, because the iteration diverges for a negative eigenvalue.
     """
     identity = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     trace = matrix.trace().clamp_min(1e-60)
     root = (matrix / trace + ridge / len(matrix) * identity) / (1 + ridge)  # largest eigenvalue at most 1
     inverse = identity
-    # An iteration multiplies small eigenvalues by 9/4; six more are enough to square away what is left near 1.
+    # An iteration multiplies small eigenvalues by 9/4. Six more are enough, because convergence near 1 is quadratic.
     for _ in range(math.ceil(math.log(len(matrix) / ridge, 9 / 4)) + 6):
         correction = 1.5 * identity - 0.5 * inverse @ root
         root, inverse = root @ correction, correction @ inverse
@@ -127,15 +129,15 @@ def inverse_sqrt(matrix: Tensor, ridge: float) -> Tensor:
 
 
 def at_mean_scale(point: Tensor, cosine: Tensor, norms: Tensor) -> Tensor:
-    """Turn coefficients of unit gradients into weights whose gradient is sqrt(sum of squared norms) / K long.
+    """Convert coefficients of unit gradients to weights whose gradient has the length sqrt(sum of squared norms) / K.
 
-    That is the length of the mean of orthogonal gradients. A ridge on the cosine matrix counts as length, so that the
-    step fades, instead of following rounding errors, where the gradients cancel.
+    This is the length of the mean of orthogonal gradients. A ridge on the cosine matrix counts as length. So where the
+    gradients cancel, the step goes to zero instead of following rounding errors.
     """
     length = (point @ cosine @ point).sqrt()
     return point / norms * norms.square().sum().sqrt() / (len(norms) * length)
 
 
 def add_ridge(matrix: Tensor, ridge: float) -> Tensor:
-    """Add a multiple of the identity."""
+    """Return the matrix plus `ridge` times the identity."""
     return matrix + ridge * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)

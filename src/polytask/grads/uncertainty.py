@@ -1,11 +1,11 @@
 """Weigh each loss by a learned noise level: uncertainty weighting.
 
-Kendall et al., Multi-Task Learning Using Uncertainty to Weigh Losses, CVPR 2018. Each task has a log-variance s_k; the
+Kendall et al., Multi-Task Learning Using Uncertainty to Weigh Losses, CVPR 2018. Each task has a log-variance s_k. The
 total loss is sum_k (exp(-s_k) l_k + s_k) / 2, so exp(s_k) follows the task's loss and large losses count less.
 
-Differences from the paper: the weights are divided by their sum, so that they stay at the mean's scale; s is moved by
-gradient steps of its own, dtotal/ds_k = (1 - exp(-s_k) l_k) / 2 clipped to [-1, 1], and kept in [-limit, limit], which
-also covers negative losses: these drive s_k to -limit, so use the method for regression losses such as the critic's.
+Differences from the paper: The weights are divided by their sum, so that they stay at the scale of the mean. s has
+separate gradient steps, with dtotal/ds_k = (1 - exp(-s_k) l_k) / 2 clipped to [-1, 1], and stays in [-limit, limit].
+Negative losses move s_k to -limit, so use the method for regression losses such as the critic's.
 
 Scale: convex. Cost: one backward pass.
 """

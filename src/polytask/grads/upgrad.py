@@ -1,12 +1,12 @@
-"""Average the task gradients after projecting each to where no task is harmed: UPGrad.
+"""Average the task gradients after projecting each onto the directions that harm no task: UPGrad.
 
 Quinton and Rey, Jacobian Descent for Multi-Objective Optimization, 2024. Gradient g_i is replaced by the nearest vector
-that conflicts with no task, J^T v with v minimizing |v^T J|^2 subject to v >= e_i; the K results are averaged. Unlike
-PCGrad's, the outcome conflicts with no task for any K and does not depend on an order.
+that conflicts with no task: J^T v, where v minimizes |v^T J|^2 subject to v >= e_i. The K results are averaged. Unlike
+PCGrad's result, this one conflicts with no task for any K and does not depend on an order.
 
-Differences from the paper: the K quadratic programmes are solved together, in x = v * norms, by a fixed number of
-over-relaxed ADMM steps instead of one after another by an active-set solver. They share one inverse, (C + RHO I)^(-1)
-with the cosine matrix C.
+Differences from the paper: The K quadratic programmes are solved together, in x = v * norms, by a fixed number of
+over-relaxed ADMM steps. The paper solves one after another with an active-set solver. All programmes share one inverse,
+(C + RHO I)^(-1), where C is the cosine matrix.
 
 Scale: anchored, exactly the mean gradient when no two tasks conflict.
 Cost: per-task gradients, one (K, K) inverse and `iterations` products of (K, K) matrices.
@@ -23,7 +23,7 @@ from polytask.grads.method import GradConfig, GradMethod, required
 from polytask.grads.solvers import add_ridge, unit_gram
 from polytask.settings import setting
 
-RHO = 0.1  # ADMM's penalty: of 0.01, 0.03, 0.1 and 0.3 the best in the worst of seven kinds of random Jacobians
+RHO = 0.1  # ADMM's penalty; among 0.01, 0.03, 0.1 and 0.3 it has the best worst case over 7 kinds of random Jacobians
 RELAXATION = 1.6  # the usual choice within 1.5 to 1.8
 
 
@@ -32,14 +32,14 @@ class UPGradConfig(GradConfig):
     """Settings of UPGrad."""
 
     name: str = "upgrad"
-    iterations: int = setting(100, "ADMM steps an update")
+    iterations: int = setting(100, "ADMM steps per update")
 
 
 class UPGrad(GradMethod):
     """Mean of the gradients' projections onto the cone of directions that harm no task."""
 
     def __init__(self, cfg: UPGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Keep the number of steps."""
+        """Store the settings."""
         self.cfg = cfg
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
@@ -49,7 +49,7 @@ class UPGrad(GradMethod):
 
 
 def project_harmless(cosine: Tensor, norms: Tensor, iterations: int) -> Tensor:
-    """Return (K, K), for every task i as row i, the x that minimizes x . C x subject to x >= norms * e_i."""
+    """Return (K, K) whose row i is the x that minimizes x . C x subject to x >= norms * e_i."""
     least = norms.diag()
     smooth = RHO * torch.linalg.inv_ex(add_ridge(cosine, RHO))[0]
     bounded, dual = least, torch.zeros_like(least)

@@ -1,7 +1,7 @@
-"""Network architectures: every one maps an input (B, O) and task numbers (B,) to an output (B, out).
+"""Network architectures: each maps an input (B, O) and task numbers (B,) to an output (B, out).
 
 The same class serves as policy mean, value, Q-function (the caller appends the action to the input) and distributional
-critic. A network whose weights must be put back in place after an optimizer step has a method `after_step()`.
+critic. A network whose weights must be projected after an optimizer step has a method `after_step()`.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ def build(
         out_dim: Width of the output.
         num_tasks: Number of tasks K.
         task_names: Names of the tasks, which CARE's descriptions need.
-        generator: Source of all initial weights, which lie on its device; without one, seed 0 on the CPU.
+        generator: Source of all initial weights, which are on its device; None means seed 0 on the CPU.
     """
     builders = dict(NETS.values())
     if type(cfg) not in builders:
-        raise UserError(f"{type(cfg).__name__} is no network's config; networks are: {', '.join(NETS)}")
+        raise UserError(f"{type(cfg).__name__} is not the config of a network; known networks: {', '.join(NETS)}")
     if task_names is not None and len(task_names) != num_tasks:
-        raise UserError(f"{len(task_names)} task names for {num_tasks} tasks")
+        raise UserError(f"{len(task_names)} task names for {num_tasks} tasks; the numbers must be equal")
     shape = NetShape(in_dim, out_dim, num_tasks, None if task_names is None else tuple(task_names))
     return builders[type(cfg)](cfg, shape, torch.Generator().manual_seed(0) if generator is None else generator)
 
 
 def count_parameters(net: nn.Module) -> int:
-    """Count the trainable numbers of a network, tied ones once."""
+    """Return the number of trainable parameters of a network; shared parameters count once."""
     return sum(weight.numel() for weight in net.parameters() if weight.requires_grad)
 
 
 def parameter_table(
     in_dim: int, action_dim: int, num_tasks: int, task_names: Sequence[str] | None
 ) -> list[dict[str, str | int]]:
-    """Size every architecture, at its default settings, as a policy and as a state value.
+    """Return the parameter counts of every architecture, at its default settings, as a policy and as a state value.
 
     Returns:
-        One row per architecture with the keys name, policy and value (parameter counts).
+        One row per architecture with the keys name, policy and value.
     """
     rows: list[dict[str, str | int]] = []
     for name, (config, _) in NETS.items():

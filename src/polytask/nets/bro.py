@@ -2,9 +2,9 @@
 
 Nauman et al., "Bigger, Regularized, Optimistic", NeurIPS 2024 (arXiv 2405.16158).
 
-Differences from the paper: only the network is here, neither resets, weight decay nor optimistic exploration; the
-default width is MTBench's 256 (the paper's critic has 512 and two blocks, its actor 256 and one), and the task code
-joins the input.
+Differences from the paper: This is only the network, without resets, weight decay and optimistic exploration. The
+default width is MTBench's 256 (the paper's critic has 512 and two blocks, its actor 256 and one). The task code is part
+of the input.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class BroConfig:
     name: str = "bro"
     hidden: int = setting(256, "width of every layer")
     blocks: int = setting(2, "residual blocks of two layers each")
-    task_code: str = setting("onehot", "how the input names the task: onehot, embedding or none")
+    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
     embedding_dim: int = setting(32, "width of a learned embedding")
     heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def dense(in_dim: int, out_dim: int, generator: Generator) -> list[nn.Module]:
-    """Make a linear layer followed by its normalization."""
+    """Build a linear layer followed by a layer normalization."""
     return [
         layers.linear(in_dim, out_dim, generator, init=layers.orthogonal),
         nn.LayerNorm(out_dim, device=generator.device),

@@ -1,10 +1,10 @@
-"""Contextual attention over encoders: a description of the task decides how experts' features are pooled.
+"""CARE, contextual attention over encoders: a text description of the task decides how encoder features are pooled.
 
 Sodhani et al., "Multi-Task Reinforcement Learning with Context-based Representations", ICML 2021 (arXiv 2102.06177).
 
-Differences from the paper: descriptions are our own sentences, embedded once by all-MiniLM-L6-v2 (384 numbers) instead
-of RoBERTa (768), and scaled to unit mean square; policy and value each own their encoder; a Q-function's experts see
-the action too. `attention="gate"` is what the authors' library does: a perceptron of the context alone.
+Differences from the paper: Descriptions are our own sentences. They are embedded once by all-MiniLM-L6-v2 (384 numbers)
+instead of RoBERTa (768), and scaled to unit mean square. Policy and value have separate encoders. The experts of a
+Q-function see the action too. `attention="gate"` is the form in the authors' library: a perceptron of the context only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import TaskCode, rows
 from polytask.settings import setting
 
-ATTENTION = {"dot": "experts' features against the context", "gate": "perceptron of the context"}
+ATTENTION = {"dot": "product of expert features and context", "gate": "perceptron of the context"}
 CONTEXTS = {"descriptions": "frozen sentence embeddings", "learned": "an embedding per task"}
 
 
@@ -34,14 +34,14 @@ class EncoderConfig:
 
     experts: int = setting(6, "encoders to pool: 6 for MT10, 10 for MT50 in the paper")
     expert_hidden: list[int] = setting(
-        [50, 50], "widths of an encoder's layers; the last one, linear, must equal `context_dim` under dot attention"
+        [50, 50], "widths of an encoder's layers; the last one is linear and must equal `context_dim` for dot attention"
     )
-    attention: str = setting("dot", "how experts are weighed: dot or gate")
+    attention: str = setting("dot", "how encoders are weighed: dot or gate")
     gate_hidden: list[int] = setting([50, 50], "hidden widths of the gate")
-    temperature: float = setting(1.0, "divides the attention logits")
-    detach_context: bool = setting(True, "keep the attention's gradient from the context")
+    temperature: float = setting(1.0, "divisor of the attention logits")
+    detach_context: bool = setting(True, "stop the gradient from the attention to the context")
     pool_hidden: list[int] = setting([50, 50], "widths of the layers after pooling, the last one linear; may be empty")
-    context: str = setting("descriptions", "where the context comes from: descriptions or learned")
+    context: str = setting("descriptions", "source of the context: descriptions or learned")
     context_hidden: list[int] = setting([100, 50, 50, 50], "hidden widths of the context encoder")
     context_dim: int = setting(50, "width of the context")
     embedding_dim: int = setting(32, "width of a learned embedding")
@@ -49,29 +49,29 @@ class EncoderConfig:
 
 @dataclass
 class CareConfig(EncoderConfig):
-    """Settings of the encoder and of the trunk behind it."""
+    """Settings of the encoder and of the trunk after it."""
 
     name: str = "care"
     hidden: list[int] = setting([400, 400, 400], "widths of the trunk")
-    activation: str = setting("relu", "of the trunk: one of elu, relu, gelu, silu, tanh")
+    activation: str = setting("relu", "activation of the trunk: one of elu, relu, gelu, silu, tanh")
     heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def described(task_names: tuple[str, ...] | None) -> Tensor:
     """Load the description embeddings (K, 384) of the tasks, scaled to unit mean square."""
     if task_names is None:
-        raise UserError("context='descriptions' needs the names of the tasks; without them use context='learned'")
+        raise UserError("context=descriptions needs the names of the tasks; without names use context=learned")
     with (files("polytask.nets") / "descriptions.npz").open("rb") as file, np.load(file) as stored:
         index = {str(name): row for row, name in enumerate(stored["names"])}
         matrix = torch.from_numpy(stored["embeddings"]).float()
     missing = [name for name in task_names if name not in index]
     if missing:
-        raise UserError(f"no description of: {', '.join(missing)}; use context='learned'")
+        raise UserError(f"no description of: {', '.join(missing)}; use context=learned")
     return matrix[[index[name] for name in task_names]] * math.sqrt(matrix.shape[1])
 
 
 class CareEncoder(nn.Module):
-    """Experts pooled by attention, with the context beside them."""
+    """Experts pooled by attention; the output also contains the context."""
 
     table: Tensor
 
@@ -81,7 +81,7 @@ class CareEncoder(nn.Module):
         layers.choose("attention", cfg.attention, ATTENTION)
         layers.choose("context", cfg.context, CONTEXTS)
         if cfg.attention == "dot" and cfg.expert_hidden[-1] != cfg.context_dim:
-            raise UserError(f"dot attention needs expert_hidden to end in context_dim={cfg.context_dim}")
+            raise UserError(f"dot attention needs expert_hidden[-1] to equal context_dim={cfg.context_dim}")
         self.temperature, self.detach_context = cfg.temperature, cfg.detach_context
         if cfg.context == "descriptions":
             self.register_buffer("table", described(shape.task_names).to(generator.device))
@@ -100,7 +100,7 @@ class CareEncoder(nn.Module):
         self.width = pooled[-1] + cfg.context_dim
 
     def attend(self, experts: Tensor, context: Tensor, task: Tensor) -> Tensor:
-        """Weigh experts (E, B, D) by their tasks' contexts (K, C); the weights (E, B) of a row sum to one."""
+        """Return weights (E, B) of experts (E, B, D) from the tasks' contexts (K, C); those of a row sum to one."""
         context = context.detach() if self.detach_context else context
         if self.gate is not None:
             logits = rows(self.gate(context), task).t()
@@ -118,7 +118,7 @@ class CareEncoder(nn.Module):
 
 
 class Care(nn.Module):
-    """The encoder, a perceptron and a head."""
+    """The encoder, a perceptron trunk and a head."""
 
     def __init__(self, cfg: CareConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights."""

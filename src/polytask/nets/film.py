@@ -1,10 +1,10 @@
-"""Feature-wise linear modulation: the task scales and shifts every hidden unit of a shared perceptron.
+"""FiLM, feature-wise linear modulation: the task scales and shifts every hidden unit of a shared perceptron.
 
 Perez et al., "FiLM: Visual Reasoning with a General Conditioning Layer", AAAI 2018 (arXiv 1709.07871); used for
 multi-task control as a baseline by Sodhani et al. 2021 (arXiv 2102.06177), whose trunk width is the default here.
 
-Differences from the paper: perceptron layers take the place of convolutions, modulation precedes the activation
-without batch normalization, and the generator is one linear map of the task code that starts at zero (identity).
+Differences from the paper: Perceptron layers replace convolutions. The modulation comes before the activation, without
+batch normalization. The generator is one linear map of the task code that starts at zero (identity modulation).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class FilmConfig:
     """Settings of the modulated perceptron."""
 
     name: str = "film"
-    hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers, all of them modulated")
+    hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers; all of them are modulated")
     activation: str = setting("relu", "one of elu, relu, gelu, silu, tanh")
-    task_code: str = setting("onehot", "what the modulation is computed from: onehot or embedding")
+    task_code: str = setting("onehot", "task code that the modulation is computed from: onehot or embedding")
     embedding_dim: int = setting(32, "width of a learned embedding")
     heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 class Film(nn.Module):
-    """Hidden layers h <- act((1 + gamma) * (W h + b) + beta), with gamma and beta a function of the task alone."""
+    """Hidden layers h <- act((1 + gamma) * (W h + b) + beta), where gamma and beta depend only on the task."""
 
     def __init__(self, cfg: FilmConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights; the modulation starts as the identity."""

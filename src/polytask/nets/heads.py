@@ -18,13 +18,13 @@ class SingleHead(nn.Module):
         self.linear = linear(in_dim, shape.out_dim, generator, init=init)
 
     def forward(self, features: Tensor, task: Tensor) -> Tensor:
-        """Map features (B, D) to outputs (B, out), whatever the task."""
+        """Map features (B, D) to outputs (B, out); the task is ignored."""
         output: Tensor = self.linear(features)
         return output
 
 
 def multi_head(in_dim: int, shape: NetShape, generator: Generator, init: Init) -> TaskLinear:
-    """Make one linear output layer per task."""
+    """Build one linear output layer per task."""
     return TaskLinear(shape.num_tasks, in_dim, shape.out_dim, generator, init)
 
 
@@ -32,5 +32,5 @@ HEADS: dict[str, Callable[[int, NetShape, Generator, Init], nn.Module]] = {"sing
 
 
 def make_head(kind: str, in_dim: int, shape: NetShape, generator: Generator, init: Init = uniform) -> nn.Module:
-    """Make the head named `kind`; its forward takes features (B, D) and tasks (B,)."""
+    """Build the head named `kind`, which maps features (B, D) and tasks (B,) to outputs (B, out)."""
     return choose("heads", kind, HEADS)(in_dim, shape, generator, init)

@@ -1,6 +1,6 @@
-"""A perceptron of its own for every task: single-task learning of many tasks within one run.
+"""A separate multi-layer perceptron for every task: single-task learning of many tasks in one run.
 
-Nothing is shared, so this is what multi-task networks are measured against: no task can help or harm another.
+Tasks share no weights, so no task can help or harm another. This is the reference for multi-task networks.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class IndependentConfig:
 
 
 class Independent(nn.Module):
-    """K perceptrons of which each row passes through its task's."""
+    """K perceptrons, one per task; each row passes through the one of its task."""
 
     def __init__(self, cfg: IndependentConfig, shape: layers.NetShape, generator: Generator) -> None:
-        """Draw every task's weights on their own."""
+        """Draw the weights of every task separately."""
         super().__init__()
         widths = [shape.in_dim, *cfg.hidden, shape.out_dim]
         self.layers = nn.ModuleList(layers.TaskLinear(shape.num_tasks, i, o, generator) for i, o in pairwise(widths))

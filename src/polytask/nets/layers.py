@@ -1,7 +1,7 @@
-"""Layers that the architectures share: seeded linear maps, and stacks of them that run as one matrix product.
+"""Layers that the architectures share: seeded linear layers, and stacks of them that run as one matrix product.
 
-Dimension letters: B batch, K tasks, E experts, D features. Every parameter is drawn from the generator handed in and
-lives on that generator's device, so the same seed gives the same network whatever ran before.
+Dimension letters: B batch, K tasks, E experts, D features. Every parameter is drawn from the given generator, on the
+generator's device. So the same seed always gives the same network.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class NetShape:
-    """What a network must fit: its input and output widths and the tasks it serves."""
+    """Input width, output width and tasks of a network."""
 
     in_dim: int
     out_dim: int
@@ -42,14 +42,18 @@ class NetShape:
 
 
 def choose(option: str, value: str, table: Mapping[str, Choice]) -> Choice:
-    """Look a configured name up, or name the valid ones."""
+    """Return the table's entry for a configured name.
+
+    Raises:
+        UserError: If the table has no such name.
+    """
     if value not in table:
-        raise UserError(f"{option}={value!r} is not known; choose one of: {', '.join(table)}")
+        raise UserError(f"{option}={value!r} is unknown; choose one of: {', '.join(table)}")
     return table[value]
 
 
 def uniform(weight: Tensor, generator: Generator) -> None:
-    """Draw as torch.nn.Linear does: uniform within one over the square root of the input width."""
+    """Draw uniform weights within 1 / sqrt(input width), as torch.nn.Linear does."""
     bound = 1.0 / math.sqrt(weight.shape[-1])
     nn.init.uniform_(weight, -bound, bound, generator=generator)
 
@@ -60,17 +64,17 @@ def xavier(weight: Tensor, generator: Generator) -> None:
 
 
 def orthogonal(weight: Tensor, generator: Generator) -> None:
-    """Draw an orthogonal matrix, scaled to keep the variance through a rectifier."""
+    """Draw an orthogonal matrix with gain sqrt(2), which keeps the variance through a ReLU."""
     nn.init.orthogonal_(weight, gain=math.sqrt(2.0), generator=generator)
 
 
 def zeros(weight: Tensor, generator: Generator) -> None:
-    """Start at zero; the generator is left alone."""
+    """Set all weights to zero; the generator is not used."""
     nn.init.zeros_(weight)
 
 
 def parameter(shape: Sequence[int], generator: Generator, init: Init = zeros) -> nn.Parameter:
-    """Make a parameter of matrices, drawing each matrix of a stack on its own so that fans are counted right."""
+    """Build a parameter and draw each matrix of a stack separately, so that fan-in and fan-out are right."""
     value = nn.Parameter(torch.empty(*shape, device=generator.device))
     with torch.no_grad():
         for matrix in value.view(-1, *shape[-2:]):
@@ -79,8 +83,8 @@ def parameter(shape: Sequence[int], generator: Generator, init: Init = zeros) ->
 
 
 def linear(in_dim: int, out_dim: int, generator: Generator, *, init: Init = uniform, bias: bool = True) -> nn.Linear:
-    """Make a linear layer with drawn weights and zero bias."""
-    # Made without storage first, so that torch's own draw does not touch the global generator.
+    """Build a linear layer with drawn weights and zero bias."""
+    # Built without storage first, so that torch's own initialization does not use the global generator.
     layer = nn.Linear(in_dim, out_dim, bias=bias, device="meta").to_empty(device=generator.device)
     with torch.no_grad():
         init(layer.weight, generator)
@@ -90,7 +94,7 @@ def linear(in_dim: int, out_dim: int, generator: Generator, *, init: Init = unif
 
 
 def mlp(widths: Sequence[int], activation: str, generator: Generator, *, init: Init = uniform) -> nn.Sequential:
-    """Make linear layers through `widths` with the activation after each; drop the last one with `[:-1]`."""
+    """Build linear layers of these widths, each followed by the activation; `[:-1]` removes the last activation."""
     kind = choose("activation", activation, ACTIVATIONS)
     layers: list[nn.Module] = []
     for in_dim, out_dim in pairwise(widths):
@@ -99,16 +103,16 @@ def mlp(widths: Sequence[int], activation: str, generator: Generator, *, init: I
 
 
 class ExpertLinear(nn.Module):
-    """E linear layers applied side by side."""
+    """E linear layers that run in parallel."""
 
     def __init__(self, experts: int, in_dim: int, out_dim: int, generator: Generator, init: Init = xavier) -> None:
-        """Draw every expert's weights on their own; biases start at zero."""
+        """Draw the weights of every expert separately; biases start at zero."""
         super().__init__()
         self.weight = parameter((experts, out_dim, in_dim), generator, init)  # (E, out, in)
         self.bias = parameter((experts, out_dim), generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (B, in), shared by the experts, or (E, B, in), one input each, to (E, B, out)."""
+        """Map one input for all experts (B, in), or one input per expert (E, B, in), to (E, B, out)."""
         if x.dim() == 2:
             wide = functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten())  # one GEMM for all experts
             return wide.view(-1, *self.bias.shape).transpose(0, 1)
@@ -116,14 +120,14 @@ class ExpertLinear(nn.Module):
 
 
 class TaskLinear(nn.Module):
-    """K linear layers of which each row uses its task's.
+    """K linear layers, one per task; each row uses the layer of its task.
 
-    All K are computed in one matrix product and the row's own gathered: for the narrow outputs this serves, that moves
-    less memory than gathering K weight matrices row by row, and its gradient needs no sorting or atomic additions.
+    One matrix product computes all K outputs, and each row gathers the output of its task. For narrow outputs this
+    moves less memory than gathering a weight matrix per row, and its gradient needs no sorting or atomic additions.
     """
 
     def __init__(self, num_tasks: int, in_dim: int, out_dim: int, generator: Generator, init: Init = uniform) -> None:
-        """Draw every task's weights on their own; biases start at zero."""
+        """Draw the weights of every task separately; biases start at zero."""
         super().__init__()
         self.weight = parameter((num_tasks, out_dim, in_dim), generator, init)  # (K, out, in)
         self.bias = parameter((num_tasks, out_dim), generator)

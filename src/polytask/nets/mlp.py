@@ -1,4 +1,4 @@
-"""A multi-layer perceptron that sees the task code, with one head or one head per task.
+"""A multi-layer perceptron with the task code in its input, and one output layer for all tasks or one per task.
 
 The multi-head form follows Yu et al., "Meta-World", 2020 (arXiv 1910.10897); sizes follow MTBench's PPO.
 
@@ -24,14 +24,14 @@ class MlpConfig:
     name: str = "mlp"
     hidden: list[int] = setting([256, 128, 64], "widths of the hidden layers")
     activation: str = setting("elu", "one of elu, relu, gelu, silu, tanh")
-    task_code: str = setting("onehot", "how the input names the task: onehot, embedding or none")
+    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
     embedding_dim: int = setting(32, "width of a learned embedding")
     heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 @dataclass
 class MultiheadConfig(MlpConfig):
-    """Settings of the perceptron with one head per task."""
+    """A multi-layer perceptron with the task code in its input and one output layer (head) per task."""
 
     name: str = "multihead"
     heads: str = setting("multi", "one output layer (single) or one per task (multi)")

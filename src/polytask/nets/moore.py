@@ -1,9 +1,10 @@
-"""Mixture of orthogonal experts: experts' features are orthonormalized per row and the task mixes them.
+"""MOORE, a mixture of orthogonal experts: the experts' features are orthonormalized and mixed by task weights.
 
 Hendawy et al., "Multi-Task Reinforcement Learning with Mixture of Orthogonal Experts", ICLR 2024 (arXiv 2311.11385).
 
-Differences from the paper: Gram-Schmidt carries an epsilon, so that dependent experts give a short vector instead of a
-division by zero. Against MTBench: every expert is drawn with its own fans, and its biases start at zero.
+Differences from the paper: Gram-Schmidt has an epsilon, so that linearly dependent experts give a short vector instead
+of a division by zero. Differences from MTBench: Every expert is drawn with its own fan-in and fan-out, and its biases
+start at zero.
 """
 
 from __future__ import annotations
@@ -27,23 +28,21 @@ class MooreConfig:
     name: str = "moore"
     experts: int = setting(4, "experts E: 4 for MT10, 6 for MT50")
     hidden: list[int] = setting(
-        [400, 400, 400], "widths of an expert's layers; the last one, linear, is the width of the features"
+        [400, 400, 400], "widths of an expert's layers; the last one is linear and gives the features"
     )
     task_hidden: int = setting(256, "hidden width of the task encoder")
     epsilon: float = setting(1e-8, "added to squared lengths before dividing by them")
-    task_code: str = setting(
-        "onehot", "what the mixture weights are computed from, and what a single head sees: onehot or embedding"
-    )
+    task_code: str = setting("onehot", "task code for the mixture weights and for a single head: onehot or embedding")
     embedding_dim: int = setting(32, "width of a learned embedding")
     heads: str = setting(
-        "single", "one output layer that also sees the task code (single), or one per task that does not (multi)"
+        "single", "one output layer that also reads the task code (single), or one per task without it (multi)"
     )
 
 
 def orthonormalize(vectors: Tensor, epsilon: float) -> Tensor:
-    """Apply modified Gram-Schmidt over the first axis of (E, B, D), in float32 also under autocast.
+    """Apply modified Gram-Schmidt over the first axis of (E, B, D), in float32 even under autocast.
 
-    Products and sums are written out because a matrix product would run in half precision, or in TF32.
+    Products and sums are written out, because a matrix product would run in half precision or in TF32.
     """
     rest = list(vectors.float().unbind(0))
     for index in range(len(rest)):
@@ -56,7 +55,7 @@ def orthonormalize(vectors: Tensor, epsilon: float) -> Tensor:
 
 
 class Moore(nn.Module):
-    """Experts, orthonormalized, mixed by the task's weights, squashed, and read by a linear head."""
+    """Orthonormal expert features, mixed by the weights of the task, then a tanh and a linear head."""
 
     def __init__(self, cfg: MooreConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights."""

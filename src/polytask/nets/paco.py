@@ -1,11 +1,11 @@
-"""Parameter composition: every task's network is a learned mixture of S shared parameter sets.
+"""PaCo, parameter composition: every task's network is a learned mixture of shared parameter sets.
 
 Sun et al., "PaCo: Parameter-Compositional Multi-Task Reinforcement Learning", NeurIPS 2022 (arXiv 2210.11653).
 
-Differences from the paper: the mixture weights are a softmax, as in MTBench; masking the losses of diverging tasks and
-re-drawing their mixtures belong to a training loop and are not done here; policy and value each own a network. MTBench
-starts all sets as the same matrix, so that all mixtures are equal; here each is drawn on its own, and scaled so
-that an even mixture has the variance of one layer.
+Differences from the paper: The mixture weights are a softmax, as in MTBench. Losses of diverging tasks are not masked
+and their mixtures are not drawn again, because both belong to a training loop. Policy and value have separate networks.
+Differences from MTBench: MTBench starts all S sets as the same matrix, so all mixtures are equal. Here each set is
+drawn separately and scaled so that an even mixture has the variance of one layer.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ class PacoConfig:
 
 
 def unit_orthogonal(weight: Tensor, generator: Generator) -> None:
-    """Draw orthonormal rows or columns."""
+    """Draw a matrix with orthonormal rows or columns."""
     nn.init.orthogonal_(weight, generator=generator)
 
 
 class ComposedLinear(nn.Module):
-    """A linear layer whose weight and bias are each row's mixture of S sets."""
+    """A linear layer whose weight and bias are a mixture of S sets, different for each row."""
 
     def __init__(self, sets: int, in_dim: int, out_dim: int, generator: Generator, init: layers.Init) -> None:
-        """Draw every set on its own; biases start at zero."""
+        """Draw every set separately; biases start at zero."""
         super().__init__()
-        # The mean of S independent sets would have 1 / S of their variance.
+        # Without the factor, the mean of S independent sets would have 1 / S of their variance.
         drawn = layers.parameter((sets, out_dim, in_dim), generator, init).detach() * math.sqrt(sets)
-        self.weight = nn.Parameter(drawn.transpose(0, 1).contiguous())  # (out, S, in), so that it flattens to a view
+        self.weight = nn.Parameter(drawn.transpose(0, 1).contiguous())  # (out, S, in), so that flattening needs no copy
         self.bias = layers.parameter((sets, out_dim), generator)
 
     def forward(self, x: Tensor, mixture: Tensor) -> Tensor:
         """Map (B, in) to (B, out) under mixtures (B, S).
 
-        Weighing copies of the input instead of the sets' outputs leaves the sum over sets to one matrix product.
+        The mixture weighs S copies of the input, not S outputs, so that one matrix product also sums over the sets.
         """
         copies = (mixture[:, :, None] * x[:, None, :]).flatten(1)  # (B, S * in)
         return functional.linear(copies, self.weight.flatten(1)) + torch.matmul(mixture, self.bias)
 
 
 class Paco(nn.Module):
-    """A perceptron of composed layers, its output layer included."""
+    """A perceptron of composed layers, including the output layer."""
 
     def __init__(self, cfg: PacoConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the sets and the tasks' mixture logits."""

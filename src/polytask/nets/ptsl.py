@@ -1,11 +1,11 @@
-"""Projected task-specific layers: every layer of a shared trunk gets a small layer of each task's own beside it.
+"""PTSL, projected task-specific layers: a small layer per task runs in parallel to every layer of a shared trunk.
 
 "Projected Task-Specific Layers for Multi-Task Reinforcement Learning", ICRA 2024 (arXiv 2309.08776).
 
-Differences from the paper: the published code starts D, U and the residual's projection at zero, which in some modes
-leaves most of them dead (`init="released"`); the default starts only the last factor of every branch at zero, so that
-the branch begins as a no-op and yet all of it learns. A residual needs equal widths, so with one every D, and the U of
-every hidden layer, exists whether it saves parameters or not.
+Differences from the paper: The published code starts D, U and the residual's projection at zero. In some modes most of
+them then never get a gradient (`init="released"`). The default starts only the last factor of every branch at zero, so
+that the branch has no effect at first but all of it learns. A residual needs equal widths. So with a residual every D,
+and the U of every hidden layer, exists even where it saves no parameters.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import TaskCode
 from polytask.settings import setting
 
-BASES = {"mlp": "task code beside the input", "care": "CARE's encoder"}
+BASES = {"mlp": "input and task code", "care": "CARE's encoder"}
 
 
 @dataclass
 class PtslConfig(TrunkConfig, EncoderConfig):
-    """Settings of the trunk with task-specific layers, and of what feeds it."""
+    """Settings of the trunk with task-specific layers, and of its input."""
 
     name: str = "ptsl"
-    base: str = setting("care", "what the trunk reads: care (the encoder's output) or mlp (input and task code)")
-    task_code: str = setting("onehot", "with base=mlp, how the input names the task: onehot, embedding or none")
+    base: str = setting("care", "input of the trunk: care (output of CARE's encoder) or mlp (input and task code)")
+    task_code: str = setting("onehot", "with base=mlp, task code in the input: onehot, embedding or none")
     experts: int = setting(4, "with base=care, encoders to pool")
-    attention: str = setting("gate", "with base=care, how experts are weighed: dot or gate")
+    attention: str = setting("gate", "with base=care, how encoders are weighed: dot or gate")
     detach_context: bool = setting(
-        False, "with base=care, keep the attention's gradient from the context, which the released code does not"
+        False, "with base=care, stop the gradient from the attention to the context; the released code does not"
     )
     pool_hidden: list[int] = setting([], "with base=care, widths of the layers after pooling")
 
 
 class Ptsl(nn.Module):
-    """A trunk with task-specific layers on top of CARE's encoder or of the plain input."""
+    """A trunk with task-specific layers, on top of CARE's encoder or of the input with the task code."""
 
     def __init__(self, cfg: PtslConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights."""

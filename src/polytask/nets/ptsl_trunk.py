@@ -1,7 +1,7 @@
-"""The trunk of projected task-specific layers, and how large it is.
+"""The trunk of projected task-specific layers, and its number of parameters.
 
-y = phi(S x + s + U (W_i (D x) + b_i)), where S is the shared layer, W_i the task's own, D and U projections that all
-tasks share. `polytask.nets.ptsl` puts it on top of an encoder.
+y = phi(S x + s + U (W_i (D x) + b_i)), where S is the shared layer and W_i the layer of task i. D and U are projections
+that all tasks share. `polytask.nets.ptsl` puts the trunk on top of an encoder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from polytask.settings import setting
 
 PROJECTIONS = {"shared": "one pair for all layers", "independent": "a pair per layer"}
 RESIDUALS = {"none": "nothing", "sum": "plain sum", "linear": "weighted sum", "project": "linear map"}
-INITS = {"default": "a no-op that learns", "released": "zero projections"}
+INITS = {"default": "only the last factor is zero", "released": "all projections are zero"}
 
 
 @dataclass
@@ -28,19 +28,19 @@ class TrunkConfig:
     """Settings of the trunk."""
 
     hidden: int = setting(
-        326, "width of the hidden layers: 326 matches CARE's parameters on MT10, 321 with the project residual"
+        326, "width of the hidden layers; 326 matches CARE's parameter count on MT10, 321 with residual=project"
     )
     layers: int = setting(3, "number of hidden layers")
     rank: int = setting(50, "width p of the task-specific layers")
-    projection: str = setting("shared", "one pair of projections for all layers (shared) or a pair each (independent)")
-    residual: str = setting("none", "what a task-specific layer sees of the one before: none, sum, linear or project")
-    init: str = setting("default", "how projections start: default or released")
-    activation: str = setting("relu", "of the hidden layers: one of elu, relu, gelu, silu, tanh")
+    projection: str = setting("shared", "one pair of projections for all layers (shared) or per layer (independent)")
+    residual: str = setting("none", "what a task-specific layer reads of the previous one: none, sum, linear, project")
+    init: str = setting("default", "initial values of the projections: default or released")
+    activation: str = setting("relu", "activation of the hidden layers: one of elu, relu, gelu, silu, tanh")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The widths of one layer: S is in x out, D in x rank, U rank x out, each task's own inner_in x inner_out."""
+    """Widths of one layer: S is in x out, D in x rank, U rank x out, a task's layer inner_in x inner_out."""
 
     in_dim: int
     out_dim: int
@@ -51,7 +51,7 @@ class Plan:
 
 
 def plan(cfg: TrunkConfig, shape: layers.NetShape) -> list[Plan]:
-    """Decide which projections each layer has: those that layers share, and those that save parameters."""
+    """Return the widths of all layers; a projection exists where layers share it or where it saves parameters."""
     widths = [shape.in_dim, *[cfg.hidden] * cfg.layers, shape.out_dim]
     p, n, is_shared, is_residual = cfg.rank, shape.num_tasks, cfg.projection == "shared", cfg.residual != "none"
     plans = []
@@ -66,7 +66,7 @@ def plan(cfg: TrunkConfig, shape: layers.NetShape) -> list[Plan]:
 
 
 def trunk_parameters(cfg: TrunkConfig, shape: layers.NetShape) -> int:
-    """Count the parameters of a trunk without building it."""
+    """Return the number of parameters of a trunk without building it."""
     plans, p = plan(cfg, shape), cfg.rank
     shared = sum((step.in_dim + 1) * step.out_dim for step in plans)
     own = shape.num_tasks * sum((step.inner_in + 1) * step.inner_out for step in plans)
@@ -78,12 +78,12 @@ def trunk_parameters(cfg: TrunkConfig, shape: layers.NetShape) -> int:
 
 
 def matched_width(cfg: TrunkConfig, shapes: Sequence[layers.NetShape], budget: int) -> int:
-    """Find the hidden width at which trunks of these shapes together come nearest to `budget` parameters."""
+    """Return the hidden width at which trunks of these shapes together are nearest to `budget` parameters."""
 
     def total(width: int) -> int:
         return sum(trunk_parameters(replace(cfg, hidden=width), shape) for shape in shapes)
 
-    below = bisect_right(range(2, 1 << 16), budget, key=total) + 1  # the last width within the budget, or 1
+    below = bisect_right(range(2, 1 << 16), budget, key=total) + 1  # the largest width within the budget, or 1
     return min(below, below + 1, key=lambda width: abs(total(width) - budget))
 
 
@@ -93,10 +93,10 @@ def standard_normal(weight: Tensor, generator: Generator) -> None:
 
 
 class Trunk(nn.Module):
-    """Hidden layers and an output layer, each a shared linear map plus the projected task-specific one."""
+    """Hidden layers and an output layer, each a shared linear map plus a projected task-specific one."""
 
     def __init__(self, cfg: TrunkConfig, shape: layers.NetShape, generator: Generator) -> None:
-        """Draw the weights; `shape.in_dim` is the width of what the base hands over."""
+        """Draw the weights; `shape.in_dim` is the output width of the base."""
         super().__init__()
         layers.choose("projection", cfg.projection, PROJECTIONS)
         layers.choose("residual", cfg.residual, RESIDUALS)
@@ -115,7 +115,7 @@ class Trunk(nn.Module):
 
         self.shared = nn.ModuleList([layers.linear(s.in_dim, s.out_dim, generator, init=layers.xavier) for s in plans])
         self.own = nn.ModuleList([own(step) for step in plans])
-        # Shared projections: the first D and the last U fit other widths, so there are two of each.
+        # Shared projections: the first D and the last U have other widths, so there are two of each.
         downs, ups = (plans[:2], plans[-2:]) if cfg.projection == "shared" else (plans, plans)
         self.down = nn.ModuleList([project(s.has_down, s.in_dim, p, enter) for s in downs])
         self.up = nn.ModuleList([project(s.has_up, p, s.out_dim, layers.zeros) for s in ups])
@@ -127,7 +127,7 @@ class Trunk(nn.Module):
         self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
 
     def combine(self, now: Tensor, before: Tensor, output: Tensor) -> Tensor:
-        """Mix this layer's projection with the previous layer's projection and own output, all (B, p)."""
+        """Combine this layer's projection with the previous layer's projection and task-specific output, all (B, p)."""
         if self.residual == "sum":
             return now + before + output
         if self.residual == "linear":

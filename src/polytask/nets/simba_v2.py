@@ -1,11 +1,11 @@
-"""SimbaV2: features and weights that stay on unit spheres, with learned scales between them.
+"""SimbaV2: a residual network that keeps features and weight rows at length one, with learned scales between them.
 
 Lee et al., "Hyperspherical Normalization for Scalable Deep Reinforcement Learning", ICML 2025 (arXiv 2502.15280).
 
-Differences from the paper: reward scaling and the distributional loss belong to the algorithm, running normalization of
-observations to the learner; the task code joins the input; sizes are MTBench's critic (width 256, two blocks). Against
-MTBench: weights are projected back to the sphere after every optimizer step (`after_step`) and at the start, and a
-scaler starts at its stated initial value, not at its square.
+Differences from the paper: Reward scaling and the distributional loss are part of the algorithm, the running
+normalization of observations is part of the learner. The task code is part of the input. Sizes are those of MTBench's
+critic (width 256, two blocks). Differences from MTBench: Weights are projected back to the sphere at the start and
+after every optimizer step (`after_step`). A scaler starts at its stated initial value, not at its square.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class SimbaV2Config:
     hidden: int = setting(256, "width of the features")
     blocks: int = setting(2, "residual blocks")
     expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`")
-    shift: float = setting(3.0, "constant appended to the input, which keeps its magnitude through the normalization")
-    task_code: str = setting("onehot", "how the input names the task: onehot, embedding or none")
+    shift: float = setting(3.0, "constant appended to the input, so that the normalization does not lose its magnitude")
+    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
     embedding_dim: int = setting(32, "width of a learned embedding")
     heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
@@ -49,10 +49,10 @@ def normalize(x: Tensor) -> Tensor:
 
 
 class Scaler(nn.Module):
-    """Multiply by a learned vector that starts at `start` and is stored as `scale`, which sets its learning speed."""
+    """Multiplies by a learned vector that starts at `start`; it is stored as `scale`, which sets its learning speed."""
 
     def __init__(self, width: int, start: float, scale: float, generator: Generator) -> None:
-        """Make the vector."""
+        """Build the vector."""
         super().__init__()
         self.value = nn.Parameter(torch.full((width,), scale, device=generator.device))
         self.factor = start / scale
@@ -63,7 +63,7 @@ class Scaler(nn.Module):
 
 
 class Block(nn.Module):
-    """Move features along the sphere towards a perceptron's output: h <- l2(h + alpha * (m(h) - h))."""
+    """Moves features on the sphere towards the output of a perceptron: h <- l2(h + alpha * (m(h) - h))."""
 
     def __init__(self, cfg: SimbaV2Config, generator: Generator) -> None:
         """Draw the weights; alpha starts at 1 / (blocks + 1)."""
@@ -83,10 +83,10 @@ class Block(nn.Module):
 
 
 class SimbaV2(nn.Module):
-    """A normalized embedding, residual blocks on the sphere, and a head whose weights are unit rows too."""
+    """A normalized embedding, residual blocks on the sphere, and a head whose weight rows have length one too."""
 
     def __init__(self, cfg: SimbaV2Config, shape: layers.NetShape, generator: Generator) -> None:
-        """Draw the weights and put them on the sphere."""
+        """Draw weights whose rows have length one."""
         super().__init__()
         width, scale = cfg.hidden, math.sqrt(2.0 / cfg.hidden)
         self.shift = cfg.shift
@@ -109,7 +109,7 @@ class SimbaV2(nn.Module):
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """Project every weight row back to the unit sphere; call it after each optimizer step."""
+        """Project every weight row back to the unit sphere; must be called after each optimizer step."""
         project(self)
 
 

@@ -1,10 +1,10 @@
-"""Soft modularization: a routing network weighs how modules of one layer feed those of the next.
+"""Soft modularization: a routing network computes, per state and task, how the modules of consecutive layers connect.
 
 Yang et al., "Multi-Task Reinforcement Learning with Soft Modularization", NeurIPS 2020 (arXiv 2003.13661).
 
-Differences from the paper: none in the equations; its released code adds skip connections to the routing and
-activates f, which is left out here. Default sizes are MTBench's (2 modules, 4 layers, width 256), but the modules read
-f as in the paper, where MTBench feeds them f * z. The paper's deep network is modules=4, width=128.
+Differences from the paper: None in the equations. Its released code adds skip connections to the routing and an
+activation to f; both are left out here. Default sizes are MTBench's (2 modules, 4 layers, width 256). The modules read
+f as in the paper, whereas MTBench's read f * z. The paper's deep network is modules=4, width=128.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class SoftModularConfig:
 
     name: str = "soft_modular"
     modules: int = setting(2, "modules in every layer, E")
-    layers: int = setting(4, "layers of modules, the output layer included; between each two lies a routing matrix")
+    layers: int = setting(4, "layers of modules, including the output layer; a routing matrix connects each two")
     width: int = setting(256, "width of a module's output")
     state_hidden: list[int] = setting([256, 256], "hidden widths of the state encoder f")
     task_hidden: list[int] = setting([256], "hidden widths of the task encoder z")
     feature_dim: int = setting(256, "width of f and z")
-    task_code: str = setting("onehot", "what z is computed from: onehot or embedding")
+    task_code: str = setting("onehot", "task code that z is computed from: onehot or embedding")
     embedding_dim: int = setting(32, "width of a learned embedding")
 
 
@@ -38,7 +38,7 @@ class SoftModular(nn.Module):
     """Layers of E modules, mixed by routing probabilities that depend on state and task."""
 
     def __init__(self, cfg: SoftModularConfig, shape: layers.NetShape, generator: Generator) -> None:
-        """Draw Glorot-uniform weights for every part."""
+        """Draw Glorot-uniform weights for all parts."""
         super().__init__()
         experts, routes, features = cfg.modules, cfg.modules**2, cfg.feature_dim
         self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator, required=True)
@@ -57,7 +57,7 @@ class SoftModular(nn.Module):
         self.task_axes = self.code.columns("task_encoder.0.weight")
 
     def routing(self, state: Tensor, task: Tensor) -> list[Tensor]:
-        """Compute the routing matrices from f (B, D): one (B, E, E) per hop, each row a distribution over sources."""
+        """Compute the routing matrices (B, E, E) between layers from f (B, D); rows are distributions over sources."""
         mixed = state * rows(self.task_encoder(self.code.table), task)
         logits = self.to_routes[0](torch.relu(mixed))
         matrices = [logits]

@@ -1,7 +1,8 @@
-"""Which tensors of a network run over the tasks, declared by the networks themselves.
+"""Declarations of the tensors that have one entry per task.
 
-A run with other tasks can then take over what belongs to no task, and what belongs to a task that both runs have. A
-module declares its tensors in an attribute `task_axes`, by their names in its state dict.
+They let a run with other tasks start from a saved network: it copies the parameters that belong to no task, and those
+of the tasks that both runs have. A module declares its tensors in an attribute `task_axes`, by their names in the
+state dict.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from torch import nn
 
 
 class TaskAxis(NamedTuple):
-    """Where the tasks lie in a tensor: K entries along one axis, one for each task in order."""
+    """Position of the tasks in a tensor: K entries along one axis, one for each task in order."""
 
     axis: int
-    start: int = 0  # the first task's entry; entries before it and after the last task's belong to no task
-    is_identity: bool = False  # the entries say what a task is or pays: they must not serve a task of another name
+    start: int = 0  # index of the first task's entry; entries before it and after the last task's belong to no task
+    is_identity: bool = False  # entries identify a task or its rewards, so a task of another name must not use them
 
 
 def task_axes(module: nn.Module) -> dict[str, TaskAxis]:
-    """Collect what a module and all modules inside it declare, by the names of its state dict."""
+    """Collect the declarations of a module and of all modules inside it, by the names of its state dict."""
     found: dict[str, TaskAxis] = {}
     for prefix, part in module.named_modules():
         for name, axis in getattr(part, "task_axes", {}).items():

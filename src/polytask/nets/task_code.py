@@ -1,4 +1,4 @@
-"""Tell a network which task a row belongs to: a one-hot vector, a learned embedding, or nothing."""
+"""Task codes that tell a network the task of a row: a one-hot vector, a learned embedding, or no code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KINDS = {"onehot": "one-hot vector", "embedding": "learned vector", "none": "no 
 
 
 def one_hot(task: Tensor, num_tasks: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Turn task numbers (...) into rows (..., K) of zeros and a one, without waiting for the device as torch's does."""
+    """Convert task numbers (...) to one-hot rows (..., K), without the device synchronization of torch's `one_hot`."""
     return (task.unsqueeze(-1) == torch.arange(num_tasks, device=task.device)).to(dtype)
 
 
 def rows(table: Tensor, task: Tensor) -> Tensor:
-    """Take each row's entry of a per-task table: (K, C) and (B,) give (B, C).
+    """Return each row's entry of a per-task table: (K, C) and (B,) give (B, C).
 
-    A product with one-hot rows, because the gradient of an index would add up thousands of rows into a few, one by one.
+    A product with one-hot rows, because the gradient of an index adds thousands of rows to a few, one by one.
     """
     return torch.matmul(one_hot(task, table.shape[0]), table)
 
@@ -44,7 +44,7 @@ class TaskCode(nn.Module):
     def __init__(
         self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator, *, required: bool = False
     ) -> None:
-        """Make the table; only a learned embedding has parameters, and where a code is `required` none is no choice."""
+        """Build the table; only a learned embedding has parameters. If `required`, the kind "none" is not allowed."""
         super().__init__()
         choose("task_code", kind, {name: text for name, text in KINDS.items() if name != "none" or not required})
         self.kind, self.is_learned = kind, kind == "embedding"
@@ -58,20 +58,20 @@ class TaskCode(nn.Module):
         self.width = self.table.shape[1]
 
     def forward(self, task: Tensor) -> Tensor:
-        """Look up the codes of tasks (B,) as (B, C)."""
+        """Return the codes (B, C) of tasks (B,)."""
         if self.is_learned:
             return rows(self.table, task)
         return one_hot(task, self.width)
 
     def columns(self, weight: str, start: int = 0) -> dict[str, TaskAxis]:
-        """Declare a weight (out, in) that reads the code: if the code is one-hot, K of its columns belong to the tasks.
+        """Return the task axis of a weight (out, in) that reads the code; only one-hot codes have a column per task.
 
         Args:
-            weight: Its name in the state dict.
-            start: Inputs in front of the code.
+            weight: Name of the weight in the state dict.
+            start: Number of inputs before the code.
         """
         return {weight: TaskAxis(1, start)} if self.kind == "onehot" else {}
 
     def append(self, x: Tensor, task: Tensor) -> Tensor:
-        """Put the code behind the input: (B, O) becomes (B, O + C)."""
+        """Append the code to the input: (B, O) becomes (B, O + C)."""
         return torch.cat([x, self(task).to(x.dtype)], dim=-1)

@@ -1,4 +1,4 @@
-"""Robots: how an action moves one and how a task sees it."""
+"""Robots: how an action moves a robot, and how its state is read."""
 
 from __future__ import annotations
 

@@ -16,31 +16,31 @@ from polytask.sim.base import Batch
 ROBOT = LeggedRobot(name="go1", about="Unitree Go1: twelve motors, for parkour.", file="go1.xml")
 LEGS, JOINTS = 4, 12
 STIFFNESS, DAMPING = 50.0, 3.0  # of the position servos, N m / rad and N m s / rad
-DEFAULT = (0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5)  # joint angles to stand with
-LOW = (-0.802851455917, -1.0471975512, -2.69653369433) * LEGS  # limits of the joints
+DEFAULT = (0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5)  # joint angles of the standing pose
+LOW = (-0.802851455917, -1.0471975512, -2.69653369433) * LEGS  # joint limits
 HIGH = (0.802851455917, 4.18879020479, -0.916297857297) * LEGS
 
-# Sensor readings: forces on the parts of each leg in its contact frames, then the motors' torques.
+# Sensor readings: contact forces on the parts of each leg, in contact frames, then the motor torques.
 _FEET, _THIGHS, _CALVES, _TORQUES = slice(0, 12), slice(12, 24), slice(24, 36), slice(36, 48)
 
 
 @dataclass(frozen=True)
 class Motion:
-    """One moment of N robots."""
+    """State of N robots at one time."""
 
     position: Tensor  # (N, 3) of the trunk
     roll: Tensor  # (N,)
     pitch: Tensor  # (N,)
     yaw: Tensor  # (N,)
-    velocity: Tensor  # (N, 3) of the trunk, in the world
-    velocity_body: Tensor  # (N, 3) the same, along the trunk's axes
-    spin_body: Tensor  # (N, 3) angular velocity of the trunk, along its axes
+    velocity: Tensor  # (N, 3) of the trunk, in the world frame
+    velocity_body: Tensor  # (N, 3) the same, in the trunk's frame
+    spin_body: Tensor  # (N, 3) angular velocity of the trunk, in its frame
     joints: Tensor  # (N, 12)
     speeds: Tensor  # (N, 12)
 
 
 def read_motion(batch: Batch) -> Motion:
-    """Read where the robots are and how they move."""
+    """Read positions, orientations and velocities of the robots."""
     qpos, qvel = batch.qpos, batch.qvel
     quat = qpos[:, 3:7]
     roll, pitch, yaw = euler(quat)
@@ -59,10 +59,10 @@ def read_motion(batch: Batch) -> Motion:
 
 @dataclass(frozen=True)
 class Touch:
-    """What N robots felt within the last time step."""
+    """Contact forces and torques of N robots in the last time step."""
 
     feet: Tensor  # (N, 4) contact force in newtons
-    legs: Tensor  # (N, 8) the same of thighs and calves
+    legs: Tensor  # (N, 8) the same for thighs and calves
     torques: Tensor  # (N, 12)
 
 
@@ -86,7 +86,7 @@ def euler(quat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def rotate_back(quat: Tensor, vector: Tensor) -> Tensor:
-    """Express world vectors (N, 3) along the axes of frames given as wxyz quaternions (N, 4)."""
+    """Express world vectors (N, 3) in frames given as wxyz quaternions (N, 4)."""
     w, axis = quat[:, :1], -quat[:, 1:]
     twice = 2 * torch.linalg.cross(axis, vector)
     return vector + w * twice + torch.linalg.cross(axis, twice)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-Part = float | Tensor  # one number for all chains, or one for each (N,)
+Part = float | Tensor  # one number for all chains, or one per chain (N,)
 Quaternion = tuple[Part, Part, Part, Part]  # wxyz
 
-_DAMPING = 0.05  # keeps steps bounded where the chain is stretched out and its Jacobian loses rank
+_DAMPING = 0.05  # keeps steps bounded where the chain is stretched out and the Jacobian loses rank
 
 
 def hinge_axes(quat: Tensor) -> Tensor:
@@ -18,9 +18,9 @@ def hinge_axes(quat: Tensor) -> Tensor:
 
 
 def rotation_error(quat: Tensor, goal: Quaternion) -> Tensor:
-    """Return the turn that takes orientations (N, 4) to `goal`, as its axis times twice the sine of half its angle.
+    """Return the rotation from orientations (N, 4) to `goal`, as its axis times twice the sine of half its angle.
 
-    For small errors that is the rotation vector in the world's frame. (N, 3)
+    For small errors this is the rotation vector in the world frame. (N, 3)
     """
     gw, gx, gy, gz = goal
     w, x, y, z = quat.unbind(-1)
@@ -33,19 +33,19 @@ def rotation_error(quat: Tensor, goal: Quaternion) -> Tensor:
         ],
         -1,
     )
-    return 2 * torch.copysign(torch.ones_like(cosine), cosine)[:, None] * sine  # of both ways round, the shorter one
+    return 2 * torch.copysign(torch.ones_like(cosine), cosine)[:, None] * sine  # the shorter one of the two rotations
 
 
 def joint_step(axes: Tensor, arms: Tensor, error: Tensor, drift: Tensor) -> Tensor:
-    """Return the joint motion that removes a pose error and, in what freedom that leaves, drifts as asked. (N, J)
+    """Return the joint motion (N, J) that removes a pose error and follows `drift` in the remaining freedom.
 
     Damped least squares on the geometric Jacobian J: `drift + J^T (J J^T + damping^2)^-1 (error - J drift)`.
 
     Args:
-        axes: Joint axes in the world's frame. (N, J, 3)
-        arms: From each joint's anchor to the controlled point. (N, J, 3)
+        axes: Joint axes in the world frame. (N, J, 3)
+        arms: Vector from each joint's anchor to the controlled point. (N, J, 3)
         error: Position error and rotation vector. (N, 6)
-        drift: Joint motion that is wanted but for what it does to the pose. (N, J)
+        drift: Wanted joint motion; its effect on the pose is removed. (N, J)
     """
     transposed = torch.cat([torch.linalg.cross(axes, arms), axes], -1)  # (N, J, 6)
     gram = transposed.mT @ transposed
@@ -57,7 +57,7 @@ def joint_step(axes: Tensor, arms: Tensor, error: Tensor, drift: Tensor) -> Tens
 def solve_positive(matrix: Tensor, vector: Tensor) -> Tensor:
     """Solve positive definite systems by elimination without pivots, (N, D, D) and (N, D) to (N, D).
 
-    Plain tensor operations, because not every library solver can be captured in a graph.
+    It uses plain tensor operations, because a graph cannot capture every library solver.
     """
     table = torch.cat([matrix, vector[:, :, None]], -1)  # (N, D, D + 1)
     for index in range(matrix.shape[-1]):

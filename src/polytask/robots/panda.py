@@ -1,7 +1,7 @@
-"""The Franka Panda: the action moves a commanded hand, and damped least squares makes the joints follow it.
+"""The Franka Panda: the action moves a commanded hand position, and the joints follow it by damped least squares.
 
-The commanded hand is the position of the mocap body, as with the Sawyer, so that resets and checkpoints know of it; but
-nothing is welded to it. The hand always points down with its fingers closing along y.
+The command is the position of the mocap body, as for the Sawyer, so that resets and checkpoints include it. But nothing
+is welded to this body. The hand always points down, and its fingers close along y.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the commanded hand in one control step
-_LEAD = 0.08  # metres by which the command may lead the hand along an axis, so that it does not wind up in contact
-_TURN = 1.5  # gain of orientation errors, above one because whatever the fingers push tilts the hand
+_LEAD = 0.08  # metres by which the command may lead the hand along an axis, against wind-up in contact
+_TURN = 1.5  # gain of orientation errors, above one because forces on the fingers tilt the hand
 _OPEN = 0.098  # distance of the finger bodies when fully open
 _DOWN = (0.0, 0.0, 1.0, 0.0)  # orientation of the gripper's frame: z down, y along the world's y
 _HAND_LOW, _HAND_HIGH = (-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7)  # the observed hand is clipped to this box
@@ -34,12 +34,12 @@ _SETTLE_STEPS = 250  # time steps in which the scene's objects come to rest
 
 @cache
 def _hand(model: mujoco.MjModel) -> tuple[int, int]:
-    """Look up the site of the hand and the mocap body that is its command."""
+    """Return the site of the hand and the index of the mocap body that is its command."""
     return int(model.site("hand").id), int(model.body("mocap").mocapid[0])
 
 
 def act(batch: Batch, action: Tensor, low: Tensor, high: Tensor) -> None:
-    """Move the commanded hand by the first three entries, send the joints after it and grip with the last."""
+    """Move the commanded hand by the first three entries, set the joint targets and grip with the last entry."""
     site, mocap = _hand(batch.model)
     hand, command = batch.site_xpos[:, site], batch.mocap_pos[:, mocap]
     wanted = torch.clamp(command + _STEP * action[:, :3], hand - _LEAD, hand + _LEAD)
@@ -49,7 +49,7 @@ def act(batch: Batch, action: Tensor, low: Tensor, high: Tensor) -> None:
 
 
 def follow(batch: Batch, command: Tensor) -> Tensor:
-    """Return joint positions (N, 7) within their ranges from which the hand is nearer to the command (N, 3)."""
+    """Return joint targets (N, 7), within the joint limits, that move the hand towards the command (N, 3)."""
     arm: PandaArm = find_arm(batch.model)
     hand = batch.site_xpos[:, _hand(batch.model)[0]]
     error = torch.cat([command - hand, _TURN * rotation_error(batch.xquat[:, arm.gripper], _DOWN)], -1)
@@ -57,20 +57,20 @@ def follow(batch: Batch, command: Tensor) -> Tensor:
 
 
 def reach(batch: Batch, position: Tensor) -> None:
-    """Pose the arms, without physics, so that the hands are at a position (N, 3), or as near as they can be."""
+    """Pose the arms, without physics, so that the hands are as near to a position (N, 3) as possible."""
     pose_arm(batch, find_arm(batch.model), lambda: follow(batch, position), _REACH_STEPS)
 
 
 @cache
 def _start(hand: tuple[float, float, float]) -> np.ndarray:
-    """Return the joint positions (7,) that bring the hand to its start; the arm is the same in any scene."""
+    """Return the joint positions (7,) with the hand at its start; they are the same in every scene."""
     batch = make_batch("cpu", compile_scene("puck", ROBOT.file), 1, torch.device("cpu"))
     reach(batch, torch.tensor([hand]))
     return batch.qpos[0, find_arm(batch.model).joints].numpy()
 
 
 def read(scene: SceneView, out: RobotState) -> None:
-    """Read hand, fingers and tool centre."""
+    """Read hand, fingers and tool centre into `out`."""
     hand = scene.site("hand")
     torch.clamp(hand, constant(_HAND_LOW, hand), constant(_HAND_HIGH, hand), out=out.hand)
     torch.div(distance(scene.body("rightfinger"), scene.body("leftfinger")), _OPEN, out=out.openness).clamp_(0.0, 1.0)
@@ -80,7 +80,7 @@ def read(scene: SceneView, out: RobotState) -> None:
 
 
 def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
-    """Pose the arm with the hand at its start and open fingers, and let the scene's objects come to rest under it."""
+    """Pose the arm with the hand at its start and open fingers, and simulate until the objects are at rest."""
     arm, data = find_arm(model), mujoco.MjData(model)
     robot = slice(arm.joints.start, arm.joints.stop + 2)
     start = np.append(_start(hand), [model.joint("left_finger").range[1]] * 2)
@@ -88,7 +88,7 @@ def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
     data.ctrl[:] = np.append(start[:JOINTS], [-1.0, -1.0])
     data.mocap_pos[_hand(model)[1]] = hand
     mujoco.mj_step(model, data, nstep=_SETTLE_STEPS)
-    # Fixtures stood where the file has them, and one may have pushed the arm aside: put it back.
+    # Fixtures were at their positions in the file and may have pushed the arm aside: put it back.
     data.qpos[robot] = start
     velocities = int(model.joint("joint1").dofadr[0])
     data.qvel[velocities : velocities + len(start)] = 0.0

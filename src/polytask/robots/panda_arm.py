@@ -1,7 +1,6 @@
-"""The Franka Panda's arm in any scene: where it is in the model's arrays, and joint targets that move its hand.
+"""The arm of the Franka Panda in any scene: its indices in the model's arrays, and joint targets that move its hand.
 
-The manipulation tasks (`robots.panda`) and the bins of MT-Opt (`mtopt.world.arm`) control different points of the hand
-with it.
+The manipulation tasks (`robots.panda`) and MT-Opt (`mtopt.world.arm`) use it to control different points of the hand.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from polytask.sim.base import Batch
 from polytask.sim.view import constant
 
 JOINTS = 7
-POSTURE = (0.0, 0.1, 0.0, -2.2, 0.0, 2.3, -math.pi / 4)  # what the redundant degree of freedom returns to
-_RETURN = 0.05  # part of the way to that posture that a control step asks for
+POSTURE = (0.0, 0.1, 0.0, -2.2, 0.0, 2.3, -math.pi / 4)  # the redundant degree of freedom returns to this posture
+_RETURN = 0.05  # fraction of the way to that posture per control step
 
 
 @dataclass(frozen=True)
 class PandaArm:
-    """Where the arm is in a model's arrays."""
+    """Indices of the arm in a model's arrays."""
 
     joints: slice  # of qpos
     fingers: slice  # of qpos
-    links: slice  # bodies whose origins and z axes are the joints'
+    links: slice  # bodies whose origins and z axes are those of the joints
     gripper: int  # body
-    low: tuple[float, ...]  # limits of the joints
+    low: tuple[float, ...]  # joint limits
     high: tuple[float, ...]
 
 
 @cache
 def find_arm(model: mujoco.MjModel) -> PandaArm:
-    """Look up the arm in a compiled scene."""
+    """Return the indices of the arm in a compiled scene."""
     link, joint = int(model.body("link1").id), int(model.joint("joint1").id)
     start, finger = int(model.joint("joint1").qposadr[0]), int(model.joint("left_finger").qposadr[0])
     ranges = model.jnt_range[joint : joint + JOINTS]
@@ -57,7 +56,7 @@ def joint_targets(batch: Batch, arm: PandaArm, point: Tensor, error: Tensor) -> 
 
     Args:
         batch: The worlds.
-        arm: Where the arm is.
+        arm: Indices of the arm.
         point: The controlled point. (N, 3)
         error: Its position error and rotation vector. (N, 6)
     """
@@ -71,7 +70,7 @@ def pose_arm(batch: Batch, arm: PandaArm, targets: Callable[[], Tensor], steps: 
     """Pose the arm without physics: start from its posture and follow the targets for some steps.
 
     Returns:
-        The positions (N, nq) that the last targets lead to; the batch is left one step before them.
+        The positions (N, nq) after the last step; the batch itself is one step behind.
     """
     everyone = torch.ones(batch.num_worlds, dtype=torch.bool, device=batch.device)
     qpos, rest = batch.qpos.clone(), torch.zeros_like(batch.qvel)

@@ -1,4 +1,4 @@
-"""The Robot record: what differs between robots, so that a task never has to ask which one it drives."""
+"""The Robot record: everything that differs between robots, so that a task works with every robot."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class RobotState:
         return cls(points[0], torch.zeros(num_worlds, device=device), points[1], points[2], points[3])
 
     def rows(self, worlds: slice) -> RobotState:
-        """Return views of some worlds' rows."""
+        """Return views of the rows of some worlds."""
         return RobotState(**{name: tensor[worlds] for name, tensor in vars(self).items()})
 
 
 @dataclass(frozen=True)
 class Home:
-    """A settled scene to start episodes from."""
+    """State of a settled scene, from which episodes start."""
 
     qpos: np.ndarray  # (nq,)
     qvel: np.ndarray  # (nv,)
@@ -54,8 +54,8 @@ class Robot:
         about: One line for `polytask list robots`.
         file: MJCF file in `scenes/mjcf`.
         act: Turn actions (N, 4) into commands, keeping the commanded hand within [low, high] (N, 3).
-        read: Read the robot part of the state into buffers, the hand clipped as in the observation.
-        settle: Simulate the scene on the CPU until the hand waits at a position, and return that state.
+        read: Read the robot part of the state into buffers; the hand is clipped as in the observation.
+        settle: Simulate the scene on the CPU until the hand is at its start, and return that state.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Robot:
 
 @dataclass(frozen=True)
 class LeggedRobot:
-    """A robot that walks.
+    """A legged robot.
 
     Attributes:
         name: Name on the command line.

@@ -1,4 +1,4 @@
-"""The Sawyer under Meta-World's control: the hand is welded to a mocap body that the action moves."""
+"""The Sawyer with Meta-World's control: the hand is welded to a mocap body that the action moves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def act(batch: Batch, action: Tensor, low: Tensor, high: Tensor) -> None:
 
 
 def read(scene: SceneView, out: RobotState) -> None:
-    """Read hand, fingers and tool centre."""
+    """Read hand, fingers and tool centre into `out`."""
     hand = scene.body("hand")
     torch.clamp(hand, constant(_HAND_LOW, hand), constant(_HAND_HIGH, hand), out=out.hand)
     torch.div(distance(scene.body("rightclaw"), scene.body("leftclaw")), _OPEN, out=out.openness).clamp_(0.0, 1.0)
@@ -42,9 +42,9 @@ def read(scene: SceneView, out: RobotState) -> None:
 
 
 def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
-    """Drag the arm to the hand's start with open fingers, exactly as long as Meta-World's reset does.
+    """Drag the arm to the hand's start with open fingers, for exactly as many steps as Meta-World's reset.
 
-    The arm still drifts a little in its redundant degree of freedom then; the start state keeps that.
+    After that, the arm still drifts a little in its redundant degree of freedom; the start state keeps this drift.
     """
     data = mujoco.MjData(model)
     data.mocap_pos[_hand_mocap(model)] = hand

@@ -1,6 +1,6 @@
-"""The checkpoint of a run: everything it needs to go on, in one file.
+"""The checkpoint of a run: one file with everything that is needed to continue.
 
-It holds tensors and plain values only, so opening a stranger's file runs none of its code.
+It contains only tensors and plain values. So opening a file from an untrusted source runs no code in it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from polytask.errors import UserError
 from polytask.files import load_tensors, save_tensors
 
 FILE_NAME = "checkpoint.pt"
-FORMAT = 1  # raised when the layout of the file changes
+FORMAT = 1  # increased when the layout of the file changes
 
 
 def locate(path: str | Path) -> Path:
-    """Find the checkpoint file that a user means by a file or a run directory."""
+    """Return the checkpoint file for a path to a file or to a run directory."""
     given = Path(path).expanduser()
     file = given / FILE_NAME if given.is_dir() else given
     if not file.is_file():
@@ -25,7 +25,7 @@ def locate(path: str | Path) -> Path:
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Replace the checkpoint at `path` in one step."""
+    """Write a checkpoint to `path`, atomically."""
     save_tensors(path, {"format": FORMAT, **state})
 
 
@@ -33,7 +33,7 @@ def load(path: str | Path) -> dict[str, Any]:
     """Read a checkpoint into CPU tensors and plain values.
 
     Raises:
-        UserError: If there is none, or it cannot be read.
+        UserError: If there is no checkpoint, or it cannot be read.
     """
     return load_tensors(locate(path), "polytask checkpoint", format=FORMAT)
 

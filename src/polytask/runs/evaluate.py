@@ -1,4 +1,4 @@
-"""Measure a policy: one noiseless episode in each of many worlds with fixed seeds, success and return per task."""
+"""Measure success and return of a policy per task: one episode without exploration noise per world, fixed seeds."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from polytask.result import Result, Table
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.statistics import Array, bootstrap, iqm, mean
 
-# Evaluation draws other goals than training with the same seed does.
+# Added to the seed, so that evaluation and training have different goals.
 SEED_OFFSET = 1_000_003
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened in E episodes of each of K tasks."""
+    """The results of E episodes of each of K tasks."""
 
-    success: Array  # (E, K) highest score: whether the task succeeded at any step, or the progress of parkour
-    success_at_end: Array  # (E, K) whether it succeeded at the last step
+    success: Array  # (E, K) highest score of any step: 1 for success, else 0; in parkour the progress
+    success_at_end: Array  # (E, K) success at the last step
     returns: Array  # (E, K) sum of rewards
 
 
 @torch.no_grad()
 def run_episodes(env: MultiTaskEnv, policy: Policy) -> Outcome:
-    """Play the episode that every world stands at the start of."""
+    """Run one episode in every world. All worlds must be at the start of an episode."""
     shape = (env.spec.num_envs,)
     going = torch.ones(shape, dtype=torch.bool, device=env.device)
     at_end = torch.zeros_like(going)
@@ -55,30 +55,30 @@ def _by_task(values: Tensor, num_tasks: int) -> Array:
 
 
 class Evaluator:
-    """An environment of its own whose worlds start from the same states in every evaluation."""
+    """An environment for evaluations, whose worlds start from the same states in every evaluation."""
 
     def __init__(self, config: WorldOptions, episodes: int) -> None:
         """Build one world per episode."""
         if episodes < 1:
-            raise UserError(f"episodes={episodes}: at least one is needed")
-        # A curriculum is for learning: evaluation spreads its episodes over all levels.
+            raise UserError(f"episodes={episodes} must be at least 1")
+        # A curriculum is for training. Evaluation spreads its episodes over all levels.
         levels = "hard" if config.suite_levels == "curriculum" else config.levels
         seed, num_envs = config.seed + SEED_OFFSET, episodes * len(config.task_names)
         self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs)
         self._start = copy.deepcopy(self.env.state_dict())
 
     def run(self, policy: Policy) -> dict[str, Any]:
-        """Play all episodes and summarize them."""
+        """Run all episodes and summarize them."""
         self.env.load_state_dict(copy.deepcopy(self._start))
         return summarize(run_episodes(self.env, policy), self.env.spec.tasks)
 
     def close(self) -> None:
-        """Let go of the worlds."""
+        """Close the environment."""
         self.env.close()
 
 
 def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
-    """Give means per task with 95 % bootstrap intervals, and over the tasks."""
+    """Return means with 95 % bootstrap intervals, per task and over the tasks."""
     per_task = {}
     for index, task in enumerate(tasks):
         success = outcome.success[:, index : index + 1]
@@ -100,7 +100,7 @@ def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
 
 
 def evaluation_table(title: str, summary: dict[str, Any]) -> Table:
-    """Lay out a summary, one row a task and the mean last."""
+    """Lay out a summary as a table, with one row per task and the mean in the last row."""
     rows = [
         (task, one["success"], _interval(one["interval"]), one["success_at_end"], one["return"])
         for task, one in summary["tasks"].items()

@@ -1,6 +1,6 @@
-"""Metrics of a run: read from the device once an iteration, then written as one flat row to every writer.
+"""Read the metrics of a run from the device once per iteration, and write them as one flat row to every writer.
 
-JSONL is always written; TensorBoard and Weights & Biases are optional writers of the same row.
+The JSONL file is always written. TensorBoard and Weights & Biases are optional writers of the same rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE_NAME = "metrics.jsonl"
 
 
 def read_tensors(tensors: dict[str, Tensor]) -> dict[str, list[float]]:
-    """Bring many small tensors to the host in a single transfer."""
+    """Copy many small tensors to the host in a single transfer."""
     if not tensors:
         return {}
     flat = torch.cat([tensor.detach().reshape(-1).to(torch.float64) for tensor in tensors.values()]).tolist()
@@ -33,19 +33,19 @@ def read_tensors(tensors: dict[str, Tensor]) -> dict[str, list[float]]:
 
 
 class EpisodeWindow:
-    """Success, return and length per task over the last episodes that ended.
+    """Mean success, return and length per task over the last episodes that ended.
 
-    The environment hands over sums per interval, so the window keeps whole intervals: as few of the latest as hold
-    `size` episodes of the task. A task none of whose episodes has ended yet has no value.
+    The environment returns sums per interval, so the window keeps whole intervals. For each task it keeps the smallest
+    number of last intervals that contain `size` episodes. A task has no value before its first episode ends.
     """
 
     def __init__(self, tasks: tuple[str, ...], size: int, extras: tuple[str, ...] = ()) -> None:
-        """Start empty.
+        """Create an empty window.
 
         Args:
             tasks: Names of the tasks.
-            size: Number of episodes to look back on.
-            extras: Sums that the environment keeps besides `EPISODE_METRICS`.
+            size: Number of episodes to average over.
+            extras: Sums that the environment keeps in addition to `EPISODE_METRICS`.
         """
         self.tasks = tasks
         self.size = size
@@ -55,7 +55,7 @@ class EpisodeWindow:
         self._diverged = 0.0
 
     def add(self, sums: dict[str, list[float]]) -> None:
-        """Take in the sums of one interval, by task."""
+        """Add the sums of one interval; each list has one entry per task."""
         self._diverged += sum(sums["diverged"])
         for index, intervals in enumerate(self._intervals):
             row = [sums[name][index] for name in self._columns]
@@ -65,7 +65,7 @@ class EpisodeWindow:
                 intervals.popleft()
 
     def row(self) -> LogRow:
-        """Average per task, then over the tasks that have a value."""
+        """Return the means per task, and their mean over the tasks that have a value."""
         result: LogRow = {}
         for column, name in enumerate(self._columns[1:], start=1):
             values = [self._mean(intervals, column) for intervals in self._intervals]
@@ -81,31 +81,31 @@ class EpisodeWindow:
         return sum(row[column] for row in intervals) / episodes if episodes else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Give plain values only."""
+        """Return the state as plain values."""
         return {"intervals": [list(each) for each in self._intervals], "diverged": self._diverged}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         if len(state["intervals"]) != len(self.tasks):
-            raise ValueError(f"{len(state['intervals'])} tasks, not {len(self.tasks)}")
+            raise ValueError(f"{len(state['intervals'])} tasks instead of {len(self.tasks)}")
         self._intervals = [deque(list(row) for row in each) for each in state["intervals"]]
         self._diverged = float(state["diverged"])
 
 
 class MetricsWriter(Protocol):
-    """Something that takes a flat row once an iteration."""
+    """A destination that receives one flat row per iteration."""
 
     def write(self, row: LogRow) -> None:
         """Write one row."""
         ...
 
     def close(self) -> None:
-        """Flush and let go of files."""
+        """Flush and close all files."""
         ...
 
 
 class TensorBoardWriter:
-    """Write each row as one TensorBoard event, twelve times cheaper than one event per number."""
+    """Write each row as one TensorBoard event, which is twelve times cheaper than one event per number."""
 
     def __init__(self, path: Path) -> None:
         """Open an event file."""
@@ -117,7 +117,7 @@ class TensorBoardWriter:
         self._writer = EventFileWriter(str(path))
 
     def write(self, row: LogRow) -> None:
-        """Add one event whose step is the number of frames."""
+        """Write one event. Its step is the number of frames."""
         values = [self._summary.Value(tag=name, simple_value=value) for name, value in row.items() if value is not None]
         summary = self._summary(value=values)
         self._writer.add_event(self._event(wall_time=time.time(), step=int(row["frames"] or 0), summary=summary))
@@ -128,17 +128,17 @@ class TensorBoardWriter:
 
 
 class WandbWriter:
-    """Log to Weights & Biases, offline unless the environment says otherwise."""
+    """Log to Weights & Biases, in the mode of the environment variable WANDB_MODE (default: offline)."""
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
-        """Start a run named as the run directory."""
+        """Start a run with the name of the run directory."""
         import wandb
 
         mode = os.environ.get("WANDB_MODE", "offline")
         self._run = wandb.init(project="polytask", name=path.name, dir=str(path), config=config, mode=mode)
 
     def write(self, row: LogRow) -> None:
-        """Log one row whose step is the number of frames."""
+        """Log one row. Its step is the number of frames."""
         known = {name: value for name, value in row.items() if value is not None}
         self._run.log(known, step=int(row["frames"] or 0))
 
@@ -148,10 +148,10 @@ class WandbWriter:
 
 
 class Logger:
-    """Hands each row to every writer of a run."""
+    """Write each row with every writer of a run."""
 
     def __init__(self, directory: Path, config: dict[str, Any], history: list[LogRow]) -> None:
-        """Open the writers that the config asks for; `history` is what an earlier part of the run logged."""
+        """Open the writers that the config selects. `history` contains the rows of an earlier part of the run."""
         self._writers: list[MetricsWriter] = [JsonLines(directory / FILE_NAME, history)]
         if config["tensorboard"]:
             self._writers.append(TensorBoardWriter(directory))
@@ -159,7 +159,7 @@ class Logger:
             self._writers.append(WandbWriter(directory, config))
 
     def __enter__(self) -> Logger:
-        """Return the logger itself."""
+        """Return the logger."""
         return self
 
     def __exit__(
@@ -170,20 +170,20 @@ class Logger:
             writer.close()
 
     def write(self, row: LogRow) -> None:
-        """Write one row everywhere."""
+        """Write one row with every writer."""
         for writer in self._writers:
             writer.write(row)
 
 
 def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window: EpisodeWindow) -> LogRow:
-    """Read an iteration's tensors, add the ended episodes to the window, and flatten everything into one row.
+    """Read the tensors of an iteration, add the ended episodes to the window, and return everything as one flat row.
 
     Args:
-        metrics: The learner's, each a scalar or one value per task.
-        episodes: The environment's sums, each (K,).
-        window: Updated.
+        metrics: Metrics of the learner, each a scalar or one value per task.
+        episodes: Sums of the environment, each (K,).
+        window: The window, which is updated.
     """
-    prefix = "episodes:"  # keeps the two sources apart should they share a name
+    prefix = "episodes:"  # so that equal names of the two sources do not collide
     numbers = read_tensors({**{prefix + name: episodes[name] for name in window.sums}, **metrics})
     window.add({name: numbers.pop(prefix + name) for name in window.sums})
     row = window.row()
@@ -196,7 +196,7 @@ def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window
 
 
 def check_extras(*, tensorboard: bool, wandb: bool) -> None:
-    """Fail before anything is written if a writer's package is missing."""
+    """Check that the packages of the selected writers are installed."""
     for name, is_wanted in (("tensorboard", tensorboard), ("wandb", wandb)):
         if is_wanted and find_spec(name) is None:
             raise UserError(f"{name}=true needs an extra: pip install 'polytask[{name}]'")

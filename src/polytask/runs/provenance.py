@@ -1,4 +1,4 @@
-"""Say what a number was measured with: version, commit and machine."""
+"""Describe what a number was measured with: version, commit and machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polytask
 
 
 def provenance(device: torch.device) -> dict[str, str | None]:
-    """Describe the code and the machine."""
+    """Return the device, the versions and the commit."""
     return {
         "device": device_name(device),
         "version": polytask.__version__,
@@ -23,7 +23,7 @@ def provenance(device: torch.device) -> dict[str, str | None]:
 
 
 def device_name(device: torch.device) -> str:
-    """Give the full name of a processor, such as NVIDIA's or the CPU's own with its number of cores."""
+    """Return the full name of a GPU, or of the CPU with its number of cores."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     info = Path("/proc/cpuinfo")
@@ -34,14 +34,14 @@ def device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """Name the commit of the source tree, marked when files differ from it.
+    """Return the commit of the source tree, with the suffix "-dirty" if files differ from it.
 
-    A copy without its history can be told with POLYTASK_COMMIT.
+    For a copy without Git history, set the environment variable POLYTASK_COMMIT.
     """
     if "POLYTASK_COMMIT" in os.environ:
         return os.environ["POLYTASK_COMMIT"]
     folder = Path(__file__).resolve().parents[1]
-    if not (folder.parents[1] / ".git").exists():  # installed as a package: some other repository may lie above
+    if not (folder.parents[1] / ".git").exists():  # an installed package may be inside another repository
         return None
     command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:

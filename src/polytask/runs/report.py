@@ -24,42 +24,42 @@ from polytask.result import Result, Table
 from polytask.runs.logger import FILE_NAME
 from polytask.statistics import Array, bootstrap, iqm, mean
 
-COSINES = ("min", "mean", "max")  # what is logged of the cosines between two tasks
+COSINES = ("min", "mean", "max")  # logged statistics of the cosines between the gradients of two tasks
 NO_MATPLOTLIB = "no figure: it needs an extra, pip install 'polytask[report]'"
 
 
 @dataclass(frozen=True)
 class RunLog:
-    """What a run left behind."""
+    """The logged metrics of a run."""
 
     directory: Path
-    setting: str  # what it trained, apart from the seed
-    records: list[LogRow]
+    setting: str  # tasks, algorithm, network and gradient method, without the seed
+    rows: list[LogRow]
 
     @property
     def tasks(self) -> list[str]:
         """The tasks of the run."""
-        return [name.removeprefix("success/") for name in self.records[-1] if name.startswith("success/")]
+        return [name.removeprefix("success/") for name in self.rows[-1] if name.startswith("success/")]
 
     def final(self) -> list[float]:
-        """Success per task, noiseless where the run ended with an evaluation."""
+        """Return the success per task, from the final evaluation if there is one, else from training."""
         path = self.directory / "summary.json"
         evaluation = json.loads(path.read_text()).get("evaluation") if path.is_file() else None
         if evaluation:
             return [evaluation["tasks"][task]["success"] for task in self.tasks]
-        return [float(self.records[-1][f"success/{task}"] or 0.0) for task in self.tasks]
+        return [float(self.rows[-1][f"success/{task}"] or 0.0) for task in self.tasks]
 
 
 def read_run(directory: Path) -> RunLog:
     """Read a run directory."""
-    records = read_json_lines(directory / FILE_NAME)
-    if not records or not (directory / "config.yaml").is_file():
-        raise UserError(f"'{directory}' holds no run: it has no {FILE_NAME} with a record, or no config.yaml")
+    rows = read_json_lines(directory / FILE_NAME)
+    if not rows or not (directory / "config.yaml").is_file():
+        raise UserError(f"'{directory}' is not a run directory: it has no {FILE_NAME} with a row, or no config.yaml")
     saved: Any = OmegaConf.to_container(OmegaConf.load(directory / "config.yaml"))
     config = upgrade(saved)
     tasks = config["suite"] if config["tasks"] is None else "+".join(config["tasks"])
     chosen = (config[group]["name"] for group in ("algo", "net", "grads"))
-    return RunLog(directory, " ".join((tasks, *chosen)), records)
+    return RunLog(directory, " ".join((tasks, *chosen)), rows)
 
 
 def report(config: ReportConfig) -> Result:
@@ -90,7 +90,7 @@ def pool(logs: Sequence[RunLog]) -> dict[str, Any]:
         "mean": float(mean(scores)),
         "interval": list(bootstrap(scores)),
         "iqm": float(iqm(scores)),
-        "frames": max(int(log.records[-1]["frames"] or 0) for log in logs),
+        "frames": max(int(log.rows[-1]["frames"] or 0) for log in logs),
         "tasks": dict(zip(logs[0].tasks, scores.mean(axis=0).tolist(), strict=True)),
     }
 
@@ -98,7 +98,7 @@ def pool(logs: Sequence[RunLog]) -> dict[str, Any]:
 def write_report(
     folder: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]], settings: dict[str, list[RunLog]]
 ) -> list[str]:
-    """Write the Table as Markdown, LaTeX and CSV, and the curves; say what was written."""
+    """Write the table as Markdown, LaTeX and CSV, and the figures. Return one line to print per file."""
     make_folder(folder)
     cells = [[f"{value:.2f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
     texts = {
@@ -109,21 +109,21 @@ def write_report(
     lines = []
     for name, text in texts.items():
         write_text(folder / name, text)
-        lines.append(f"Table: {folder / name}")
-    curves = {name: [log.records for log in logs] for name, logs in settings.items()}
+        lines.append(f"table: {folder / name}")
+    curves = {name: [log.rows for log in logs] for name, logs in settings.items()}
     lines.append(draw_curves(curves, folder / "curves.png"))
     panels = conflict_panels(curves)
     return [*lines, draw_conflicts(panels, folder / "conflicts.png")] if panels else lines
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a Markdown Table."""
+    """Return a Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def latex(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a LaTeX tabular with booktabs rules."""
+    """Return a LaTeX tabular with booktabs rules."""
     body = [" & ".join(line).replace("%", r"\%").replace("_", r"\_") + r" \\" for line in [columns, *rows]]
     head, *rest = body
     inner = "\n".join([r"\toprule", head, r"\midrule", *rest, r"\bottomrule"])
@@ -131,14 +131,14 @@ def latex(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def comma_separated(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write comma-separated values."""
+    """Return comma-separated values."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     return text.getvalue()
 
 
 def draw_curves(curves: dict[str, list[list[LogRow]]], path: Path) -> str:
-    """Draw success against frames, the mean over seeds with their range, and return the line to tell the user."""
+    """Draw success over frames, as mean and range over seeds, and return the line to print."""
     if find_spec("matplotlib") is None:
         return NO_MATPLOTLIB
     from matplotlib.figure import Figure
@@ -155,21 +155,21 @@ def draw_curves(curves: dict[str, list[list[LogRow]]], path: Path) -> str:
     return f"curves: {path}"
 
 
-def draw_run(records: list[LogRow], tasks: Sequence[str], path: Path) -> str:
-    """Draw one run's success per task and their mean, and return the line to tell the user."""
+def draw_run(rows: list[LogRow], tasks: Sequence[str], path: Path) -> str:
+    """Draw the success of one run, per task and on average, and return the line to print."""
     if find_spec("matplotlib") is None:
         return NO_MATPLOTLIB
-    if not records:
-        return "no figure: the run has no records"
+    if not rows:
+        return "no figure: the run has no rows of metrics"
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.add_subplot()
-    frames = [_number(record["frames"]) for record in records]
+    frames = [_number(row["frames"]) for row in rows]
     for index, task in enumerate(tasks):
-        values = [_number(record.get(f"success/{task}")) for record in records]
+        values = [_number(row.get(f"success/{task}")) for row in rows]
         axes.plot(frames, values, label=task, lw=1.2, **_style(index))
-    axes.plot(frames, [_number(record.get("success")) for record in records], label="mean", lw=2.5, color="black")
+    axes.plot(frames, [_number(row.get("success")) for row in rows], label="mean", lw=2.5, color="black")
     _finish_axes(axes)
     write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
     return f"curves: {path}"
@@ -177,12 +177,12 @@ def draw_run(records: list[LogRow], tasks: Sequence[str], path: Path) -> str:
 
 @dataclass(frozen=True)
 class ConflictPanel:
-    """How the task gradients of one network met over the runs of one setting, averaged over seeds at the same frames.
+    """Conflicts between the task gradients of one network, averaged over the seeds of one setting at the same frames.
 
     Attributes:
         title: The setting and the network.
         frames: (F,)
-        cosine: The smallest, mean and largest cosine between two tasks' gradients. (3, F)
+        cosine: Smallest, mean and largest cosine between the gradients of two tasks. (3, F)
         norms: Norm of each task's gradient, by task. (F,) each
     """
 
@@ -193,17 +193,17 @@ class ConflictPanel:
 
 
 def conflict_panels(curves: dict[str, list[list[LogRow]]]) -> list[ConflictPanel]:
-    """Collect what runs logged about conflicts between tasks, actor before critic; nothing where they did not."""
+    """Return a panel per setting and network (actor, then critic), except where a seed logged no conflicts."""
     panels = []
     for (setting, seeds), group in product(curves.items(), ("actor", "critic")):
         prefix = f"conflict/{group}"
-        logged = [next((each for each in records if f"{prefix}/cosine_mean" in each), None) for records in seeds]
+        logged = [next((each for each in rows if f"{prefix}/cosine_mean" in each), None) for rows in seeds]
         if None in logged:
             continue
         names = [name for name in logged[0] or () if name.startswith(f"{prefix}/norms/")]
-        # At the frames of the first seed's measurements: one seed is drawn as it was logged.
+        # Use the frames of the first seed's measurements, so that a single seed is drawn without interpolation.
         frames = [_number(each["frames"]) for each in seeds[0] if f"{prefix}/cosine_mean" in each]
-        axis = np.array([each for each in frames if each <= min(_number(records[-1]["frames"]) for records in seeds)])
+        axis = np.array([each for each in frames if each <= min(_number(rows[-1]["frames"]) for rows in seeds)])
         cosine = np.stack([_common_axis(seeds, f"{prefix}/cosine_{each}", axis)[1].mean(0) for each in COSINES])
         norms = {name.removeprefix(f"{prefix}/norms/"): _common_axis(seeds, name, axis)[1].mean(0) for name in names}
         panels.append(ConflictPanel(f"{setting}: {group}", axis, cosine, norms))
@@ -211,7 +211,7 @@ def conflict_panels(curves: dict[str, list[list[LogRow]]]) -> list[ConflictPanel
 
 
 def draw_conflicts(panels: Sequence[ConflictPanel], path: Path) -> str:
-    """Draw cosines between tasks' gradients (mean, and range over pairs) above their norms; a column each network."""
+    """Draw the cosines between task gradients (mean and range over pairs) above their norms, one column per panel."""
     if find_spec("matplotlib") is None:
         return NO_MATPLOTLIB
     from matplotlib.figure import Figure
@@ -240,7 +240,7 @@ def draw_conflicts(panels: Sequence[ConflictPanel], path: Path) -> str:
 
 
 def _style(index: int) -> dict[str, Any]:
-    """Tell lines apart: ten colours, then the same again dashed, so that fifty tasks stay tellable."""
+    """Return the style of a line: ten colours, repeated with other dashes, which distinguishes 40 lines."""
     return {"color": f"C{index % 10}", "ls": ("-", "--", ":", "-.")[index // 10 % 4]}
 
 
@@ -255,15 +255,15 @@ def _finish_axes(axes: Any) -> None:
 
 
 def _common_axis(seeds: list[list[LogRow]], name: str, frames: Array | None = None) -> tuple[Array, Array]:
-    """Interpolate the runs of several seeds at the same frames: those given, or up to where the shortest ends."""
+    """Interpolate the runs of several seeds at the same frames (default: 200 points up to the end of the shortest)."""
     if frames is None:
-        frames = np.linspace(0.0, min(_number(records[-1]["frames"]) for records in seeds), 200)
-    rows = []
-    for records in seeds:
-        known = [record for record in records if record.get(name) is not None] or [{"frames": 0, name: float("nan")}]
-        at, value = ([_number(record[key]) for record in known] for key in ("frames", name))
-        rows.append(np.interp(frames, at, value))
-    return frames, np.array(rows)
+        frames = np.linspace(0.0, min(_number(rows[-1]["frames"]) for rows in seeds), 200)
+    curves = []
+    for rows in seeds:
+        known = [row for row in rows if row.get(name) is not None] or [{"frames": 0, name: float("nan")}]
+        at, value = ([_number(row[key]) for row in known] for key in ("frames", name))
+        curves.append(np.interp(frames, at, value))
+    return frames, np.array(curves)
 
 
 def _number(value: float | None) -> float:

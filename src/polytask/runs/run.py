@@ -1,4 +1,4 @@
-"""A training run: its parts, where it writes, and how it is saved and continued."""
+"""A training run: its parts, its folder, and how it is saved and continued."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ from polytask.types import Algo
 
 @dataclass
 class Run:
-    """What is alive while a run goes on."""
+    """The state of a training run."""
 
     config: TrainConfig
     directory: Path
     env: MultiTaskEnv
     algo: Algo
     window: EpisodeWindow
-    evaluator: Evaluator | None = None  # kept between evaluations, so that its scenes are built once
+    evaluator: Evaluator | None = None  # kept between evaluations, so that its scenes are built only once
     iteration: int = 0
-    seconds: float = 0.0  # spent iterating, over all parts of a resumed run
-    initialization: Initialization | None = None  # what was taken over from a finished run when this one began
+    seconds: float = 0.0  # duration of all iterations, including those before a resume
+    initialization: Initialization | None = None  # what was loaded from a finished run at the start (init_from)
 
     @property
     def frames(self) -> int:
-        """Control steps so far, over all worlds."""
+        """Control steps so far, summed over all worlds."""
         return self.iteration * self.algo.frames_per_iteration
 
     @property
     def is_over(self) -> bool:
-        """Whether one of the limits is reached."""
+        """Whether a limit on frames, iterations or time is reached."""
         minutes = self.config.max_minutes
         return self.iteration >= self.last_iteration or (minutes is not None and self.seconds >= 60.0 * minutes)
 
     @property
     def last_iteration(self) -> int:
-        """The iteration at which the tighter of the two limits on frames and iterations is reached."""
+        """The iteration at which the limit on frames or the limit on iterations is reached, whichever comes first."""
         frames = self.config.max_frames
         limits = [self.config.max_iterations, None if frames is None else -(-frames // self.algo.frames_per_iteration)]
         return min(limit for limit in limits if limit is not None)
 
     def act(self, obs: Tensor, task: Tensor) -> Tensor:
-        """Choose noiseless actions: the policy to evaluate and film."""
+        """Return actions without exploration noise, for evaluations and videos."""
         return self.algo.act(obs, task, explore=False)
 
     def save(self) -> None:
-        """Write a checkpoint that the run can go on from."""
+        """Write a checkpoint from which the run can continue."""
         state = {
             "config": to_plain(self.config),
             "spec": asdict(self.env.spec),
@@ -75,7 +75,7 @@ class Run:
         save(self.directory / FILE_NAME, state)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Load the state of a checkpoint."""
         now = asdict(self.env.spec)
         for name, value in now.items():
             if state["spec"][name] != value:
@@ -90,9 +90,9 @@ class Run:
 
 
 def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
-    """Build or continue a run, and return it with what it logged so far.
+    """Build or continue a run, and return it with the rows that it has logged so far.
 
-    Nothing is written before everything is built and the checkpoint, if any, has been found to fit.
+    Nothing is written until everything is built and the checkpoint, if any, is loaded.
     """
     _check(config)
     directory = _directory(config)
@@ -117,23 +117,23 @@ def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
 
 
 def _check(config: TrainConfig) -> None:
-    """Reject values that no run can have."""
+    """Check the limits, the intervals and the optional packages."""
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
     if config.checkpoint is not None and config.init_from is not None:
         raise UserError("checkpoint continues a run and init_from starts a new one: give only one of them")
     if config.max_frames is None and config.max_iterations is None:
-        raise UserError("a run needs an end: set max_frames or max_iterations")
+        raise UserError("a run needs a limit: set max_frames or max_iterations")
     least = {"max_frames": 1, "max_iterations": 1, "save_every": 0, "eval_every": 0, "eval_episodes": 0}
     for name, bound in {**least, "success_window": 1}.items():
         value = vars(config)[name]
         if value is not None and value < bound:
-            raise UserError(f"{name}={value}: at least {bound} is needed")
+            raise UserError(f"{name}={value} must be at least {bound}")
     if config.max_minutes is not None and not config.max_minutes > 0.0:
-        raise UserError(f"max_minutes={config.max_minutes}: more than 0 is needed")
+        raise UserError(f"max_minutes={config.max_minutes} must be more than 0")
 
 
 def _directory(config: TrainConfig) -> Path:
-    """Choose where the run writes, and make sure that no other run lives there."""
+    """Choose the folder of the run, and check that it does not contain another run."""
     home = None if config.checkpoint is None else locate(config.checkpoint).parent
     if config.run_dir is not None:
         directory = Path(config.run_dir).expanduser()
@@ -145,6 +145,6 @@ def _directory(config: TrainConfig) -> Path:
     is_taken = any((directory / name).exists() for name in (METRICS_NAME, FILE_NAME))
     if is_taken and (home is None or home.resolve() != directory.resolve()):
         raise UserError(
-            f"'{directory}' already holds a run: continue it with checkpoint={directory}, or name another run_dir"
+            f"'{directory}' already contains a run; continue it with checkpoint={directory}, or name another run_dir"
         )
     return directory

@@ -1,4 +1,4 @@
-"""Build environments, learners and policies from configs; the commands share it."""
+"""Build environments, learners and policies from configs, for all commands."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from polytask.files import restore
 from polytask.runs.checkpoint import load
 from polytask.types import Algo, EnvSpec
 
-WORLDS_PER_TASK = 16  # where the user names no number
+WORLDS_PER_TASK = 16  # if the user gives no number
 Policy = Callable[[Tensor, Tensor], Tensor]  # obs (N, O), task (N,) -> action (N, A)
 
 
 def build_env(config: WorldOptions, **options: Any) -> MultiTaskEnv:
-    """Make the environment that a config describes.
+    """Build the environment that a config describes.
 
     Args:
-        config: Which worlds.
-        options: Fields of `EnvOptions` that go beyond those, or replace them.
+        config: The options of the worlds.
+        options: Fields of `EnvOptions` to add or replace.
     """
     shared = {each.name: getattr(config, each.name) for each in fields(WorldOptions)}
     env = make_env(EnvOptions(**{"stagger": False, **shared, **options}))
@@ -42,7 +42,7 @@ def build_env(config: WorldOptions, **options: Any) -> MultiTaskEnv:
 
 
 def build_train_env(config: TrainConfig) -> MultiTaskEnv:
-    """Make the environment that a run trains in."""
+    """Build the training environment of a run."""
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
         num_envs = WORLDS_PER_TASK * len(config.task_names)
@@ -50,13 +50,13 @@ def build_train_env(config: TrainConfig) -> MultiTaskEnv:
 
 
 def check_source(config: EvalConfig | RecordConfig) -> None:
-    """Insist on exactly one place to take the policy from."""
+    """Check that the config names exactly one policy."""
     if (config.checkpoint is None) == (config.policy is None):
         raise UserError("name one policy: checkpoint=PATH, policy=scripted or policy=random")
 
 
 def build_policy(config: EvalConfig | RecordConfig, env: MultiTaskEnv) -> Policy:
-    """Make the noiseless policy that a config asks for, acting on the tasks of `env`."""
+    """Build the policy that a config names, without exploration noise, for the tasks of `env`."""
     if config.checkpoint is not None:
         return load_policy(load(config.checkpoint), env)
     if config.policy == "scripted":
@@ -67,12 +67,12 @@ def build_policy(config: EvalConfig | RecordConfig, env: MultiTaskEnv) -> Policy
 
 
 def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
-    """Rebuild a trained policy; the environment may have any of the tasks it was trained on, in any order."""
+    """Build a trained policy from a checkpoint. `env` may have any of the training tasks, in any order."""
     spec = EnvSpec(**state["spec"])
     unknown = [task for task in env.spec.tasks if task not in spec.tasks]
     if unknown:
         known = ", ".join(spec.tasks)
-        raise UserError(f"the checkpoint does not fit: it was not trained on '{unknown[0]}' but on {known}")
+        raise UserError(f"the checkpoint does not fit: it was not trained on '{unknown[0]}', only on {known}")
     algo = build_algo(compose(TrainConfig, [], saved=state["config"]), spec, env.device)
     restore(algo, state["algo"], "learner")
     number = torch.tensor([spec.tasks.index(task) for task in env.spec.tasks], device=env.device)
@@ -80,7 +80,7 @@ def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
 
 
 def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo:
-    """Make the learner that a config describes."""
+    """Build the learner that a config describes."""
     tune_torch(device)
     context = AlgoContext(
         spec=spec,
@@ -90,7 +90,7 @@ def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo
         grads=config.grads,
         seed=config.seed,
     )
-    # A schedule ends with the planned frames; `max_iterations` merely cuts a run short, and must not bend it.
+    # A schedule ends at `max_frames`. `max_iterations` only stops a run early and must not change the schedule.
     if config.max_frames is not None:
         context = replace(context, total_frames=config.max_frames)
     return algos.build(config.algo, context)

@@ -1,7 +1,7 @@
-"""`polytask sweep`: train every preset of a Table with every seed, one after the other, skipping what is done.
+"""`polytask sweep`: train several presets with several seeds, one run after the other.
 
-Every run has a folder of its own, `<output>/<preset>[/<changes>]/seed-<n>`. A run whose summary says that it is complete
-is skipped, one that was interrupted goes on from its checkpoint, so the same command can be given again at any time.
+Every run has its own folder, `<output>/<preset>[/<changes>]/seed-<n>`. A run that is complete according to its summary
+is skipped. An interrupted run continues from its checkpoint. So the same command can be repeated at any time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from polytask.result import Result, Table, note
 from polytask.runs.checkpoint import FILE_NAME
 from polytask.runs.train import train
 
-# What the sweep itself decides for every run.
+# Keys that the sweep itself sets for every run.
 RESERVED = ("preset", "seed", "run_dir", "checkpoint", "format")
 
 
@@ -35,7 +35,7 @@ class Item:
     seed: int
     run_dir: str
     status: str  # done, interrupted or new; after the sweep also failed or stopped
-    success: float | None = None  # of the evaluation, or of the last episodes where there is none
+    success: float | None = None  # of the evaluation, or of the last training episodes if there was none
     error: str | None = None
 
 
@@ -43,8 +43,8 @@ def sweep(config: SweepConfig, train: Callable[[TrainConfig], Result] = train) -
     """Run `polytask sweep`.
 
     Args:
-        config: What to run.
-        train: What runs one config.
+        config: The settings of the sweep.
+        train: The function that runs one config.
     """
     items = plan(config)
     if config.dry_run:
@@ -64,17 +64,17 @@ def sweep(config: SweepConfig, train: Callable[[TrainConfig], Result] = train) -
 
 
 def plan(config: SweepConfig) -> list[Item]:
-    """List the runs of a sweep, seed by seed, so that a whole Table with few seeds exists early."""
+    """Return the runs of a sweep, seed by seed, so that all presets have results for the first seeds early."""
     if config.seeds < 1:
-        raise UserError(f"seeds={config.seeds}: at least 1 is needed")
+        raise UserError(f"seeds={config.seeds} must be at least 1")
     changes = config.changes or []
     for word in changes:
         name = word.partition("=")[0]
         if name in RESERVED:
-            raise UserError(f"'{name}' is set by the sweep for each run")
+            raise UserError(f"'{name}' cannot be given: the sweep sets it for each run")
     names = select(config.presets or [])
     for name in names:
-        compose(TrainConfig, [f"preset={name}", *changes])  # a mistake shows before hours of training
+        compose(TrainConfig, [f"preset={name}", *changes])  # finds mistakes before hours of training
     folder = " ".join(changes).replace("/", "_")
     items = []
     for seed in range(config.first_seed, config.first_seed + config.seeds):
@@ -85,7 +85,7 @@ def plan(config: SweepConfig) -> list[Item]:
 
 
 def select(patterns: list[str]) -> list[str]:
-    """Resolve names and patterns such as `mtbench/mt10_rand/*` to presets, in the order given and each once."""
+    """Return the presets that match names or patterns such as `mtbench/mt10_rand/*`, in the given order, each once."""
     if not patterns:
         raise UserError("name presets: preset=A,B or preset='mtbench/mt10_rand/*' (polytask list presets)")
     known = list(presets())
@@ -99,7 +99,7 @@ def select(patterns: list[str]) -> list[str]:
 
 
 def state_of(directory: Path) -> tuple[str, float | None]:
-    """Tell how far the run in a folder is, and its success if it is done."""
+    """Return the status of the run in a folder, and its success if it is done."""
     try:
         summary = json.loads((directory / "summary.json").read_text())
     except (OSError, ValueError):
@@ -110,14 +110,14 @@ def state_of(directory: Path) -> tuple[str, float | None]:
 
 
 def success_of(summary: dict[str, Any]) -> float | None:
-    """Take the success of the evaluation, or of the last episodes of training where there was none."""
+    """Return the success of the evaluation, or of the last training episodes if there was no evaluation."""
     evaluation = summary.get("evaluation")
     success = summary.get("success") if evaluation is None else evaluation["mean_success"]
     return None if success is None else float(success)
 
 
 def words_of(item: Item, config: SweepConfig) -> list[str]:
-    """Write what follows `polytask train` for one run."""
+    """Return the words after `polytask train` for one run."""
     words = [f"preset={item.preset}", *(config.changes or []), f"seed={item.seed}", f"run_dir={item.run_dir}"]
     if item.status != "interrupted":
         return words
@@ -125,7 +125,7 @@ def words_of(item: Item, config: SweepConfig) -> list[str]:
 
 
 def run(item: Item, config: SweepConfig, train: Callable[[TrainConfig], Result]) -> None:
-    """Train one item and note how it ended; a run that fails does not keep the others from being tried."""
+    """Train one item and store how it ended. If it fails, the sweep continues with the next one."""
     try:
         summary = train(compose(TrainConfig, words_of(item, config))).payload
     except (UserError, RuntimeError) as error:  # out of memory is a RuntimeError
@@ -134,4 +134,4 @@ def run(item: Item, config: SweepConfig, train: Callable[[TrainConfig], Result])
     else:
         item.status = "done" if summary["complete"] else "stopped"
         item.success = success_of(summary)
-    gc.collect()  # the next run needs the memory of this one
+    gc.collect()  # free the memory for the next run

@@ -1,4 +1,4 @@
-"""The training loop: iterate, log, evaluate, save. Every algorithm goes through this one."""
+"""The training loop of all algorithms: iterate, log, evaluate and save."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def train(config: TrainConfig) -> Result:
 
 
 def iterate(run: Run) -> LogRow:
-    """Do one iteration and describe it in a flat row."""
+    """Run one iteration and return its metrics as a flat row."""
     begin = time.perf_counter()
     metrics = {**run.algo.iterate(run.env), **run.env.world_metrics()}
     run.iteration += 1
-    numbers = read_metrics(metrics, run.env.pop_metrics(), run.window)  # the one wait for the device
+    numbers = read_metrics(metrics, run.env.pop_metrics(), run.window)  # the only wait for the device
     elapsed = time.perf_counter() - begin
     run.seconds += elapsed
     row: LogRow = {
@@ -70,20 +70,23 @@ def iterate(run: Run) -> LogRow:
 
 
 def is_due(iteration: int, every: int) -> bool:
-    """Tell whether something that happens every so many iterations, or never (0), happens now."""
+    """Return whether something that happens every `every` iterations (0: never) is due now."""
     return every > 0 and iteration % every == 0
 
 
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
-    """Collect Ctrl-C and SIGTERM, so that the iteration ends and a checkpoint is written; a second one kills."""
+    """Collect SIGINT (Ctrl-C) and SIGTERM, so that the iteration ends and a checkpoint is written.
+
+    A second signal has its usual effect and stops the process at once.
+    """
     received: list[int] = []
-    before: dict[int, Any] = {}  # the handlers to put back
+    before: dict[int, Any] = {}  # the handlers to restore
 
     def remember(number: int, frame: FrameType | None) -> None:
         received.append(number)
         signal.signal(number, before[number])
-        note("stopping after this iteration; once more to stop at once")
+        note("stopping after this iteration; repeat to stop at once")
 
     for kind in (signal.SIGINT, signal.SIGTERM):
         before[kind] = signal.signal(kind, remember)
@@ -95,7 +98,7 @@ def stop_requests() -> Iterator[list[int]]:
 
 
 def finish(run: Run, row: LogRow, *, is_complete: bool) -> Result:
-    """Leave a summary, a curve and, unless the run was stopped, an evaluation and a video behind."""
+    """Write a summary and a figure of the run. If the run is complete, also evaluate it and write a video."""
     tasks = run.env.spec.tasks
     summary: dict[str, Any] = {
         "run_dir": str(run.directory),
@@ -114,19 +117,20 @@ def finish(run: Run, row: LogRow, *, is_complete: bool) -> Result:
         evaluator = run.evaluator or Evaluator(run.config, run.config.eval_episodes)
         summary["evaluation"] = evaluator.run(run.act)
         evaluator.close()
-        shown = evaluation_table(f"{run.config.eval_episodes} noiseless episodes per task", summary["evaluation"])
+        title = f"{run.config.eval_episodes} noiseless episodes per task"
+        shown = evaluation_table(title, summary["evaluation"])
     write_text(run.directory / "summary.json", json.dumps(finite(summary), indent=2) + "\n")
     rows = read_json_lines(run.directory / FILE_NAME)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
     if not is_complete:
-        lines.append(f"stopped after {run.iteration} iterations; go on with: polytask train checkpoint={run.directory}")
+        lines.append(f"stopped after {run.iteration} iterations; continue: polytask train checkpoint={run.directory}")
     elif run.config.video:
         lines.append(film_run(run))
     return Result(summary, [shown], lines)
 
 
 def film_run(run: Run) -> str:
-    """Film the trained policy on all tasks of a run; return the line to print, which without a video gives the reason."""
+    """Film the trained policy on all tasks of a run. Return the line to print: the video, or why there is none."""
     env, path = build_env(run.config, num_envs=run.env.spec.num_tasks), run.directory / "video.mp4"
     try:
         return f"video: {path} ({film(env, run.act, path, VideoFormat(width=320, height=240))} frames)"

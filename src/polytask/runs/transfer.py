@@ -1,15 +1,17 @@
-"""Start a new run with the networks of a finished one: `polytask train init_from=RUN`.
+"""Initialize a new run with the networks of a finished one: `polytask train init_from=RUN`.
 
-Networks, target networks and running statistics are taken over, tensor by tensor, where name and shape agree.
-Optimizers, gradient methods, replay, schedules, worlds and random numbers start anew. If the two runs have different
-numbers of tasks, a tensor that runs over the tasks is taken over in part: what belongs to no task (the columns of a
-first layer that read observations) and what belongs to a task of the same name (its one-hot column, head, embedding,
-statistics). So a task that both runs have starts with the policy it had. With equally many tasks of other names, the
-n-th task starts as the n-th task of the finished run. Which tensors run over the tasks is declared by the networks
-(`nets.task_axes`).
+Networks, target networks and running statistics are loaded tensor by tensor, where name and shape are equal.
+Optimizers, gradient methods, replay, schedules, worlds and random numbers are not loaded.
 
-Running statistics are taken over with the weight of few rows. What hardly varied in the finished run, such as the
-heights around a robot on flat ground, may vary much in the new one and must not stay clipped for millions of frames.
+If the two runs have different numbers of tasks, a tensor with a task axis is loaded in part. Loaded are the entries of
+no task (the columns of a first layer for the observations) and the entries of tasks with the same name (one-hot column,
+head, embedding, statistics). So a task of both runs starts with its old policy. If the numbers of tasks are equal but
+the names differ, the n-th task starts as the n-th task of the finished run. The networks declare which tensors have a
+task axis (`nets.task_axes`).
+
+Loaded running statistics count as at most 10,000 rows per task. An input that was almost constant in the finished run,
+such as the heights around a robot on flat ground, may vary much in the new one. It must not stay clipped for millions
+of frames.
 """
 
 from __future__ import annotations
@@ -27,28 +29,28 @@ from polytask.errors import UserError
 from polytask.nets.task_axes import TaskAxis, task_axes
 from polytask.types import Algo
 
-MOST_ROWS = 10_000.0  # that statistics taken over count for, per task
-MOST_NAMES = 8  # in one line of a message
+MOST_ROWS = 10_000.0  # largest weight of loaded statistics, in rows per task
+MOST_NAMES = 8  # largest number of names in one line of a message
 
 
 @dataclass(frozen=True)
 class Initialization:
-    """What a run took over from a finished one; plain values, so that a checkpoint can hold it."""
+    """What a run loaded from a finished one. Plain values only, so that a checkpoint can store it."""
 
     checkpoint: str
-    loaded: list[str] = field(default_factory=list)  # whole tensors
-    partly: list[str] = field(default_factory=list)  # tensors of which the rest stays as it was drawn
-    fresh: list[str] = field(default_factory=list)  # tensors of the new run that stay as they were drawn
-    unused: list[str] = field(default_factory=list)  # tensors of the finished run that fit nowhere
-    remark: str = ""  # on tasks whose names differ
+    loaded: list[str] = field(default_factory=list)  # tensors that were loaded completely
+    partly: list[str] = field(default_factory=list)  # tensors that were loaded in part; the rest is newly initialized
+    fresh: list[str] = field(default_factory=list)  # tensors of the new run that are newly initialized
+    unused: list[str] = field(default_factory=list)  # tensors of the finished run that do not fit
+    remark: str = ""  # about tasks whose names differ
 
     def message(self) -> str:
-        """Describe in a few lines what was loaded and what was not."""
+        """Return a few lines that describe what was loaded and what was not."""
         total = len(self.loaded) + len(self.partly) + len(self.fresh)
         lines = [f"init_from {self.checkpoint}: {len(self.loaded)} of {total} tensors loaded"]
         lines += [f"  loaded in part: {shorten(self.partly)}"] if self.partly else []
-        lines += [f"  not loaded, as newly drawn: {shorten(self.fresh)}"] if self.fresh else []
-        lines += [f"  not used of the checkpoint: {shorten(self.unused)}"] if self.unused else []
+        lines += [f"  not loaded, newly initialized: {shorten(self.fresh)}"] if self.fresh else []
+        lines += [f"  in the checkpoint but not used: {shorten(self.unused)}"] if self.unused else []
         lines += [f"  {self.remark}"] if self.remark else []
         return "\n".join(lines)
 
@@ -61,13 +63,13 @@ class TaskNames(NamedTuple):
 
 
 def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: str) -> Initialization:
-    """Take over what fits of a finished run.
+    """Load the tensors of a finished run that fit.
 
     Args:
-        algo: The new run's learner, in the state it was built in.
-        tasks: The new run's tasks, in order.
-        state: The finished run's checkpoint.
-        source: Where that came from, for messages.
+        algo: The learner of the new run, as built.
+        tasks: The tasks of the new run, in order.
+        state: The checkpoint of the finished run.
+        source: The path of the checkpoint, for messages.
 
     Raises:
         UserError: If no layer of any network fits.
@@ -96,8 +98,8 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
     found.unused.extend(name for name in old if name not in taken and name not in per_world)
     if not any(name.endswith("weight") for name in taken):
         raise UserError(
-            f"init_from: no layer of '{source}' fits this run's networks; it has {shorten(list(old)) or 'none'}, "
-            f"needed are {shorten(found.fresh)}"
+            f"init_from: no layer of '{source}' fits the networks of this run; it has {shorten(list(old)) or 'none'}, "
+            f"this run needs {shorten(found.fresh)}"
         )
     for part, net in networks.items():
         _load(net, {name.removeprefix(f"{part}."): t for name, t in taken.items() if name.startswith(f"{part}.")})
@@ -105,7 +107,7 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
 
 
 def saved_parts(state: dict[str, Any]) -> dict[str, dict[str, Tensor]]:
-    """Find the networks and statistics in a learner's saved state, under the names of `Algo.networks`."""
+    """Return the networks and statistics in a learner's saved state, by the names of `Algo.networks`."""
     parts = {name: learner["net"] for name, learner in state["learners"].items()}
     for holder in (state, state.get("experience", {})):
         for name, value in holder.items():
@@ -115,7 +117,7 @@ def saved_parts(state: dict[str, Any]) -> dict[str, dict[str, Tensor]]:
 
 
 def _load(net: nn.Module, taken: dict[str, Tensor]) -> None:
-    """Put tensors into a network and limit the weight of its statistics."""
+    """Load tensors into a network and limit the weight of its statistics."""
     net.load_state_dict(net.state_dict() | taken)
     for part in net.modules():
         if isinstance(part, TaskNormalizer):
@@ -123,14 +125,14 @@ def _load(net: nn.Module, taken: dict[str, Tensor]) -> None:
 
 
 class Merged(NamedTuple):
-    """A tensor of the new run with what it took over."""
+    """A tensor of the new run with its loaded entries."""
 
     tensor: Tensor
     whole: bool
 
 
 def merge(new: Tensor, old: Tensor, axis: TaskAxis | None, tasks: TaskNames) -> Merged | None:
-    """Put an old tensor into the shape of a new one, or return None where nothing of it fits."""
+    """Copy the fitting entries of an old tensor into a new one. Return None if no entry fits."""
     old = old.to(new)
     if new.shape == old.shape:
         is_foreign = tasks.old != tasks.new and axis is not None and axis.is_identity
@@ -138,7 +140,7 @@ def merge(new: Tensor, old: Tensor, axis: TaskAxis | None, tasks: TaskNames) -> 
     if axis is None or new.dim() != old.dim():
         return None
     others = [index for index in range(new.dim()) if index != axis.axis]
-    behind = new.shape[axis.axis] - axis.start - len(tasks.new)  # entries after the tasks'
+    behind = new.shape[axis.axis] - axis.start - len(tasks.new)  # entries after those of the tasks
     is_same_beside = behind == old.shape[axis.axis] - axis.start - len(tasks.old) and behind >= 0
     if not is_same_beside or any(new.shape[index] != old.shape[index] for index in others):
         return None
@@ -150,12 +152,12 @@ def merge(new: Tensor, old: Tensor, axis: TaskAxis | None, tasks: TaskNames) -> 
 
 
 def places(tasks: TaskNames, before: int, behind: int) -> list[tuple[int, int]]:
-    """List where entries of a task axis lie in the new and in the old run.
+    """Return the (new, old) index pairs of the entries of a task axis that both runs have.
 
     Args:
-        tasks: The tasks of both.
-        before: Entries in front of the tasks', which belong to no task.
-        behind: Entries after them, which belong to no task either.
+        tasks: The tasks of both runs.
+        before: Number of entries before those of the tasks. They belong to no task.
+        behind: Number of entries after those of the tasks. They belong to no task.
     """
     pairs = [(index, index) for index in range(before)]
     pairs += [
@@ -166,17 +168,17 @@ def places(tasks: TaskNames, before: int, behind: int) -> list[tuple[int, int]]:
 
 
 def remark(tasks: TaskNames) -> str:
-    """Explain what becomes of tasks whose names differ."""
+    """Return a sentence about tasks whose names differ, or an empty string."""
     if tasks.old == tasks.new:
         return ""
     if len(tasks.old) == len(tasks.new):
-        return "tasks differ: each starts as the task of the same number did"
+        return "the tasks differ: each task starts as the task with the same number"
     known = [task for task in tasks.new if task in tasks.old]
-    return f"tasks of both runs: {shorten(known) or 'none'}; what belongs to another task is new"
+    return f"tasks of both runs: {shorten(known) or 'none'}; entries of other tasks are newly initialized"
 
 
 def shorten(names: Sequence[str]) -> str:
-    """List names; where there are too many, those of a module become one, the fullest modules first."""
+    """List names in one line. If there are too many, combine the names of a module, largest modules first."""
     counts = Counter(names)
     while len(counts) > MOST_NAMES:
         modules = Counter(name.rpartition(".")[0] for name in counts if "." in name)

@@ -1,6 +1,6 @@
-"""Scenes: our own MJCF, one file each, compiled together with a robot.
+"""Scenes: one MJCF file each, written for this package and compiled together with a robot.
 
-A scene file includes `arena.xml`, usually `table.xml`, and `robot.xml`, which stands for whichever robot is asked for.
+A scene file includes `arena.xml`, usually `table.xml`, and `robot.xml`, a placeholder for the file of the robot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FOLDER = resources.files("polytask.scenes") / "mjcf"
 
 @cache
 def compile_scene(scene: str, robot_file: str) -> mujoco.MjModel:
-    """Compile a scene with a robot. The model is shared by all who ask for the same pair: do not write to it."""
+    """Compile a scene with a robot; the model is cached and shared, so do not write to it."""
     include = {name: (_FOLDER / name).read_bytes() for name in ("arena.xml", "table.xml")}
     include["robot.xml"] = (_FOLDER / robot_file).read_bytes()
     path = _FOLDER / f"{scene}.xml"

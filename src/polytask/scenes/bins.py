@@ -1,4 +1,4 @@
-"""The scene of MT-Opt: the Panda of the other scenes, made fit for bins full of objects."""
+"""The scene of MT-Opt: bins with objects, and the Panda of the other scenes with a softer gripper."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from importlib import resources
 import mujoco
 
 _FOLDER = resources.files("polytask.scenes") / "mjcf"
-_TOUCHES_OBJECTS = 2  # contype of what grips; objects answer it, bins do not
-_SOFTER = 0.1  # of the fingers' force, damping and inertia: as fast as before, but objects of 100 g are not crushed
+_TOUCHES_OBJECTS = 2  # contype of the gripping parts; they collide with objects, but not with bins
+_SOFTER = 0.1  # factor of the fingers' force, damping and inertia: equally fast, but objects of 100 g are not crushed
 
 
 @cache
 def compile_bins(lid: bool) -> mujoco.MjModel:
-    """Compile the bins, with the lid or without. The model is shared by all who ask: do not write to it."""
+    """Compile the bins with or without the lid; the model is cached and shared, so do not write to it."""
     include = {"robot.xml": (_FOLDER / "panda.xml").read_bytes()}
     text = (_FOLDER / "mtopt.xml").read_text(encoding="utf-8")
     spec = mujoco.MjSpec.from_string(text, include=include)
     if not lid:
         spec.delete(spec.body("lid"))
-    spec.material("shell").specular = 0.0  # as all else in this scene
+    spec.material("shell").specular = 0.0  # as everything else in this scene
     _soften_gripper(spec)
     return spec.compile()
 
 
 def _soften_gripper(spec: mujoco.MjSpec) -> None:
-    """Let pads, claws and rail touch objects alone, and press less."""
+    """Make pads, claws and rail collide only with objects, and press with less force."""
     for name in ("gripper", "leftfinger", "rightfinger"):
         for geom in spec.body(name).geoms:
-            is_box = geom.type == mujoco.mjtGeom.mjGEOM_BOX  # the palm's cylinder only shows
+            is_box = geom.type == mujoco.mjtGeom.mjGEOM_BOX  # the palm's cylinder is only visual
             geom.contype, geom.conaffinity = (_TOUCHES_OBJECTS if is_box else 0), 0
-            geom.condim = 3  # as all else in this scene
+            geom.condim = 3  # as everything else in this scene
     for name in ("left_finger", "right_finger"):
         joint = spec.joint(name)
         joint.armature *= _SOFTER

@@ -22,7 +22,7 @@ def make_batch(
     """Create `num_worlds` worlds of `model` on the named backend."""
     if sim == "cpu":
         if device.type != "cpu":
-            raise UserError(f"sim=cpu keeps its worlds on the CPU, not on {device}; use sim=warp for a GPU")
+            raise UserError(f"sim=cpu runs on the CPU only, not on {device}; use sim=warp for a GPU")
         from polytask.sim.cpu import CpuBatch
 
         return CpuBatch(model, num_worlds)

@@ -1,4 +1,4 @@
-"""The protocol that both physics backends fulfil: N worlds of one compiled scene as torch tensors."""
+"""The interface of both physics backends: N worlds of one compiled scene as torch tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Shapes:
-    """Poses and sizes of static geoms, in the order of the scene; the meaning of a size depends on the geom's type."""
+    """Poses and sizes of static geoms, in the order of the scene; the meaning of a size depends on the geom type."""
 
     pos: Tensor  # (N, G, 3)
     quat: Tensor  # (N, G, 4)
@@ -22,8 +22,8 @@ class Shapes:
 class Batch(Protocol):
     """N worlds of one scene.
 
-    `ctrl` and `mocap_pos` may be written between calls. `qpos` and `qvel` are written through `reset` alone. The other
-    tensors are refreshed by `step` and `forward` and always describe the current state. All keep their address.
+    Callers may write `ctrl` and `mocap_pos` between calls, but `qpos` and `qvel` only through `reset`. `step` and
+    `forward` refresh the other tensors, which always describe the current state. No tensor ever changes its address.
     """
 
     model: mujoco.MjModel
@@ -41,46 +41,46 @@ class Batch(Protocol):
     site_xmat: Tensor  # (N, nsite, 3, 3)
     sensordata: Tensor  # (N, nsensordata)
     diverged: Tensor  # (N,) bool: the last step made this world's state or buffers invalid
-    overflowed: Tensor  # (N,) bool: it did so because contact or constraint slots ran out
+    overflowed: Tensor  # (N,) bool: diverged because contact or constraint slots ran out
 
     def step(self, substeps: int, *, refresh: bool = True) -> None:
         """Advance every world by `substeps` time steps and refresh all tensors.
 
-        Without `refresh` only `qpos`, `qvel`, `time` and `sensordata` are refreshed, the last as read within the last
-        time step: whoever looks at nothing else saves a forward pass.
+        Without `refresh`, only `qpos`, `qvel`, `time` and `sensordata` are refreshed, and `sensordata` is read within
+        the last time step. This saves a forward pass when nothing else is needed.
         """
         ...
 
     def check(self) -> None:
-        """Set `diverged` and `overflowed` from what the last step did."""
+        """Set `diverged` and `overflowed` from the last step."""
         ...
 
     def warn_of_overflow(self) -> None:
-        """Say once, and with the setting to raise, that worlds ran out of contact or constraint slots."""
+        """Warn once if worlds ran out of contact or constraint slots, and name the settings to raise."""
         ...
 
     def forward(self) -> None:
-        """Refresh what derives from `qpos` and `mocap_pos` without advancing time."""
+        """Recompute what derives from `qpos` and `mocap_pos`, without advancing time."""
         ...
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Write state rows where `mask` (N,) holds, with zero time; what derives from them waits for `forward`."""
+        """Write state rows and zero time where `mask` (N,) is true; `forward` updates what derives from them."""
         ...
 
     def vary(self, fields: dict[str, Tensor]) -> None:
-        """Give fields of the model, named as MuJoCo does, a value per world (N, ...); derived constants follow."""
+        """Set fields of the model, by MuJoCo's names, to a value per world (N, ...), and update derived constants."""
         ...
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:
-        """Lay out the scene's first G geoms, which must be fixed to the world, anew where `mask` (N,) holds."""
+        """Move and resize the first G geoms of the scene, which must be static, where `mask` (N,) is true."""
         ...
 
     def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
-        """Write the layout of a world's geoms into a copy of the model, for pictures."""
+        """Write the layout of a world's geoms into a copy of the model, for rendering."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all that the next step depends on."""
+        """Return everything that the next step depends on."""
         ...
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

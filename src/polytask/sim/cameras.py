@@ -1,6 +1,6 @@
-"""Pictures of all worlds of a batch at once: through OpenGL one by one on the CPU, by ray casting together in Warp.
+"""Render all worlds of a batch: one by one with OpenGL on the CPU, all at once with ray casting in Warp.
 
-Both draw without shadows, reflections and textures, so that pictures from either train the same networks.
+Both draw without shadows, reflections and textures, so that the same network can use pictures from either.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from polytask.sim.opengl import make_renderer
 if TYPE_CHECKING:
     from polytask.sim.warp import WarpBatch
 
-_BACKGROUND = (0.80, 0.84, 0.88)  # where a ray hits nothing; as the scene's flat sky
+_BACKGROUND = (0.80, 0.84, 0.88)  # where a ray hits nothing; same as the flat sky of the scene
 
 
 class Cameras(Protocol):
-    """V fixed cameras that look at each of N worlds."""
+    """V fixed cameras in each of N worlds."""
 
     def render(self) -> Tensor:
-        """Draw all worlds as they are now, in a buffer that the next call overwrites. (N, V, H, W, 3) uint8"""
+        """Draw the current state of all worlds into a buffer that the next call overwrites. (N, V, H, W, 3) uint8"""
         ...
 
     def close(self) -> None:
-        """Free what drawing needs; call it in the thread that drew."""
+        """Free the resources; call it in the thread that called `render`."""
         ...
 
 
 def make_cameras(batch: Batch, names: Sequence[str], size: int) -> Cameras:
-    """Point the named cameras of the scene at a batch, for square pictures of `size` pixels."""
+    """Create the named cameras of the scene for a batch; pictures are `size` by `size` pixels."""
     if isinstance(batch, CpuBatch):
         return CpuCameras(batch, names, size)
     from polytask.sim.warp import WarpBatch
 
     if not isinstance(batch, WarpBatch):
-        raise UserError(f"no cameras for worlds of {type(batch).__name__}")
+        raise UserError(f"cameras need a CpuBatch or a WarpBatch, not {type(batch).__name__}")
     return WarpCameras(batch, names, size)
 
 
@@ -54,14 +54,14 @@ class CpuCameras:
     """Cameras for worlds on the CPU; MuJoCo's renderer draws one picture after another."""
 
     def __init__(self, batch: CpuBatch, names: Sequence[str], size: int) -> None:
-        """Open an off-screen context."""
-        # Mesa's software OpenGL and Triton both carry LLVM. Torch imports Triton with its first optimizer, and a
-        # process in which it comes second crashes.
+        """Open an off-screen OpenGL context."""
+        # Mesa's software OpenGL and Triton both contain LLVM, and a process that loads Triton after Mesa crashes. Torch
+        # imports Triton with its first optimizer, so it is imported here first.
         if find_spec("triton") is not None:
             import_module("triton")
         self._batch = batch
         self._model = copy.copy(batch.model)
-        # The off-screen buffer is filled and read whole: one larger than the pictures would cost most of the time.
+        # The whole off-screen buffer is filled and read: one larger than the pictures would take most of the time.
         self._model.vis.global_.offwidth = self._model.vis.global_.offheight = size
         self._data = mujoco.MjData(self._model)
         self._cameras = [int(batch.model.camera(name).id) for name in names]
@@ -71,7 +71,7 @@ class CpuCameras:
         self._images = torch.zeros(batch.num_worlds, len(names), size, size, 3, dtype=torch.uint8)
 
     def render(self) -> Tensor:
-        """Draw all worlds as they are now. (N, V, H, W, 3)"""
+        """Draw the current state of all worlds. (N, V, H, W, 3)"""
         model, data, images = self._model, self._data, self._images.numpy()
         qpos, mocap = self._batch.qpos.numpy(), self._batch.mocap_pos.numpy()
         for world in range(self._batch.num_worlds):
@@ -93,7 +93,7 @@ class WarpCameras:
     """Cameras for worlds in MuJoCo Warp; one launch draws them all, without waiting for the device."""
 
     def __init__(self, batch: WarpBatch, names: Sequence[str], size: int) -> None:
-        """Build the ray caster's tree over the worlds' geoms."""
+        """Build the ray caster's bounding volume hierarchy of the geoms."""
         import mujoco_warp as mjw
         import warp as wp
 
@@ -115,11 +115,11 @@ class WarpCameras:
                 enable_per_light_ambient=False,
                 background_color=(*_BACKGROUND, 1.0),
             )
-        # Pixels are whole numbers, blue in the lowest byte.
+        # Pixels are int32 with blue in the lowest byte.
         self._pixels = wp.to_torch(self._context.rgb_data.view(wp.int32))
 
     def render(self) -> Tensor:
-        """Draw all worlds as they are now. (N, V, H, W, 3)"""
+        """Draw the current state of all worlds. (N, V, H, W, 3)"""
         model, data = self._batch.warp_model, self._batch.warp_data
         with self._batch.on_stream():
             self._warp.camlight(model, data)
@@ -128,4 +128,4 @@ class WarpCameras:
         return self._pixels.view(torch.uint8).view(self._shape)[..., :3].flip(-1)
 
     def close(self) -> None:
-        """Nothing to free by hand."""
+        """Do nothing: there is nothing to free explicitly."""

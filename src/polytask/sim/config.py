@@ -1,4 +1,4 @@
-"""Settings of the physics backends; needs neither torch nor MuJoCo."""
+"""Settings of the physics backends; this module imports neither torch nor MuJoCo."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from polytask.settings import setting
 
 @dataclass
 class SimConfig:
-    """Settings of MuJoCo Warp; the CPU backend sizes its own buffers and solves as the scene says."""
+    """Settings of MuJoCo Warp; the CPU backend sizes its buffers itself and uses the solver settings of the scene."""
 
-    contacts_per_world: int = setting(64, "contact slots, shared by all worlds of a scene (at most 48 seen in one)")
-    constraints_per_world: int = setting(256, "constraint rows per world (at most 199 seen)")
-    iterations: int = setting(10, "most solver iterations in a time step")
-    line_search_iterations: int = setting(10, "most line-search steps in a solver iteration")
-    # With MuJoCo's 1e-6, below single precision, resting cylinders are shot away.
-    collision_tolerance: float = setting(1e-4, "precision of the collision search, m")
+    contacts_per_world: int = setting(64, "contact slots per world, shared by all worlds of a scene (most seen: 48)")
+    constraints_per_world: int = setting(256, "constraint rows per world (most seen: 199)")
+    iterations: int = setting(10, "maximum solver iterations per time step")
+    line_search_iterations: int = setting(10, "maximum line-search steps per solver iteration")
+    # MuJoCo's 1e-6 is below single precision: with it, resting cylinders fly off.
+    collision_tolerance: float = setting(1e-4, "tolerance of the collision search, m")
 
 
 @dataclass
@@ -35,7 +35,7 @@ class CpuSim:
 
 @dataclass
 class WarpSim(SimConfig):
-    """MuJoCo Warp, for NVIDIA GPUs; on the CPU for tests."""
+    """MuJoCo Warp for NVIDIA GPUs; tests also run it on the CPU."""
 
     name: str = setting("warp", "name of this backend")
 

@@ -1,6 +1,6 @@
-"""The CPU backend: `mujoco.batch.Batch`, one thread per batch, so that scenes spread over a pool of Python threads.
+"""The CPU backend: `mujoco.batch.Batch` with one thread per batch; Python threads step several batches in parallel.
 
-MuJoCo's own state stays in float64; the float32 tensors mirror it. Results are bit-identical from run to run.
+MuJoCo keeps its state in float64; the float32 tensors mirror it. Results are bit-identical from run to run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from polytask.sim.base import Shapes
 _STATE = ("qpos", "qvel", "time", "sensordata")
 _READ = (*_STATE, "xpos", "xquat", "site_xpos", "site_xmat")
 _WRITTEN = ("ctrl", "mocap_pos")
-# Warnings that a buffer was full.
+# Warnings that report a full buffer.
 _FULL = slice(int(mujoco.mjtWarning.mjWARN_CONTACTFULL), int(mujoco.mjtWarning.mjWARN_CNSTRFULL) + 1)
 
 
 class CpuBatch:
-    """N worlds on MuJoCo; fulfils `sim.base.Batch`."""
+    """N worlds on MuJoCo; implements `sim.base.Batch`."""
 
     def __init__(self, model: mujoco.MjModel, num_worlds: int) -> None:
         """Create the worlds in the scene's initial state."""
@@ -43,14 +43,14 @@ class CpuBatch:
         self.diverged, self.overflowed = torch.zeros(2, num_worlds, dtype=torch.bool).unbind()
         self._mirror = {name: tensor.numpy() for name, tensor in tensors.items()}
         self._diverged, self._overflowed = self.diverged.numpy(), self.overflowed.numpy()
-        self._reset = np.zeros(num_worlds, dtype=bool)  # written by `reset` and not yet followed by `forward`
+        self._reset = np.zeros(num_worlds, dtype=bool)  # worlds that were reset since the last `forward`
         self._batch.reset(stage=self._stage)
         for name in (*_WRITTEN, "mocap_quat"):
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")
         self._pull()
 
     def step(self, substeps: int, *, refresh: bool = True) -> None:
-        """Advance every world by `substeps` time steps and refresh all tensors, or without `refresh` the state."""
+        """Advance every world by `substeps` time steps; refresh all tensors or, without `refresh`, the state only."""
         self._push()
         self._batch.warning[:] = 0
         if refresh:
@@ -61,23 +61,23 @@ class CpuBatch:
             self._pull(_STATE)
 
     def check(self) -> None:
-        """Set `diverged` where MuJoCo met a bad state, reset the world itself and counted a warning (info, count)."""
-        warned = self._batch.warning[:, :, 1] > 0
+        """Set `diverged` and `overflowed` where MuJoCo counted warnings; it resets worlds with a bad state itself."""
+        warned = self._batch.warning[:, :, 1] > 0  # the last axis is (info, count)
         np.any(warned, axis=1, out=self._diverged)
         np.any(warned[:, _FULL], axis=1, out=self._overflowed)
 
     def warn_of_overflow(self) -> None:
-        """Stay silent: MuJoCo's buffers grow as needed."""
+        """Do nothing: MuJoCo's buffers grow as needed."""
 
     def forward(self) -> None:
-        """Refresh what derives from `qpos` and `mocap_pos`: of the worlds reset since, or else of all."""
+        """Recompute what derives from `qpos` and `mocap_pos`: of worlds that were reset or, if none was, of all."""
         self._push()
         self._batch.forward(np.flatnonzero(self._reset) if self._reset.any() else None, stage=self._stage)
         self._reset[:] = False
         self._pull()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Write state rows where `mask` (N,) holds, with zero time."""
+        """Write state rows and zero time where `mask` (N,) is true."""
         rows = mask.numpy()
         self._reset |= rows
         for name, values in (("qpos", qpos), ("qvel", qvel)):
@@ -86,13 +86,13 @@ class CpuBatch:
         self._source["time"][rows] = self._mirror["time"][rows] = 0.0
 
     def vary(self, fields: dict[str, Tensor]) -> None:
-        """Give model fields a value per world and compute the constants that derive from them."""
+        """Set model fields to a value per world and update the constants that derive from them."""
         for name, values in fields.items():
             self._batch.expand(name)[:] = values.numpy()
         self._batch.set_const()
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:
-        """Lay out the first geoms anew where `mask` holds; MuJoCo's bounding volumes follow."""
+        """Move and resize the first geoms where `mask` is true, and update MuJoCo's bounding volumes."""
         rows = np.flatnonzero(mask.numpy())
         if len(rows):
             for name, values in vars(shapes).items():
@@ -100,7 +100,7 @@ class CpuBatch:
             self._batch.set_const(rows)
 
     def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
-        """Write a world's model into a copy."""
+        """Write the model of a world into a copy."""
         self._batch.get_model(world, model)
 
     def state_dict(self) -> dict[str, Tensor]:

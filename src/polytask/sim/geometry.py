@@ -1,4 +1,4 @@
-"""Distances and rotations of tensors; quaternions are wxyz."""
+"""Distances and rotations with tensors; quaternions are wxyz."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def right_product(quaternion: Tensor) -> Tensor:
-    """Return the matrix (4, 4) that a row wxyz must be multiplied with to be followed by this rotation, wxyz (4,)."""
+    """Return the matrix M (4, 4) for which `p @ M` is the quaternion product of p and `quaternion`, both wxyz (4,)."""
     w, x, y, z = quaternion.tolist()
     return quaternion.new_tensor([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])
 

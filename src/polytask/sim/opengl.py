@@ -1,4 +1,4 @@
-"""MuJoCo's own renderer, through OpenGL without a screen."""
+"""MuJoCo's own renderer with off-screen OpenGL."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MISSING = (
 
 
 def make_renderer(model: mujoco.MjModel, width: int, height: int) -> Any:
-    """Open an off-screen context for pictures of a model.
+    """Open an off-screen context that renders a model.
 
     Raises:
         UserError: If the machine has no OpenGL.
     """
     try:
         return mujoco.Renderer(model, height, width)
-    # The binding raises whatever the missing library happens to cause: ImportError, AttributeError, its own error.
+    # The exception depends on which library is missing: ImportError, AttributeError or the binding's own error.
     except Exception as error:
         raise UserError(_MISSING) from error

@@ -1,4 +1,4 @@
-"""Named access to what a batch of worlds shows, and constants that a captured graph can read."""
+"""Access to the tensors of a batch by name, and constants that a captured graph can read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from polytask.sim.geometry import right_product
 
 
 class SceneView:
-    """Named access to a contiguous slice of a batch's worlds.
+    """Access by name to a contiguous slice of a batch's worlds.
 
-    Every answer is a view of the batch's own memory, made once: asking again costs a look-up.
+    Every result is a cached view of the batch's memory: a second call only costs a look-up.
     """
 
     def __init__(self, batch: Batch, worlds: slice) -> None:
-        """Look at `worlds` of `batch`."""
+        """Give access to `worlds` of `batch`."""
         self._batch = batch
         self._worlds = worlds
         self._views: dict[tuple[str, str], Tensor] = {}
-        self._turns: dict[str, tuple[Tensor, Tensor]] = {}  # of sites: their body's orientation, their own as a matrix
+        self._turns: dict[str, tuple[Tensor, Tensor]] = {}  # per site: orientation of its body, own rotation as matrix
 
     def body(self, name: str) -> Tensor:
         """Return the position of a body. (N, 3)"""
@@ -36,14 +36,14 @@ class SceneView:
         return self._pose("site_xpos", mujoco.mjtObj.mjOBJ_SITE, name)
 
     def site_quat(self, name: str) -> Tensor:
-        """Return the orientation of a site as wxyz: its body's, followed by its own fixed rotation. (N, 4)"""
+        """Return the orientation of a site as wxyz: that of its body times its own fixed rotation. (N, 4)"""
         if name not in self._turns:
             model, index = self._batch.model, self._id(mujoco.mjtObj.mjOBJ_SITE, name)
             turn = torch.tensor(model.site_quat[index], dtype=torch.float32, device=self._batch.device)
             body = self._batch.xquat[self._worlds, int(model.site_bodyid[index])]
             self._turns[name] = (body[:, :, None], right_product(turn))
         body, product = self._turns[name]
-        # Not a matrix product: on the CPU that wakes torch's thread pool.
+        # Not a matrix product: on the CPU that would start torch's thread pool.
         return (body * product).sum(1)
 
     def joint(self, name: str) -> Tensor:
@@ -80,7 +80,7 @@ _CONSTANTS: dict[tuple[tuple[float, ...], torch.device], Tensor] = {}
 
 
 def constant(values: tuple[float, ...], like: Tensor) -> Tensor:
-    """Return a cached constant tensor: a fresh one would be a host-to-device copy, which no graph can capture."""
+    """Return a cached constant tensor; a new one would need a host-to-device copy, which no graph can capture."""
     key = (values, like.device)
     if key not in _CONSTANTS:
         _CONSTANTS[key] = torch.tensor(values, dtype=torch.float32, device=like.device)

@@ -1,8 +1,8 @@
 """The GPU backend: MuJoCo Warp, one captured CUDA graph per batch, zero-copy torch views of Warp's arrays.
 
-The physics graph belongs to Warp, because its solver loops on a condition that only Warp can capture; everything else
-runs in graphs that torch captures. Both are launched on torch's current stream. On the CPU device, for tests, nothing
-is captured. Two GPU runs of one seed may differ in the last bits: bit-exact runs are the CPU backend's promise.
+Warp captures the physics graph, because its solver loops on a condition that only Warp can capture. Torch captures
+everything else. Both run on torch's current stream. On the CPU device, which is for tests, nothing is captured. Two GPU
+runs with the same seed may differ in the last bits; only the CPU backend is bit-exact.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from polytask.sim.base import Shapes
 from polytask.sim.config import SimConfig
 from polytask.sim.geometry import rotation_matrix
 
-wp.config.log_level = wp.LOG_ERROR  # else every kernel it loads is a line
-wp.init()  # before any stream of torch's is wrapped
+wp.config.log_level = wp.LOG_ERROR  # otherwise Warp prints a line for every kernel that it loads
+wp.init()  # must run before any torch stream is wrapped
 
 _INVALID = int(
     mjw.OverflowType.NEFC
@@ -39,14 +39,14 @@ _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "actuator_a
 
 @wp.kernel  # type: ignore[untyped-decorator]  # Warp is not typed
 def _replace_non_finite(broken: wp.array[bool], rows: wp.array2d[float]) -> None:
-    """Zero the entries of broken worlds that are not finite; called with (N, width) threads."""
-    world, entry = wp.tid()  # type: ignore[misc]  # how many it gives depends on the launch
+    """Set non-finite entries of broken worlds to zero; launched with (N, width) threads."""
+    world, entry = wp.tid()  # type: ignore[misc]  # the number of results depends on the launch
     if broken[world] and not wp.isfinite(rows[world, entry]):
         rows[world, entry] = 0.0
 
 
 class WarpBatch:
-    """N worlds on MuJoCo Warp; fulfils `sim.base.Batch`."""
+    """N worlds on MuJoCo Warp; implements `sim.base.Batch`."""
 
     def __init__(self, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: SimConfig) -> None:
         """Create the worlds in the scene's initial state."""
@@ -59,7 +59,7 @@ class WarpBatch:
         limited.opt.ccd_tolerance = config.collision_tolerance
         with self.on_stream():
             self.warp_model = mjw.put_model(limited)
-            self.warp_model.opt.warn_overflow = 0  # reported by `diverged`, not printed by a kernel
+            self.warp_model.opt.warn_overflow = 0  # `diverged` reports overflows, so kernels need not print them
             self.warp_data = mjw.make_data(
                 model,
                 nworld=num_worlds,
@@ -89,7 +89,7 @@ class WarpBatch:
         self.forward()
 
     def step(self, substeps: int, *, refresh: bool = True) -> None:
-        """Advance every world by `substeps` time steps and refresh all tensors, or without `refresh` the state."""
+        """Advance every world by `substeps` time steps; refresh all tensors or, without `refresh`, the state only."""
         with self.on_stream():
             if self.device.type != "cuda":
                 self._advance(substeps, refresh)
@@ -100,7 +100,7 @@ class WarpBatch:
                 wp.capture_launch(self._graphs[key])
 
     def check(self) -> None:
-        """Set `diverged` and `overflowed` from the last step; apart from `step` so that torch can capture it."""
+        """Set `diverged` and `overflowed` from the last step; separate from `step`, so that torch can capture it."""
         finite = torch.isfinite(self.qpos).all(-1) & torch.isfinite(self.qvel).all(-1)
         torch.ne(self.overflow & _INVALID, 0, out=self.overflowed)
         self._ever_overflowed.logical_or_(self.overflowed.any())
@@ -108,7 +108,7 @@ class WarpBatch:
         self._any_diverged.copy_(self.diverged.any())
 
     def warn_of_overflow(self) -> None:
-        """Say once, and with the setting to raise, that worlds ran out of contact or constraint slots."""
+        """Warn once if worlds ran out of contact or constraint slots, and name the settings to raise."""
         if not self._warned and bool(self._ever_overflowed):
             self._warned = True
             warnings.warn(
@@ -125,7 +125,7 @@ class WarpBatch:
             mjw.kinematics(self.warp_model, self.warp_data)
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Write state rows where `mask` (N,) holds, with zero time."""
+        """Write state rows and zero time where `mask` (N,) is true."""
         rows = mask[:, None]
         self.qpos.copy_(torch.where(rows, qpos, self.qpos))
         self.qvel.copy_(torch.where(rows, qvel, self.qvel))
@@ -133,7 +133,7 @@ class WarpBatch:
         self.time.masked_fill_(mask, 0.0)
 
     def vary(self, fields: dict[str, Tensor]) -> None:
-        """Give model fields a value per world and compute the constants that derive from them."""
+        """Set model fields to a value per world and update the constants that derive from them."""
         with self.on_stream():
             for name, values in fields.items():
                 self._per_world(name).copy_(values)
@@ -142,7 +142,7 @@ class WarpBatch:
             mjw.set_const(self.warp_model, self.warp_data, mjw.SetConstGroup.FIXED | mjw.SetConstGroup.INERT0)
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:
-        """Lay out the first geoms anew where `mask` holds, with their bounds; Warp itself never moves static geoms."""
+        """Move and resize the first geoms and their bounds where `mask` is true; Warp never updates static geoms."""
         count = shapes.pos.shape[1]
         is_box, is_capsule = self._geom_masks(count)
         radius, half = shapes.size[..., :1], shapes.size[..., 1:2]
@@ -161,7 +161,7 @@ class WarpBatch:
             tensor[:, :count] = torch.where(rows, values, tensor[:, :count])
 
     def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
-        """Write where a world's static geoms are, and how large, into a copy of the model."""
+        """Write poses and sizes of a world's static geoms into a copy of the model."""
         if "geom_size" in self._varied:
             static = int(model.body_geomnum[0])
             model.geom_size[:] = self._varied["geom_size"][world].cpu().numpy()
@@ -170,18 +170,18 @@ class WarpBatch:
                 mujoco.mju_mat2Quat(model.geom_quat[index], matrix.astype(float).reshape(9))
 
     def _per_world(self, name: str) -> Tensor:
-        """Return a field of the model with a row per world, which it gets when first asked for."""
+        """Return a field of the model with one row per world; the first call allocates the rows."""
         if name not in self._varied:
             array = getattr(self.warp_model, name)
             shared = wp.to_torch(array)
             rows = shared.expand(self.num_worlds, *shared.shape[1:]).clone()
             setattr(self.warp_model, name, wp.from_torch(rows, dtype=array.dtype))
             self._varied[name] = rows
-            self._graphs.clear()  # they hold the shared field
+            self._graphs.clear()  # they use the shared field
         return self._varied[name]
 
     def _geom_masks(self, count: int) -> tuple[Tensor, Tensor]:
-        """Tell which of the first geoms are boxes and which capsules, (G, 1) each; the rest are spheres."""
+        """Return masks (G, 1) of boxes and of capsules among the first geoms; the rest are spheres."""
         if self._kinds is None:
             kinds = torch.from_numpy(self.model.geom_type[:count].copy())[:, None].to(self.device)
             geom = mujoco.mjtGeom
@@ -189,7 +189,7 @@ class WarpBatch:
         return self._kinds
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all that the next step depends on."""
+        """Return everything that the next step depends on."""
         return {name: getattr(self, name).clone() for name in _STATE}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -203,30 +203,30 @@ class WarpBatch:
         wp.capture_if(wp.from_torch(self._any_diverged), on_true=self._forget_divergence)
         flags = int(self.warp_model.opt.disableflags)
         for left in range(substeps - 1, -1, -1):
-            # Nothing hangs on a sensor within a control step: only its last reading is taken.
+            # Nothing reads sensors within a control step: only the last time step computes them.
             is_read = left == 0 and not refresh
             self.warp_model.opt.disableflags = flags if is_read else flags | int(mjw.DisableBit.SENSOR)
             mjw.step(self.warp_model, self.warp_data)
         self.warp_model.opt.disableflags = flags
         if refresh:
-            # Poses need kinematics alone; sensors of contact forces need the whole forward pass.
+            # Poses need only kinematics; sensors of contact forces need the whole forward pass.
             derive = mjw.forward if self.model.nsensor else mjw.kinematics
             derive(self.warp_model, self.warp_data)
 
     def _forget_divergence(self) -> None:
-        """Clear what NaN left in intermediate results: zero times NaN would carry it into the restarted world."""
+        """Remove NaN from intermediate results: zero times NaN would carry it into the restarted world."""
         broken = wp.from_torch(self.diverged)
         for rows in self._memory:
             wp.launch(_replace_non_finite, dim=rows.shape, inputs=[broken], outputs=[rows])
 
     def _capture(self, substeps: int, refresh: bool) -> wp.Graph:
-        """Capture a control step; the eager steps before it load the kernels and must leave no trace."""
+        """Capture a control step; an eager step loads the kernels first, and the state before it is restored."""
         before = self.state_dict()
         self._advance(substeps, refresh)
         for name, value in before.items():
             getattr(self, name).copy_(value)
         torch.cuda.synchronize(self.device)
-        # On a stream of its own: CUDA does not capture the default one, which the caller may be on.
+        # On a new stream: CUDA cannot capture the default stream, which the caller may use.
         with torch.cuda.stream(torch.cuda.Stream(self.device)), self.on_stream(), wp.ScopedCapture() as capture:
             self._advance(substeps, refresh)
         return capture.graph

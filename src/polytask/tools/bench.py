@@ -20,7 +20,7 @@ from polytask.runs.setup import build_algo, build_train_env
 from polytask.tools.bench_grads import bench_grads
 
 MIB = 2.0**20
-# What the CUDA runtime and driver call to put work on the device; a graph counts as one.
+# Calls of the CUDA runtime and driver that start work on the device. A graph counts as one.
 LAUNCHES = (
     "cudaLaunchKernel",
     "cuLaunchKernel",
@@ -29,8 +29,8 @@ LAUNCHES = (
     "cudaMemcpyAsync",
     "cudaMemsetAsync",
 )
-STEPS_TO_CAPTURE = 4  # two eager ones, the capture, a replay
-ACTION_SETS = 16  # random actions drawn beforehand and used in turn
+STEPS_TO_CAPTURE = 4  # two eager steps, the capture and a replay
+ACTION_SETS = 16  # number of random action batches, drawn before the timing and used in turn
 
 
 def bench(config: BenchConfig) -> Result:
@@ -69,7 +69,7 @@ def bench(config: BenchConfig) -> Result:
 
 
 def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any], int]:
-    """Choose what one iteration does, and count its frames."""
+    """Return the function of one iteration, and its number of frames."""
     if config.what == "train":
         algo = build_algo(config, env.spec, env.device)
         return lambda: algo.iterate(env), algo.frames_per_iteration
@@ -86,7 +86,7 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any]
 
 
 def physics_of(env: MultiTaskEnv) -> Callable[[Tensor], None]:
-    """Return a function that steps the worlds without observations, rewards and resets."""
+    """Return a function that runs the physics of one control step, without observations, rewards and resets."""
     runner = make_runner(env.groups, env.device, env.threads, physics_only=True)
     sizes = [len(group.buffers.action) for group in env.groups]
 
@@ -99,14 +99,14 @@ def physics_of(env: MultiTaskEnv) -> Callable[[Tensor], None]:
 
 
 def _now(device: torch.device) -> float:
-    """Read the clock once the device has done all it was given."""
+    """Wait for the device and return the time in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def _memory(device: torch.device) -> dict[str, float | None]:
-    """Report the peak of the process's memory, and what the device has in use (torch, Warp and driver together)."""
+    """Return the peak memory of the process and the used memory of the device (torch, Warp and driver), in MiB."""
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
     if device.type != "cuda":
         return {"peak_memory_mib": host, "device_memory_mib": None}
@@ -115,7 +115,7 @@ def _memory(device: torch.device) -> dict[str, float | None]:
 
 
 def _start(env: MultiTaskEnv) -> float:
-    """Step until every kernel is loaded and every graph captured, and read the clock."""
+    """Step until every kernel is loaded and every graph is captured, and return the time in seconds."""
     action = torch.zeros(env.spec.num_envs, env.spec.action_dim, device=env.device)
     for _ in range(STEPS_TO_CAPTURE):
         env.step(action)
@@ -123,9 +123,10 @@ def _start(env: MultiTaskEnv) -> float:
 
 
 def _launches(env: MultiTaskEnv) -> float | None:
-    """Count the launches of a control step, where a CUDA profiler can see them.
+    """Return the number of launches in a control step, or None if no CUDA profiler can count them.
 
-    One step only: the profiler also records every kernel of every graph, hundreds of thousands with many scenes.
+    Only one step is profiled, because the profiler also logs every kernel of every graph. With many scenes these are
+    hundreds of thousands.
     """
     if env.device.type != "cuda":
         return None

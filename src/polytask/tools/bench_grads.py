@@ -1,7 +1,7 @@
-"""Measure what gradient methods cost: PPO's update of actor and critic with each of them, on random rows.
+"""Measure the cost of gradient methods: PPO's update of actor and critic with each method, on random rows.
 
-No environment is built. The networks, the minibatch's size and the group that methods act on come from the config; the
-shapes are Meta-World's. On a CUDA device the update is replayed from a graph, as in training.
+No environment is built. The config sets the networks, the minibatch size and the networks that the methods apply to.
+The shapes are those of Meta-World. On a CUDA device the update is replayed from a graph, as in training.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from polytask.runs.provenance import provenance
 from polytask.types import EnvSpec
 
 OBS_DIM, ACTION_DIM = 39, 4
-NUM_TASKS = (10, 50)  # where the user names none
+NUM_TASKS = (10, 50)  # if the user gives no numbers
 TASKS = SUITES["mt50"]
 
 
 def bench_grads(config: BenchConfig) -> Result:
     """Run `polytask bench what=grads`."""
     if not isinstance(config.algo, PPOConfig):
-        raise UserError("what=grads measures the update of algo=ppo")
+        raise UserError("what=grads needs algo=ppo, whose update it measures")
     device = torch.device(config.device)
     tune_torch(device)
     counts = NUM_TASKS if config.num_tasks is None else config.num_tasks
@@ -54,9 +54,9 @@ def bench_grads(config: BenchConfig) -> Result:
 
 
 def _milliseconds(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> float:
-    """Time one update: the median over `iterations` runs of `steps` updates each."""
+    """Return the time of one update in ms: the median over `iterations` runs of `steps` updates each."""
     updates = _learner(config, name, num_tasks, device).updates
-    updates.run(max(3, config.warmup))  # one minibatch an epoch; a graph is captured at the third
+    updates.run(max(3, config.warmup))  # one minibatch per epoch; the graph is captured at the third
     samples = []
     for _ in range(config.iterations):
         _finish(device)
@@ -69,9 +69,9 @@ def _milliseconds(config: BenchConfig, name: str, num_tasks: int, device: torch.
 
 
 def _learner(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> PPO:
-    """Make a PPO whose rollout is one minibatch of random rows, equally many of every task."""
+    """Build a PPO learner whose rollout is one minibatch of random rows, the same number for every task."""
     if not 1 <= num_tasks <= min(len(TASKS), config.algo.minibatch):
-        raise UserError(f"num_tasks={num_tasks}: from 1 to {len(TASKS)}, and a row for each, are needed")
+        raise UserError(f"num_tasks={num_tasks} must be from 1 to {len(TASKS)}, and at most algo.minibatch")
     each = round(config.algo.minibatch / num_tasks)
     context = AlgoContext(
         spec=EnvSpec(OBS_DIM, ACTION_DIM, TASKS[:num_tasks], (each,) * num_tasks, episode_length=150),
@@ -90,6 +90,6 @@ def _learner(config: BenchConfig, name: str, num_tasks: int, device: torch.devic
 
 
 def _finish(device: torch.device) -> None:
-    """Wait until the device has done all it was given."""
+    """Wait until the device has finished all work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,6 +1,7 @@
-"""Draw the task gallery: every task shortly before its scripted expert succeeds, with ranges, success rule and figures.
+"""Write the task gallery: a picture of every task shortly before its scripted expert succeeds, and a table.
 
-The figures on the page are measured by the same run: one episode per goal in worlds of their own, on the CPU.
+The table has the ranges, the success rule and the measured figures of every task. The figures come from one episode
+per goal, each in its own world, on the CPU.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 
 BEFORE = 5  # control steps between the picture and the first success
-CANDIDATES = 5  # worlds per task of which the most typical one is drawn
-OVERSAMPLING = 2  # pictures are drawn larger and scaled down, against jagged edges
-LARGEST = (640, 480)  # what the scenes' off-screen buffer holds, oversampled
-QUALITY = 85  # of the JPEG
+CANDIDATES = 5  # worlds per task from which the most typical one is drawn
+OVERSAMPLING = 2  # pictures are drawn this much larger and scaled down, to avoid jagged edges
+LARGEST = (640, 480)  # largest picture in pixels that, oversampled, fits the off-screen buffer of the scenes
+QUALITY = 85  # of the JPEG files
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a page says about a task."""
+    """The figures of a task on the page."""
 
     success: float  # share of the goals that the expert reached at any step
-    first_step: float | None  # mean step of the first success, over the goals reached
-    pose: Pose  # a moment worth a picture
+    first_step: float | None  # mean step of the first success, over the reached goals
+    pose: Pose  # the moment to draw
 
 
 def gallery(config: GalleryConfig) -> Result:
@@ -58,7 +59,7 @@ def gallery(config: GalleryConfig) -> Result:
         seed=config.seed,
         threads=config.threads,
     )
-    Renderer(env, names[0], 16, 16).close()  # fails here, before the long part, where there is no OpenGL
+    Renderer(env, names[0], 16, 16).close()  # without OpenGL, fail here, before the slow part
     make_folder(folder)
     figures = measure(env)
     for name, one in figures.items():
@@ -76,23 +77,23 @@ def gallery(config: GalleryConfig) -> Result:
 
 
 def _check(config: GalleryConfig) -> tuple[Path, Path]:
-    """Reject what cannot work; return the folder of the pictures and the page."""
+    """Check the config; return the folder of the pictures and the path of the page."""
     if find_spec("PIL") is None:
-        raise UserError("no pictures: they need an extra, pip install 'polytask[video]'")
+        raise UserError("the pictures need an extra: pip install 'polytask[video]'")
     for name in config.tasks or ():
         require_known("task", name, SUITES["mt50"])
     if config.episodes < 1:
-        raise UserError(f"episodes={config.episodes}: at least one is needed")
+        raise UserError(f"episodes={config.episodes} must be at least 1")
     for name, largest in zip(("width", "height"), LARGEST, strict=True):
         if not 16 <= vars(config)[name] <= largest:
-            raise UserError(f"{name}={vars(config)[name]}: a picture has 16 to {largest} pixels")
+            raise UserError(f"{name}={vars(config)[name]} must be from 16 to {largest} pixels")
     folder = Path(config.output).expanduser()
     return folder, folder.with_name(f"{folder.name}.md")
 
 
 @torch.no_grad()
 def measure(env: MultiTaskEnv) -> dict[str, Figures]:
-    """Play one scripted episode in every world; count successes and keep a moment shortly before one."""
+    """Run one scripted episode in every world. Return the success and, per task, a pose shortly before a success."""
     names, worlds = env.spec.tasks, env.spec.envs_per_task[0]
     policy = ScriptedPolicy(env)
     first = torch.full((env.spec.num_envs,), -1)
@@ -114,7 +115,7 @@ def measure(env: MultiTaskEnv) -> dict[str, Figures]:
 
 
 def _typical(first: Tensor) -> int:
-    """Choose the world whose first success is the median of those that succeed, or the first world."""
+    """Return the world with the median step of the first success, or the first world if none succeeds."""
     order = [int(world) for world in first.argsort(stable=True) if first[world] >= 0]
     return order[len(order) // 2] if order else 0
 
@@ -131,18 +132,18 @@ def _draw(env: MultiTaskEnv, task: str, pose: Pose, path: Path, size: tuple[int,
 
 
 def write_page(figures: dict[str, Figures], config: GalleryConfig, folder: str) -> str:
-    """Write the page in Markdown."""
+    """Return the page in Markdown."""
     mean, robot = float(np.mean([one.success for one in figures.values()])), config.robot or "sawyer"
     lines = [
         "# Task gallery",
         "",
-        f"Written by `polytask gallery`, not by hand: robot {robot}, CPU, {config.episodes} goals a task,",
+        f"Written by `polytask gallery`, not by hand: robot {robot}, CPU, {config.episodes} goals per task,",
         f"{config.episode_length} control steps, seed {config.seed}. *Expert* is the share of goals that the task's",
-        "scripted expert reaches at any step, *first* the mean step at which it first does.",
+        "scripted expert reaches at any step. *First* is the mean step of its first success.",
         f"Mean over the {len(figures)} tasks: **{mean:.4f}**.",
         "",
-        "A picture shows the expert a moment before success; the green ball is the goal. Lengths are in metres, angles",
-        "in radians. The robot stands at the origin and looks along y; z is up and zero at the Table top.",
+        "A picture shows the expert shortly before success. The green ball is the goal. Lengths are in metres, angles",
+        "in radians. The robot is at the origin and faces along y; z points up and is zero at the table top.",
         "",
         "| | task | random vector, and what it places | success | expert | first |",
         "|---|---|---|---|---|---|",
@@ -159,13 +160,13 @@ def write_page(figures: dict[str, Figures], config: GalleryConfig, folder: str) 
 
 
 def describe(task: Task) -> str:
-    """Say what a task's random vector may be and where it puts things."""
+    """Describe the ranges of a task's random vector and of the positions that it sets."""
     vector = ", ".join(_span(low, high) for low, high in zip(task.low, task.high, strict=True))
     lines = [f"`[{vector}]`"]
     if task.separation is not None:
         (a0, a1), (b0, b1) = task.separation.a, task.separation.b
         lines.append(f"with `[{a0}:{a1}]` and `[{b0}:{b1}]` at least {_number(task.separation.distance)} apart")
-    # A placement is linear in each entry of the vector, so that it is extreme where all entries are.
+    # A placement is linear in each entry of the vector, so its extremes are at the corners of the range.
     corners = torch.tensor(list(itertools.product(*zip(task.low, task.high, strict=True))))  # (2^R, R)
     placement = task.place(corners)
     for name, value in {"goal": placement.target, **placement.fixtures, **placement.joints}.items():
@@ -177,11 +178,11 @@ def describe(task: Task) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    """Write a range, or the number where it is none."""
+    """Format a range, or one number if both ends are equal."""
     return _number(low) if _number(low) == _number(high) else f"{_number(low)} to {_number(high)}"
 
 
 def _number(value: float) -> str:
-    """Write a number to a tenth of a millimetre, without trailing zeros."""
+    """Format a length to a tenth of a millimetre, without trailing zeros."""
     text = f"{value:.4f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text

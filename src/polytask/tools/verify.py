@@ -1,9 +1,9 @@
-"""Check our tasks against recorded Meta-World episodes.
+"""Check our tasks against reference episodes of Meta-World.
 
-Every recorded step becomes one world: the episode is placed from its random vector, the recorded joint positions are
-loaded, and observation, reward and success are recomputed and compared with the recording. The tool position at the
-start of an episode and the frame that the reset showed are taken from the file: both are products of the original's
-settling phase, not of the task.
+Every reference step becomes one world. The objects are placed according to the episode's random vector, and the joint
+positions are loaded from the file. Then observation, reward and success are computed and compared with those in the
+file. The tool position at the start of an episode and the frame after the reset are read from the file: both come from
+the settling phase of Meta-World, not from the task.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SUFFIX = "-v3.npz"
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a task is from its recording."""
+    """The differences between a task and its reference episodes."""
 
     steps: int
     obs_max: float
@@ -54,14 +54,14 @@ class Comparison:
 
 
 def verify(config: VerifyConfig) -> Result:
-    """Run `polytask verify`; exit code 1 when a task is off by more than the tolerances."""
+    """Run `polytask verify`. The exit code is 1 if a difference exceeds its tolerance."""
     if config.oracle is None:
-        raise UserError("name the folder of Meta-World's episodes: oracle=DIR")
+        raise UserError("name the folder of Meta-World's reference episodes: oracle=DIR")
     files = oracle_files(Path(config.oracle).expanduser())
     wanted = [task for task in files if task in TASKS] if config.tasks is None else config.tasks
     for task in wanted:
         if task not in files or task not in TASKS:
-            raise UserError(f"there is no episode of '{task}' in '{config.oracle}', or no such task")
+            raise UserError(f"no episode of '{task}' in '{config.oracle}', or no such task")
     found = {task: compare(TASKS[task], files[task]) for task in wanted}
     payload = {"tasks": {task: asdict(one) for task, one in found.items()}}
     columns = ("task", "steps", "obs max", "obs mean", "reward max", "reward mean", "success agreement", "verdict")
@@ -70,11 +70,11 @@ def verify(config: VerifyConfig) -> Result:
         errors = (one.obs_max, one.obs_mean, one.reward_max, one.reward_mean)
         rows.append((task, one.steps, *errors, f"{one.success_agreement:.4f}", "ok" if one.passed else "off"))
     is_off = not all(one.passed for one in found.values())
-    return Result(payload, [Table("Meta-World's episodes, recomputed", columns, rows)], exit_code=int(is_off))
+    return Result(payload, [Table("differences from Meta-World", columns, rows)], exit_code=int(is_off))
 
 
 def oracle_files(folder: Path) -> dict[str, Path]:
-    """Return the files of Meta-World's episodes in a folder, by task name."""
+    """Return the files of reference episodes in a folder, by task name."""
     if not folder.is_dir():
         raise UserError(f"there is no folder '{folder}'")
     found = {path.name.removesuffix(_SUFFIX): path for path in sorted(folder.glob(f"*{_SUFFIX}"))}
@@ -84,13 +84,13 @@ def oracle_files(folder: Path) -> dict[str, Path]:
 
 
 def compare(task: Task, path: Path) -> Comparison:
-    """Recompute every step of a recording and compare."""
+    """Recompute every reference step of a task and compare."""
     try:
         with path.open("rb") as stream, np.load(stream) as file:
             record = {name: file[name] for name in file.files}
         lengths = record["ep_len"]
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise UserError(f"'{path}' is not a readable recording: {error}") from error
+        raise UserError(f"'{path}' is not a readable file of reference episodes: {error}") from error
     episode = np.repeat(np.arange(len(lengths)), lengths)  # episode of each step
     frame, reward, success = _recompute(task, record, episode)
     first_rows = torch.from_numpy(record["ep_start"].astype(np.int64))
@@ -116,7 +116,7 @@ def _target(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> T
 
 
 def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-    """Return our frame (T, 18), reward (T,) and success (T,) for every recorded step."""
+    """Return our frame (T, 18), reward (T,) and success (T,) for every reference step."""
     steps = len(episode)
     config = resolve(EnvOptions(tasks=[task.name], num_envs=steps, sim="cpu"))
     buffers = Buffers.allocate(steps, DOMAIN, [task], config.device)
@@ -128,7 +128,7 @@ def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -
     worlds.state.tcp_init.copy_(torch.from_numpy(record["ep_init_tcp"][episode]))
     qpos, qvel = torch.from_numpy(record["qpos"]), torch.from_numpy(record["qvel"])
     if qpos.shape[1] != group.model.nq:
-        raise UserError(f"recorded joint positions of {task.name} have {qpos.shape[1]} numbers, not {group.model.nq}")
+        raise UserError(f"'{task.name}': the file has {qpos.shape[1]} joint positions, the model {group.model.nq}")
     group.batch.reset(everything, qpos, qvel)
     group.batch.mocap_pos[:, int(group.model.body("mocap").mocapid[0])] = torch.from_numpy(record["mocap_pos"])
     group.batch.forward()

@@ -1,4 +1,4 @@
-"""The projection of return distributions onto the grid, on cases worked out by hand."""
+"""The projection of return distributions onto the grid, compared with results computed by hand."""
 
 from __future__ import annotations
 

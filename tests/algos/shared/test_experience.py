@@ -1,4 +1,4 @@
-"""What off-policy learners are served: normalized rows and statistics of fresh steps."""
+"""Experience of off-policy learners: rows are normalized, and statistics come from new steps only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polytask.algos.shared.experience import Experience, ExperienceConfig
 
 
 def gathered(env: PointMass, steps: int, **changes: Any) -> Experience:
-    """Keep some random steps of the environment."""
+    """Return an experience that holds some random steps of the environment."""
     keeping = ExperienceConfig(10_000, 2, 0.9, 10.0, 10.0, normalize_reward=True, save_replay=True)
     experience = Experience(AlgoContext(env.spec, env.device), keeping._replace(**changes))
     generator = torch.Generator().manual_seed(0)
@@ -54,7 +54,7 @@ def test_rows_are_normalised_by_the_statistics_of_their_task() -> None:
         assert_close(batch.next_obs[k], ((raw.next_obs[k] - mean) / std).clamp(-10, 10), rtol=1e-4, atol=1e-4)
         assert_close(batch.reward[k], raw.reward[k] / scale[k])
     assert_close(batch.discount, raw.discount)
-    assert scale[1] / scale[0] > 3  # the second task pays ten times as much
+    assert scale[1] / scale[0] > 3  # the second task's rewards are ten times as large
 
 
 def test_drawing_leaves_the_statistics_alone() -> None:

@@ -1,4 +1,4 @@
-"""The Gaussian policy against torch's distributions."""
+"""The Gaussian policy, compared with torch's distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimate of a policy's change; losses and acting are tested with the algorithms that share them."""
+"""The estimate of the divergence; the tests of PPO and GRPO cover losses and acting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One learner's step: clipping, projection, learning rate and saved state; how it reports conflicts between tasks."""
+"""One step of a learner: clipping, projection, learning rate and saved state; metrics of conflicts between tasks."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def make(name: str, every: int) -> Learner:
     return Learner(backward, adam(net, 0.1, CPU))
 
 
-# A loss -w . x of one row a task: the gradients are -x, of lengths 5 and 1 with cosine 3 / 5.
+# The loss is -w . x with one row per task. So the gradients are -x, with lengths 5 and 1 and cosine 3 / 5.
 LINES = Rows(torch.tensor([[[3.0, 4.0]], [[1.0, 0.0]]]), torch.ones(2, 1))
 
 

@@ -1,4 +1,4 @@
-"""Epochs of minibatches over a rollout's rows, and what else on-policy learners share."""
+"""Epochs of minibatches over the rows of a rollout, chunks of rows, and schedules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
 
 
 class Point(nn.Module):
-    """One number, whatever the input."""
+    """Returns one learned number and ignores the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Point(nn.Module):
 
 
 def updates_of(seen: list[Tensor]) -> MinibatchUpdates:
-    """Give two tasks of two worlds and three steps to a learner that notes the rows it sees."""
+    """Build updates on two tasks of two worlds and three steps; the learner records its rows in `seen`."""
     generator, task = torch.Generator().manual_seed(0), torch.tensor([0, 0, 1, 1])
 
     def loss(net: nn.Module, rows: Rows) -> Tensor:
@@ -61,15 +61,15 @@ def test_every_epoch_visits_every_row_once_and_shuffles_anew() -> None:
     assert (epochs.sort().values == torch.arange(12.0)).all()
     assert (epochs[0] != epochs[1]).any()
     last = updates.last()
-    assert (last.target == seen[-1]).all() and (last.obs == 2).all()  # 3 less the normalizer's mean
+    assert (last.target == seen[-1]).all() and (last.obs == 2).all()  # 3 minus the normalizer's mean
 
 
 def test_metrics_average_over_the_updates() -> None:
     updates = updates_of([])
-    for _ in range(2):  # what an earlier run added up is gone
+    for _ in range(2):  # the second run must reset the sums of the first
         updates.run(epochs=3)
     metrics = updates.metrics(("a", "b"))
-    # Task 0 has the targets 0, 1, 4, 5, 8, 9, task 1 the others; the network says 0.
+    # Task 0 has the targets 0, 1, 4, 5, 8, 9, task 1 the others; the network returns 0.
     assert_close(metrics["per_task/a/value_loss"], torch.tensor(187 / 6))
     assert_close(metrics["per_task/b/value_loss"], torch.tensor(319 / 6))
     assert_close(metrics["loss/value"], torch.tensor(506 / 12))

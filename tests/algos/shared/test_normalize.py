@@ -1,4 +1,4 @@
-"""Per-task statistics against hand-computed and float64 references."""
+"""Per-task statistics, compared with references computed by hand and in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SAC and FastTD3 share: when they act at random, when they learn, what they report and how they resume."""
+"""Behaviour that SAC and FastTD3 share: random actions, updates, metrics and resuming."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_first_steps_are_random_and_without_updates(name: str) -> None:
     action = algo.experience.replay.ring.action[:16]
     assert metrics["updates"] == 4  # after steps 10, 12, 14 and 16
     assert action[:10].abs().mean().item() == pytest.approx(0.5, abs=0.06)
-    assert action[10].min() > 0.1 and (action[10] == 1).any()  # the policy's, whatever the noise
+    assert action[10].min() > 0.1 and (action[10] == 1).any()  # actions of the policy, despite the noise
     assert any((old != new).any() for old, new in zip(before[:-1], list(algo.policy.parameters())[:-1], strict=True))
 
 
@@ -78,7 +78,7 @@ def test_one_world_per_task_learns_at_any_rate(name: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_resumed_run_equals_an_unbroken_one_bit_for_bit(name: str, own: dict[str, Any], method: str) -> None:
     grads = GRADS[method][0](apply_to="both")
-    # Twenty steps are kept, so that the ring has been gone round by the end.
+    # The ring holds twenty steps, so old steps are overwritten before the end.
     assert_resumes(lambda env: make(name, env, grads=grads, capacity=12 * 20, **own), after=3)
 
 
@@ -114,7 +114,7 @@ def test_losses_are_averaged_over_tasks_and_updates(name: str) -> None:
             learner.step = lambda rows, step=step, kept=reported[group]: kept.append(step(rows)) or kept[-1]
     metrics = algo.iterate(env)
     assert metrics["updates"] == len(reported["critic"]) == 5  # after steps 4 to 8
-    assert len(reported["actor"]) == {"sac": 5, "fast_td3": 3}[name]  # FastTD3's actor learns every second time
+    assert len(reported["actor"]) == {"sac": 5, "fast_td3": 3}[name]  # FastTD3's actor learns in every second update
     for group, steps in reported.items():
         assert metrics[f"loss/{group}"].item() == pytest.approx(sum(x.mean().item() for x, _ in steps) / len(steps))
         assert metrics[f"grad_norm/{group}"].item() == pytest.approx(sum(x.item() for _, x in steps) / len(steps))

@@ -1,4 +1,4 @@
-"""Hand-computed windows over episode ends and the ring's seam, and how often each task's rows are drawn."""
+"""Windows at episode ends and at the end of the ring, computed by hand; how often each task's rows are sampled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def spec_of(*envs_per_task: int) -> EnvSpec:
 
 
 def row(step: int, worlds: int = 1, terminated: bool = False, truncated: bool = False) -> Transition:
-    """A step whose observation is 10 * step + world, whose reward is 2^step and whose successor is 0.5 further."""
+    """Return a step with observation 10 * step + world, reward 2^step and a next observation that is 0.5 larger."""
     world = torch.arange(worlds)
     obs = (10.0 * step + world).unsqueeze(-1)
     flags = torch.full((worlds,), terminated), torch.full((worlds,), terminated or truncated)
@@ -29,7 +29,7 @@ def row(step: int, worlds: int = 1, terminated: bool = False, truncated: bool = 
 
 
 def filled(steps: int, capacity: int, n_step: int, ends: dict[int, str] | None = None) -> ReplayBuffer:
-    """One world's replay after so many steps, some of which ended an episode."""
+    """Return the replay buffer of one world after `steps` steps; `ends` has the steps that end an episode."""
     replay = ReplayBuffer(spec_of(1), capacity, n_step, gamma=0.5, device=CPU)
     for step in range(steps):
         end = (ends or {}).get(step)
@@ -38,7 +38,7 @@ def filled(steps: int, capacity: int, n_step: int, ends: dict[int, str] | None =
 
 
 def table(replay: ReplayBuffer, draws: int = 500) -> dict[float, tuple[float, float, float]]:
-    """Draw until every row has surely been seen: {observation: (reward, next observation, discount)}."""
+    """Sample enough rows to see all of them: {observation: (reward, next observation, discount)}."""
     batch = replay.sample(draws, torch.Generator().manual_seed(0))
     columns = (batch.obs[0, :, 0], batch.reward[0], batch.next_obs[0, :, 0], batch.discount[0])
     found: dict[float, tuple[float, float, float]] = {}
@@ -48,7 +48,7 @@ def table(replay: ReplayBuffer, draws: int = 500) -> dict[float, tuple[float, fl
 
 
 def test_window_sums_n_discounted_rewards_and_bootstraps_after_them() -> None:
-    # gamma 0.5: 1 + 0.5 * 2 + 0.25 * 4 = 3, then the observation that step 2 led to.
+    # gamma 0.5: 1 + 0.5 * 2 + 0.25 * 4 = 3, then the observation after step 2.
     assert table(filled(4, 8, 3))[0.0] == (3.0, 20.5, 0.125)
 
 
@@ -65,7 +65,7 @@ def test_termination_stops_the_window_and_the_bootstrap() -> None:
     found = table(filled(5, 8, 3, {1: "terminated"}))
     assert found[0.0] == (2.0, 10.5, 0.0)  # 1 + 0.5 * 2
     assert found[10.0] == (2.0, 10.5, 0.0)
-    assert found[20.0] == (12.0, 40.5, 0.125)  # 4 + 0.5 * 8 + 0.25 * 16: the next episode is whole
+    assert found[20.0] == (12.0, 40.5, 0.125)  # 4 + 0.5 * 8 + 0.25 * 16: a full window in the next episode
 
 
 def test_truncation_stops_the_window_and_bootstraps_from_the_final_observation() -> None:
@@ -80,11 +80,11 @@ def test_termination_at_the_last_step_of_a_full_window_is_seen() -> None:
 
 
 def test_ring_forgets_the_oldest_and_windows_cross_its_seam() -> None:
-    found = table(filled(6, 4, 3))  # steps 4 and 5 lie where 0 and 1 were
+    found = table(filled(6, 4, 3))  # steps 4 and 5 have replaced 0 and 1
     assert found == {
-        20.0: (12.0, 40.5, 0.125),  # 4 + 0.5 * 8 + 0.25 * 16, over the seam
+        20.0: (12.0, 40.5, 0.125),  # 4 + 0.5 * 8 + 0.25 * 16, across the end of the ring
         30.0: (24.0, 50.5, 0.125),
-        40.0: (32.0, 50.5, 0.25),  # must not run on into step 2, the oldest, in the next slot
+        40.0: (32.0, 50.5, 0.25),  # must not continue into step 2, the oldest, in the next slot
         50.0: (32.0, 50.5, 0.5),
     }
 
@@ -101,7 +101,7 @@ def test_one_step_returns_are_the_plain_transitions() -> None:
 
 
 def drawn(counts: tuple[int, ...], steps: int, rows_per_task: int) -> tuple[ReplayBatch, Tensor]:
-    """Draw from worlds of several tasks; return the batch and the world of every row."""
+    """Sample from worlds of several tasks; return the batch and the world of every row."""
     replay = ReplayBuffer(spec_of(*counts), 10 * sum(counts), 2, 0.9, CPU)
     for step in range(steps):
         replay.add(row(step, sum(counts)))
@@ -114,17 +114,17 @@ def test_every_task_has_equally_many_rows_whatever_its_worlds() -> None:
     assert batch.task.tolist() == [[0] * 700, [1] * 700, [2] * 700]
     histogram = torch.stack([torch.bincount(row, minlength=7) for row in world])
     assert histogram[0].tolist() == [700, 0, 0, 0, 0, 0, 0]
-    assert histogram[1, 1:5].sum() == 700 and (histogram[1, 1:5] - 175).abs().max() < 50  # four deviations
+    assert histogram[1, 1:5].sum() == 700 and (histogram[1, 1:5] - 175).abs().max() < 50  # four standard deviations
     assert histogram[2, 5:].sum() == 700 and (histogram[2, 5:] - 350).abs().max() < 54
 
 
 def test_all_kept_steps_are_equally_likely() -> None:
-    batch, _ = drawn((2, 1), steps=14, rows_per_task=5000)  # ten are kept: 4 to 13
+    batch, _ = drawn((2, 1), steps=14, rows_per_task=5000)  # the ring keeps ten: 4 to 13
     step = (batch.obs.squeeze(-1) // 10).long()
     for task in step:
         histogram = torch.bincount(task, minlength=14)
         assert histogram[:4].sum() == 0
-        assert (histogram[4:] - 500).abs().max() < 90  # four deviations
+        assert (histogram[4:] - 500).abs().max() < 90  # four standard deviations
 
 
 def test_actions_stay_with_their_observations() -> None:

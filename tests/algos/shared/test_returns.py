@@ -1,4 +1,4 @@
-"""Advantages and targets worked out by hand."""
+"""Advantages and targets, compared with results computed by hand."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_q_lambda_mixes_the_greedy_value_with_the_next_target() -> None:
 
 
 def test_q_lambda_ends_with_a_terminated_step() -> None:
-    # Nothing follows the second reward: 2, then 1 + .5*(.5*1 + .5*2) = 1.75.
+    # No value after the second reward: 2, then 1 + .5*(.5*1 + .5*2) = 1.75.
     assert_close(target_of([False, True, False], [False] * 3), column(1.75, 2.0, 5.0))
     # 3; 2 + .5*(.5*2 + .5*3) = 3.25; 1 + .5*(.5*1 + .5*3.25) = 2.0625
     assert_close(target_of([False, False, True], [False] * 3), column(2.0625, 3.25, 3.0))
 
 
 def test_q_lambda_bootstraps_a_truncated_step_from_what_it_led_to() -> None:
-    # 2 + .5*2 = 3, whatever the next episode earns, then 1 + .5*(.5*1 + .5*3) = 2.
+    # 2 + .5*2 = 3, without the rewards of the next episode, then 1 + .5*(.5*1 + .5*3) = 2.
     assert_close(target_of([False] * 3, [False, True, False]), column(2.0, 3.0, 5.0))
 
 
@@ -92,7 +92,7 @@ ALL = torch.ones(2, 4, dtype=torch.bool)
 
 
 def test_group_advantage_standardises_over_all_steps_and_worlds_of_a_task() -> None:
-    # Task 0 has mean 2 and variance (4 + 0 + 0 + 4) / 4 = 2; where all earn the same there is nothing to learn.
+    # Task 0 has mean 2 and variance (4 + 0 + 0 + 4) / 4 = 2. Task 1 has equal scores, so its advantages are zero.
     root = math.sqrt(2)
     expected = torch.tensor([[root, 0, 0, 0], [0, -root, 0, 0]])
     assert_close(group_advantage(SCORE, ALL, TASK, 2), expected)
@@ -113,5 +113,5 @@ def test_group_advantage_leaves_out_what_does_not_count() -> None:
     # 4, 2 and 3 have mean 3 and variance 2/3.
     expected = torch.tensor([[1.0, -1.0], [0.0, 0.0]]) / math.sqrt(2 / 3)
     assert_close(group_advantage(score, counted, TASK[:2], 1), expected)
-    # At the second step world 0 is alone and its own mean: differences 1, -1, 0.
+    # At the second step world 0 is alone and equals the mean: differences 1, -1, 0.
     assert_close(group_advantage(score, counted, TASK[:2], 1, by_time=True), expected)

@@ -1,4 +1,4 @@
-"""The scale of rewards, worked out by hand from one running return per world."""
+"""The scale of rewards, computed by hand from one running return per world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TASK = torch.tensor([0, 0, 1])
 
 
 def normalizer(bound: float = 10.0) -> RewardNormalizer:
-    """Two worlds of a first task and one of a second; gamma^L = 1/4."""
+    """Build a normalizer for two worlds of the first task and one world of the second; gamma^L = 1/4."""
     return RewardNormalizer(EnvSpec(1, 1, ("a", "b"), (2, 1), episode_length=2), TASK, gamma=0.5, bound=bound)
 
 
@@ -43,8 +43,8 @@ def test_scale_is_the_deviation_of_the_returns_seen() -> None:
 def test_scale_keeps_bootstrapped_values_of_the_largest_return_within_the_bound() -> None:
     norm = normalizer(bound=10.0)
     feed(norm, *[([3.0, 3.0, 0.0], [False, False, False]), ([3.0, 3.0, 0.0], [True, True, True])] * 3)
-    # Largest return 3 + 1.5 = 4.5 of an episode; for ever it would be 3 / (1 - 0.5) = 6 = 4.5 / (1 - 1/4).
-    assert norm.scale()[0].item() == pytest.approx(max(0.75, 6 / 10))  # returns 3 and 4.5 deviate by 0.75
+    # The largest return of an episode is 3 + 1.5 = 4.5. Without end it would be 3 / (1 - 0.5) = 6 = 4.5 / (1 - 1/4).
+    assert norm.scale()[0].item() == pytest.approx(max(0.75, 6 / 10))  # 3 and 4.5 have deviation 0.75
     tight = normalizer(bound=2.0)
     feed(tight, *[([3.0, 3.0, 0.0], [False, False, False]), ([3.0, 3.0, 0.0], [True, True, True])] * 3)
     assert tight.scale()[0].item() == pytest.approx(6 / 2)

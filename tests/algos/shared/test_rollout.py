@@ -1,4 +1,4 @@
-"""Collection order and the properties of task-major minibatches."""
+"""The order of collected steps, and the properties of task-major minibatches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_collect_pairs_each_observation_with_the_action_it_led_to() -> None:
     moved = rollout.next_obs[..., :2] - rollout.obs[..., :2]
     assert_close(moved, STRIDE * rollout.action.clamp(-1, 1))
     assert_close(rollout.action, -0.5 * rollout.obs[..., :2])
-    # The next row starts where this one led, unless the episode ended: then it starts anew.
+    # The next row starts at this row's next observation, unless the episode ended.
     goes_on = ~rollout.done[:-1]
     assert_close(rollout.obs[1:][goes_on], rollout.next_obs[:-1][goes_on])
     assert (rollout.obs[1:] != rollout.next_obs[:-1]).any(-1)[~goes_on].all()

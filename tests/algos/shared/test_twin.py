@@ -1,4 +1,4 @@
-"""Two critics and the copy that follows them."""
+"""Twin critics and their target copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reward primitives and the caging rewards built from them, checked against numbers worked out by hand."""
+"""Reward primitives and the caging rewards built from them, checked against numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_cage_pays_for_effort_once_the_object_is_caged() -> None:
     s = state(left=0.64, right=0.56)
     near(cage(s, OBJECT, CAGE), 0.5)
     near(cage(s, OBJECT, replace(CAGE, density="high")), 0.75)
-    near(cage(s, OBJECT, replace(CAGE, effort=0.4)), 1.0)  # more effort than wanted earns no more
+    near(cage(s, OBJECT, replace(CAGE, effort=0.4)), 1.0)  # more effort than needed earns no more
     near(cage(state(left=0.64, right=0.56, effort=-1.0), OBJECT, CAGE), 0.0)
 
 
@@ -120,7 +120,7 @@ def test_cage_margins_come_from_the_reference_position() -> None:
     s = state(left=0.70, right=0.58)
     # Left pad: 8 cm from the object, 3 cm too far; it is 10 cm from where the object started, so the margin is 5 cm.
     near(cage(s, moved, replace(CAGE, density="high")), 1 / (1 + 9 * 0.6**2) / 2)
-    # With the object's own position as reference the margin is those 3 cm.
+    # With the object's current position as reference, the margin is these 3 cm.
     near(cage(s, moved, replace(CAGE, density="high"), reference=moved), 0.1 / 2)
 
 
@@ -139,5 +139,5 @@ def test_live_cage_with_grip_pays_for_tight_pads_not_for_effort() -> None:
     # Both gaps 4.5 cm: caged, but 1 cm wider than the grip allows, with margins of 0.5 cm.
     side = 1 / 37
     near(live_cage(state(left=0.645, right=0.555), OBJECT, grip), (1 + side / (2 - side)) / 2)
-    # A threshold that even a caged object misses switches the gripping term off.
+    # The gripping term is off if even a caged object does not exceed the threshold.
     near(live_cage(state(left=0.63, right=0.57), OBJECT, replace(grip, threshold=1.0)), 0.5)

@@ -1,4 +1,4 @@
-"""Shapes have the height that geometry says, and a course turns them into slots and a raster."""
+"""Shapes have the correct height, and a course turns them into slots and a raster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def course() -> Course:
 
 
 def height(c: Course, x: float, y: float) -> float:
-    """Look up the raster at whole cells."""
+    """Return the height of the raster at a point on whole cells."""
     return float(raster(c.shapes)[round(x / 0.05), round((y + 2) / 0.05)])
 
 
@@ -89,7 +89,7 @@ def test_tile_fills_slots_in_order_and_parks_the_rest() -> None:
         c.goal(3.0, 0.0)
     tile = c.tile()
     assert tile.pos.shape == (sum(SLOTS.values()), 3)
-    assert tile.pos[:4, 0].tolist() == [5.5, 9.0, 9.5, 0.0]  # floor in the middle; then parked
+    assert tile.pos[:4, 0].tolist() == [5.5, 9.0, 9.5, 0.0]  # the floor is in the middle; unused shapes follow
     assert (tile.pos[3:, 2] == -50).all()
     assert tile.height.shape == RASTER
 

@@ -1,4 +1,4 @@
-"""Where the curriculum sends a world after an episode."""
+"""The level of a world after an episode of the curriculum."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from polytask.envs.parkour.curriculum import next_level
     ("level", "goals", "wander", "draw", "expected"),
     [
         (4, 8, 0.9, 0.0, 5),
-        (4, 7, 0.0, 0.0, 5),  # promotion is no matter of luck
+        (4, 7, 0.0, 0.0, 5),  # promotion does not depend on random numbers
         (4, 3, 0.9, 0.0, 3),
         (4, 0, 0.0, 0.0, 3),
         (0, 2, 0.9, 0.0, 0),  # no level below the first
         (4, 5, 0.25, 0.0, 4),  # in between: stay
-        (4, 6, 0.24, 0.6, 2),  # or one time in four a random lower level, floor(0.6 * 4)
+        (4, 6, 0.24, 0.6, 2),  # or, with probability 1/4, a random lower level, floor(0.6 * 4)
         (4, 4, 0.10, 0.99, 3),
         (0, 5, 0.10, 0.99, 0),
-        (9, 7, 0.9, 0.0, 0),  # past the last level: anywhere
+        (9, 7, 0.9, 0.0, 0),  # past the last level: a random level
         (9, 8, 0.9, 0.99, 9),
     ],
 )

@@ -1,4 +1,4 @@
-"""What parkour adds to a run's log: metrics of its own, and where a curriculum's worlds are."""
+"""What parkour adds to a run's log: its metrics, and the levels of a curriculum's worlds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_log_has_progress_falls_and_levels_by_task() -> None:
         assert record[f"{name}/beam"] is not None
     assert record["progress"] == record["success"] == 0.0
     assert record["falls"] == 0.0
-    assert record["time_to_goal"] == pytest.approx(3 * 0.02)  # none reached: the whole episode
+    assert record["time_to_goal"] == pytest.approx(3 * 0.02)  # no goal reached: the whole episode
     assert sum(int(record[f"worlds_on_level/{level}/dome"] or 0) for level in range(10)) == 4
     again = EpisodeWindow(env.spec.tasks, 100, env.config.domain.metrics)
     again.load_state_dict(window.state_dict())

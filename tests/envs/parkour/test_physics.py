@@ -1,4 +1,4 @@
-"""Robots stand and struggle on the tiles without the physics giving way, and alike on both simulators."""
+"""The physics is stable for robots that stand or act at random on the tiles, and both simulators agree."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def groups(env: MultiTaskEnv) -> list[ParkourGroup]:
 
 
 def stand(suite: str, num_envs: int, sim: str, steps: int) -> torch.Tensor:
-    """Let robots of the nominal build stand in their default pose; return the trunk's height. (T, N)"""
+    """Let robots with nominal bodies stand in their default pose; return the trunk's height. (T, N)"""
     env = polytask.make(suite, num_envs=num_envs, sim=sim, stagger=False, threads=1)
     for group in groups(env):
         for name, value in (("stiffness", 1.0), ("damping", 1.0), ("load", 0.0), ("shift", 0.0), ("friction", 1.0)):
             getattr(group.body, name).fill_(value)
-        group.load_state_dict(group.state_dict())  # makes the bodies felt
+        group.load_state_dict(group.state_dict())  # writes the bodies into the physics
         group.buffers.uniform.zero_()
         group.reset(torch.ones_like(group.buffers.diverged))
     heights = []
@@ -51,7 +51,7 @@ def test_robots_stand_for_five_seconds_on_every_tile() -> None:
 
 
 def test_curriculum_moves_worlds_alike_on_both_simulators() -> None:
-    """Robots that struggle on other tiles after every tenth step see and feel the same."""
+    """Observations agree for robots that act at random and change tiles after every tenth step."""
     options = {"num_envs": 6, "levels": "curriculum", "episode_length": 10, "stagger": False, "threads": 1}
     envs = [polytask.make(tasks=["wide-stairs", "dome", "poles"], sim=sim, **options) for sim in ("cpu", "warp")]
     for env in envs:
@@ -66,7 +66,7 @@ def test_curriculum_moves_worlds_alike_on_both_simulators() -> None:
         assert torch.equal(cpu.truncated, warp.truncated)
     levels = [group.episode.level.tolist() for env in envs for group in groups(env)]
     assert levels[0] == levels[1]
-    assert levels[0][:2] == [0, 7]  # up and down again; down twice
+    assert levels[0][:2] == [0, 7]  # up, then down; down twice
 
 
 def penetrations(group: ParkourGroup) -> np.ndarray:
@@ -87,7 +87,7 @@ def penetrations(group: ParkourGroup) -> np.ndarray:
 
 
 def struggle(num_envs: int, steps: int, sim: str, every: int) -> np.ndarray:
-    """Act at random; return the depths of contacts, looked at now and then."""
+    """Act at random; return the depths of contacts, read in every `every`-th step."""
     env = polytask.make("parkour-hard", num_envs=num_envs, threads=1, sim=sim)
     generator = torch.Generator().manual_seed(0)
     depths = [np.zeros(0)]
@@ -96,7 +96,7 @@ def struggle(num_envs: int, steps: int, sim: str, every: int) -> np.ndarray:
         assert torch.isfinite(step.next_obs).all()
         assert torch.isfinite(step.reward).all()
         speed = torch.cat([group.batch.qvel.abs().amax(-1) for group in groups(env)])
-        assert (speed < 150.0).all()  # a runaway has been reset
+        assert (speed < 150.0).all()  # a runaway world has been reset
         if index % every == 0:
             depths += [penetrations(group) for group in groups(env)]
     assert float(env.pop_metrics()["diverged"].sum()) <= 0.0005 * num_envs * steps

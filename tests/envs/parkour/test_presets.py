@@ -1,4 +1,4 @@
-"""The presets of the benchmark's parkour experiments: complete, and their learners build and act."""
+"""The presets of the benchmark's parkour experiments are complete, and their learners can be built and act."""
 
 from __future__ import annotations
 

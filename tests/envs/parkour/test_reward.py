@@ -1,4 +1,4 @@
-"""The four terms of the parkour reward, worked out by hand."""
+"""The four terms of the parkour reward, computed by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def touch(**values: torch.Tensor) -> Touch:
 def test_speed_towards_the_goal_counts_up_to_the_command() -> None:
     to_goal = torch.tensor([[3.0, 4.0]])  # unit vector (0.6, 0.8)
     command = torch.tensor([0.5])
-    slow = motion(velocity=torch.tensor([[0.3, 0.1, 9.0]]))  # 0.18 + 0.08 towards it; up does not count
+    slow = motion(velocity=torch.tensor([[0.3, 0.1, 9.0]]))  # 0.18 + 0.08 towards it; vertical speed does not count
     assert_close(goal_velocity(slow, to_goal, command), torch.tensor([0.26 / 0.5]), atol=1e-5, rtol=0)
     fast = motion(velocity=torch.tensor([[1.0, 1.0, 0.0]]))
     assert_close(goal_velocity(fast, to_goal, command), torch.tensor([1.0]))

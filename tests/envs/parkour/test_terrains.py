@@ -1,4 +1,4 @@
-"""Every waypoint of every tile can be stood on, and the way to it is as hard as the benchmark says."""
+"""A robot can stand on every waypoint of every tile, and the path to it is as hard as in the benchmark."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from polytask.envs.parkour.course import PIT, Course, Tile
 from polytask.envs.parkour.tasks import NUM_LEVELS, TASKS
 
-STEP = 0.025  # metres between the points at which the way is looked at
-FOOTING = np.linspace(-0.2, 0.2, 9)  # where feet may find ground beside the straight line
+STEP = 0.025  # metres between the sampled points of a path
+FOOTING = np.linspace(-0.2, 0.2, 9)  # metres beside the straight line where feet may find ground
 
-# Metres without ground, and the highest step up, that the numbers of the original allow on the first and last level;
-# slopes are no steps. Gaps are measured along the line between waypoints, so one that is crossed askew counts longer.
+# Longest gap and highest step up, in metres, that the original's parameters allow on the first and last level. Slopes
+# are not steps. Gaps are measured along the line between waypoints, so a gap crossed at an angle counts as longer.
 ALLOWED = {
     "box-climb": ((0.0, 0.0), (0.35, 0.73)),
     "lipped-ramp": ((0.0, 0.0), (0.25, 0.33)),
@@ -41,14 +41,14 @@ ALLOWED = {
 
 
 def ground(tile: Tile, points: np.ndarray) -> np.ndarray:
-    """Return the height of the cell below points (..., 2)."""
+    """Return the height of the ground below points (..., 2)."""
     column = np.clip((points[..., 0] / 0.05 + 1e-6).astype(int), 0, 359)
     row = np.clip(((points[..., 1] + 2) / 0.05 + 1e-6).astype(int), 0, 79)
     return tile.height[column, row]
 
 
 def way(tile: Tile, start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ground along the line from one waypoint to the next, and the best footing beside it."""
+    """Return the ground heights along the line between two waypoints, and the highest ones beside it."""
     length = float(np.linalg.norm(stop - start))
     along = (stop - start) / length
     points = start + np.arange(0.0, length, STEP)[:, None] * along
@@ -81,7 +81,7 @@ def test_every_waypoint_can_be_reached(name: str) -> None:
         assert (points[:, 0] <= 17.6).all()
         assert (np.abs(points[:, 1]) <= 1.6).all()
         around = points[:, None] + np.stack(np.meshgrid(FOOTING, FOOTING), -1).reshape(1, -1, 2) / 2
-        assert (ground(tile, around).max(-1) > -0.2).all()  # ground within a hand's breadth
+        assert (ground(tile, around).max(-1) > -0.2).all()  # ground within 10 cm
         for start, stop in pairwise(points):
             line, footing = way(tile, start, stop)
             assert longest_gap(footing) <= gaps[0] + share * (gaps[1] - gaps[0]) + 1e-6, (level, start, stop)
@@ -97,12 +97,12 @@ def test_levels_differ_and_a_tile_is_always_the_same(name: str) -> None:
     task.build(again, task.high)
     again.walls()
     assert np.array_equal(again.tile().height, last.height)
-    if name not in ("poles", "beam"):  # these leave nothing to chance
+    if name not in ("poles", "beam"):  # these have no random parts
         assert not np.array_equal(task.tile(0, 1.0).height, last.height)
 
 
 def test_last_pole_keeps_its_goal_inside_the_tile() -> None:
-    """The original puts the last waypoint of its first levels at 20.05 m and 19 m, behind the wall at 17.9 m."""
+    """The original has the last waypoint of its first levels at 20.05 m and 19 m, behind the wall at 17.9 m."""
     for level in range(NUM_LEVELS):
         tile = TASKS["poles"].tile(level, level / 9)
         assert tile.goals[-1, 0] <= 17.3

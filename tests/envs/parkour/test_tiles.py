@@ -1,4 +1,4 @@
-"""The height scan shows the ground where it is, on tiles whose height is known everywhere."""
+"""The height scan is correct on tiles whose height is known everywhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tiles() -> Tiles:
 
 
 def points(x: float, y: float, yaw: float) -> list[tuple[float, float]]:
-    """List the scan's points, x outer and y inner, as the definition has it."""
+    """Return the points of the scan by definition, x outer and y inner."""
     cosine, sine = math.cos(yaw), math.sin(yaw)
     return [(x + cosine * a - sine * b, y + sine * a + cosine * b) for a in SCAN_X for b in SCAN_Y]
 
@@ -32,7 +32,7 @@ def test_scan_has_twelve_points_ahead_by_eleven_across() -> None:
 
 
 def test_stairs_look_like_stairs(tiles: Tiles) -> None:
-    """The steps of narrow-stairs on its last level: tread 0.45 m, width 0.55 m, pit beside."""
+    """The steps of narrow-stairs on its last level: tread 0.45 m, width 0.55 m, with a pit on both sides."""
     tile = TASKS["narrow-stairs"].tile(9, 1.0)
     steps = np.isclose(tile.size[:, 0], 0.225)
     tops = (tile.pos + tile.size)[steps, 2]
@@ -42,7 +42,7 @@ def test_stairs_look_like_stairs(tiles: Tiles) -> None:
     for height, (x, y) in zip(seen.tolist(), points(2.51, 0.012, yaw), strict=True):
         nearest = min(abs(x - edge) for edge in edges)
         if nearest < 0.055 or abs(abs(y) - 0.275) < 0.08:
-            continue  # within a cell of an edge the scan shows the lower side
+            continue  # within a cell of an edge the scan gives the lower side
         if x < 2.0:
             assert height == pytest.approx(0.0)
         elif abs(y) > 0.275:
@@ -71,7 +71,7 @@ def test_every_world_sees_its_own_tile(tiles: Tiles) -> None:
 
 
 def test_the_lower_neighbour_counts() -> None:
-    """Left of an edge the next samples lie on the step, right of it before the drop: the lower one is shown."""
+    """Near an edge, the scan gives the lowest of a sample and its next neighbours."""
     tiles = Tiles.build([TASKS["block-climb"]], "hard", CPU)
     x = torch.tensor([1.96, 2.01, 2.06])  # the first block begins at 2.0
     seen = tiles.ground_at(torch.tensor(0), x, torch.zeros(3))

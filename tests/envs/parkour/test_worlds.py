@@ -1,4 +1,4 @@
-"""Parkour worlds: what they observe, when waypoints count and episodes end, how they begin, and that they resume."""
+"""Parkour worlds: observations, waypoints, start and end of episodes, and resuming."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def only(env: MultiTaskEnv) -> ParkourGroup:
 def conclude_at(
     env: MultiTaskEnv, qpos: torch.Tensor, qvel: torch.Tensor | None = None, *, clock: int = 5
 ) -> ParkourGroup:
-    """Put the first world into a state, as if a control step had led there, and let the group conclude the step."""
+    """Put the first world into a state, as if a control step had reached it, and conclude the step."""
     group = only(env)
     everything = torch.ones(env.spec.num_envs, dtype=torch.bool)
     rows = [group.batch.qpos.clone(), torch.zeros_like(group.batch.qvel)]
@@ -51,7 +51,7 @@ def pose(x: float, y: float, z: float = 0.3, yaw: float = 0.0, joints: torch.Ten
 
 def test_sizes_are_those_of_the_benchmark() -> None:
     env = make("flat", num_envs=2)
-    assert env.spec.obs_dim + len(ALL) == 233  # the task's code is appended by the network
+    assert env.spec.obs_dim + len(ALL) == 233  # the network appends the task code
     assert env.spec.action_dim == 12
     assert env.spec.episode_length == 2000
 
@@ -88,7 +88,7 @@ def test_angles_to_goals_are_wrapped() -> None:
     env = make("flat", num_envs=1)
     group = only(env)
     group.tiles.goals[0, 0] = torch.tensor([2.0, -0.1])
-    conclude_at(env, pose(3.0, 0.0, yaw=3.0))  # the goal lies at -3.04 rad; the short way is +0.24
+    conclude_at(env, pose(3.0, 0.0, yaw=3.0))  # the goal is at -3.04 rad; the short way is +0.24
     bearing = math.atan2(-0.1, -1.0)
     assert_close(env._buffers.next_obs[0, 5], torch.tensor(bearing - 3.0 + 2 * math.pi), atol=1e-5, rtol=0)
 
@@ -152,7 +152,7 @@ def test_last_goal_ends_the_episode_as_a_success_that_may_be_bootstrapped() -> N
         ((math.cos(0.74), 0.0, math.sin(0.74), 0.0), 0.3, False),  # pitched by 1.48
         ((math.cos(0.76), 0.0, -math.sin(0.76), 0.0), 0.3, True),  # by -1.52
         ((1.0, 0.0, 0.0, 0.0), -0.24, False),
-        ((1.0, 0.0, 0.0, 0.0), -0.26, True),  # down a pit
+        ((1.0, 0.0, 0.0, 0.0), -0.26, True),  # in a pit
     ],
 )
 def test_a_fall_terminates(quat: tuple[float, ...], height: float, falls: bool) -> None:

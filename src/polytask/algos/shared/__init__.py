@@ -1,1 +1,1 @@
-"""What the algorithms share: rollouts, replay, returns, normalizers and learners."""
+"""Parts that the algorithms share: rollouts, replay buffer, returns, normalizers and learners."""

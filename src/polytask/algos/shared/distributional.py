@@ -1,6 +1,6 @@
 """Distributions of returns over a fixed grid of values (C51: Bellemare et al. 2017, arXiv 1707.06887).
 
-Dimension letters: M atoms, the values of the grid.
+Dimension letters: M atoms, which are the values of the grid.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from torch import Tensor
 
 
 def expectation(logits: Tensor, atoms: Tensor) -> Tensor:
-    """Return the means (...) of the distributions whose logits (..., M) are given over atoms (M,)."""
+    """Return the means (...) of distributions over atoms (M,), given their logits (..., M)."""
     return logits.softmax(dim=-1) @ atoms
 
 
 @torch.no_grad()
 def project(probability: Tensor, reward: Tensor, discount: Tensor, atoms: Tensor) -> Tensor:
-    """Distribute `reward + discount * value` over the grid: every mass goes to its two neighbours, nearer one more.
+    """Project the distribution of `reward + discount * value` onto the grid.
 
-    What falls outside is moved to the nearest end; the mean is kept wherever nothing does.
+    Every mass goes to its two neighbours on the grid, in proportion to nearness. Mass outside the grid moves to the
+    nearest end. If there is none, the mean does not change.
 
     Args:
         probability: Distribution of the value. (B, M)

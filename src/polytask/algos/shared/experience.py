@@ -1,6 +1,6 @@
-"""What an off-policy learner keeps of what its worlds did: the replay, running statistics and the step at hand.
+"""The data that an off-policy learner keeps: the replay buffer, running statistics and the current step.
 
-Statistics come from fresh steps only; rows are normalized when they are drawn, by the statistics of that moment.
+Statistics come from new steps only. Rows are normalized when they are sampled, with the statistics of that moment.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from polytask.types import Step, VecEnv
 
 
 class ExperienceConfig(NamedTuple):
-    """How experience is kept and served."""
+    """Settings of the replay buffer and of the normalization."""
 
     capacity: int  # transitions over all worlds
     n_step: int  # longest return window
     gamma: float  # discount per step
     obs_clip: float  # bound on normalized observations
-    return_bound: float  # largest magnitude of normalized returns
-    normalize_reward: bool  # else rewards are served as they are
-    save_replay: bool  # whether the replay is part of the saved state
+    return_bound: float  # largest magnitude of returns after scaling
+    normalize_reward: bool  # whether to scale rewards
+    save_replay: bool  # whether the replay buffer is part of the saved state
 
 
 class Experience:
-    """Takes in one step of all worlds at a time and serves task-major batches.
+    """Stores one step of all worlds at a time and returns task-major batches.
 
     Attributes:
-        stage: The step at hand, in tensors that stay where they are; `done` starts all true, before any episode.
-        steps: Steps of every world that the replay has been given.
+        stage: The current step, in tensors with fixed addresses; before the first episode `done` is true everywhere.
+        steps: Steps of every world that were added to the replay buffer.
         task: Task of each world. (N,)
     """
 
     def __init__(self, context: AlgoContext, keeping: ExperienceConfig) -> None:
-        """Reserve everything."""
+        """Allocate the replay buffer and the statistics."""
         spec, device = context.spec, context.device
         self.keeping = keeping
         self.task = task_index(spec, device)
@@ -55,12 +55,12 @@ class Experience:
         self._store = Graphed(self._take_in, device)
 
     def begin(self, env: VecEnv) -> Transition:
-        """Stage the observations to act on; the caller writes `stage.action` and steps the environment with it."""
+        """Copy the current observations to the stage; the caller writes `stage.action` and steps the environment."""
         self.stage.obs.copy_(env.obs)
         return self.stage
 
     def finish(self, step: Step) -> None:
-        """Store the staged step together with what it led to."""
+        """Store the staged step together with its result."""
         stage = self.stage
         stage.reward.copy_(step.reward)
         stage.next_obs.copy_(step.next_obs)
@@ -79,20 +79,20 @@ class Experience:
 
     @torch.no_grad()
     def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
-        """Draw a batch (K, b, ...) with observations normalized and, if so set, rewards scaled."""
+        """Sample a batch (K, b, ...) with normalized observations and, with `normalize_reward`, scaled rewards."""
         raw = self.replay.sample(rows_per_task, generator)
         obs, next_obs = (self.obs_norm.normalize(x, raw.task) for x in (raw.obs, raw.next_obs))
         scale = self.reward_norm.scale().unsqueeze(-1) if self.keeping.normalize_reward else 1.0  # (K, 1)
         return raw._replace(obs=obs, next_obs=next_obs, reward=raw.reward / scale)
 
     def pop_reward(self, steps: int) -> Tensor:
-        """Return the mean reward () over the last so many steps, and start anew."""
+        """Return the mean reward () over the last `steps` steps, and reset the sum."""
         mean = self._reward / steps
         self._reward.zero_()
         return mean
 
     def state_dict(self) -> dict[str, Any]:
-        """Return statistics, where episodes stand and, if so set, the replay."""
+        """Return the statistics, which episodes ended with the last step and, with `save_replay`, the replay buffer."""
         state = {
             "obs_norm": self.obs_norm.state_dict(),
             "reward_norm": self.reward_norm.state_dict(),
@@ -102,7 +102,7 @@ class Experience:
         return state | {"replay": self.replay.state_dict()} if self.keeping.save_replay else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned; without a saved replay the replay starts empty and is filled anew."""
+        """Restore a state that `state_dict` returned; without a saved replay buffer, the buffer starts empty."""
         self.obs_norm.load_state_dict(state["obs_norm"])
         self.reward_norm.load_state_dict(state["reward_norm"])
         self.stage.done.copy_(state["done"])

@@ -1,4 +1,4 @@
-"""A diagonal Gaussian policy around any network, and the closed forms a learner needs of it."""
+"""A diagonal Gaussian policy around any network, with closed forms of its log-density and entropy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polytask.nets.task_code import one_hot
 
 
 class StdRange(NamedTuple):
-    """Where a standard deviation starts and the bounds it is kept within."""
+    """Initial value and bounds of a standard deviation."""
 
     initial: float
     lowest: float
@@ -21,9 +21,9 @@ class StdRange(NamedTuple):
 
 
 class GaussianPolicy(nn.Module):
-    """Normal actions: a network gives the mean, a parameter the standard deviation of each task or of all.
+    """Normal actions: a network gives the mean, a parameter the standard deviation, per task or for all tasks.
 
-    A mean outside [-1, 1] is possible, and the environment clips; densities are those of the unclipped action.
+    Means may lie outside [-1, 1]. The environment clips actions; densities are those of the unclipped action.
     """
 
     def __init__(self, net: nn.Module, num_tasks: int, action_dim: int, task_std: bool, std: StdRange) -> None:
@@ -33,8 +33,8 @@ class GaussianPolicy(nn.Module):
             net: Network that gives the mean.
             num_tasks: Number of tasks K.
             action_dim: Number of action entries A.
-            task_std: Learn one standard deviation per task, so that a solved task may settle while another explores.
-            std: Start and bounds of the standard deviation.
+            task_std: Learn one standard deviation per task, so that solved tasks explore less than unsolved ones.
+            std: Initial value and bounds of the standard deviation.
         """
         super().__init__()
         self.net = net
@@ -46,15 +46,15 @@ class GaussianPolicy(nn.Module):
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the logarithm of the standard deviation, (B, A) each and float32."""
         mean = self.net(obs, task).float()  # (B, A)
-        # A one-hot product: the backward pass of an index would add thousands of rows to a few one by one.
+        # A one-hot product, because the backward pass of an index adds thousands of rows to a few, one by one.
         with torch.autocast(mean.device.type, enabled=False):
             log_std = one_hot(task, self.num_tasks) @ self.log_std.expand(self.num_tasks, -1)  # (B, A)
         return mean, log_std
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """Put the standard deviation back into its bounds; call it after each optimizer step."""
-        # Not a clamp in the forward pass: beyond the bound that one has no gradient to come back by.
+        """Clamp the standard deviation to its bounds; must be called after each optimizer step."""
+        # Not in the forward pass: outside its bounds a clamp has no gradient, so the value could never return.
         self.log_std.clamp_(*self.bounds)
 
 

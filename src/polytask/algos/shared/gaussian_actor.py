@@ -1,4 +1,4 @@
-"""What PPO and GRPO share: settings, a Gaussian policy that explores, and the clipped surrogate that it learns from."""
+"""Parts that PPO and GRPO share: settings, a Gaussian policy that explores, and its clipped surrogate loss."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ class SurrogateConfig:
 
     epochs: int = setting(5, "passes over an iteration's rows")
     minibatch: int = setting(
-        32768, "rows per update, rounded so that minibatches are equal and give every task as many"
+        32768, "rows per update, rounded to minibatches of equal size with equally many rows per task"
     )
     gamma: float = setting(0.99, "discount per step")
     clip: float = setting(
-        0.2, "bound on the change of the probability ratio and, in normalized units, of the value if there is one"
+        0.2, "bound on the change of the probability ratio and, in normalized units, of the critic's value"
     )
-    entropy_coef: float = setting(0.005, "reward for the policy's entropy")
-    bounds_coef: float = setting(1e-4, "penalty on the square of a mean's excess over `bounds`")
+    entropy_coef: float = setting(0.005, "weight of the policy's entropy in the objective")
+    bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`")
     bounds: float = setting(
-        1.1, "magnitude of an action's mean that is free; beyond it clipping by the environment hides the gradient"
+        1.1, "largest magnitude of a mean without penalty; beyond it the environment's clipping hides the gradient"
     )
-    lr: float = setting(5e-4, "Adam's learning rate")
-    schedule: str = setting("constant", "learning rate over the run: constant, or linear to zero at its last frame")
-    max_grad_norm: float = setting(1.0, "bound on the gradient's norm, of each network separately")
-    task_std: bool = setting(True, "one standard deviation per task; else one for all tasks")
+    lr: float = setting(5e-4, "learning rate of Adam")
+    schedule: str = setting("constant", "learning rate over the run: constant, or linear to zero at the last frame")
+    max_grad_norm: float = setting(1.0, "bound on the norm of the gradient, for each network separately")
+    task_std: bool = setting(True, "use one standard deviation per task instead of one for all tasks")
     initial_std: float = setting(1.0, "standard deviation of the first policy; actions lie in [-1, 1]")
     min_std: float = setting(
-        0.02, "lower bound of the standard deviation, where log-densities become too steep to learn from"
+        0.02, "lower bound of the standard deviation; below it log-densities are too steep to learn from"
     )
     max_std: float = setting(
-        2.0, "upper bound; without one the entropy reward inflates the noise of a task that earns nothing"
+        2.0, "upper bound of the standard deviation; without it entropy inflates the noise of a task without reward"
     )
-    obs_clip: float = setting(10.0, "bound on normalized observations, against entries that were constant so far")
+    obs_clip: float = setting(10.0, "bound on normalized observations, for entries that have been constant so far")
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
 
 class GaussianActor:
-    """A Gaussian policy that sees raw observations through a running normalizer and acts in all worlds at once."""
+    """A Gaussian policy that normalizes raw observations by running statistics and acts in all worlds at once."""
 
     def __init__(self, cfg: SurrogateConfig, context: AlgoContext, generator: torch.Generator) -> None:
         """Build the policy, which draws its noise from the generator."""
@@ -67,28 +67,28 @@ class GaussianActor:
         self.capture()
 
     def capture(self) -> None:
-        """Forget a captured graph; the next calls of `explore` make another."""
+        """Discard a captured graph; the next calls of `explore` capture a new one."""
         self._sample = Graphed(self._sample_actions, self.device, self.generator)
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
-        """Put the policy to learning from a loss per row."""
+        """Build a learner that trains the policy on a loss per row."""
         backward = Backward(method, self.policy, loss, torch.bfloat16 if self.cfg.bf16 else None)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
     def at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and log standard deviation (B, A) at raw observations (B, O)."""
+        """Return the mean and the log standard deviation (B, A) at raw observations (B, O)."""
         with autocast(self.device, self.cfg.bf16):
             mean, log_std = self.policy(self.obs_norm.normalize(obs, task), task)
         return mean, log_std
 
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
-        """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if exploring."""
+        """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if `explore` is true."""
         mean, log_std = self.at(obs, task)
         return (self._perturb(mean, log_std) if explore else mean).clamp(-1.0, 1.0)
 
     def explore(self, obs: Tensor) -> Tensor:
-        """Sample actions (N, A) for all worlds, as drawn, by a captured graph where there is one."""
+        """Sample unclipped actions (N, A) for all worlds; on a CUDA device with a captured graph."""
         self._obs.copy_(obs)
         return self._sample()
 
@@ -102,7 +102,7 @@ class GaussianActor:
 
     @torch.no_grad()
     def metrics(self, rows: MinibatchRows) -> dict[str, Tensor]:
-        """Describe the policy, and how far it is from the one that chose the actions of these rows."""
+        """Return metrics of the policy, and of its distance from the policy that chose the actions of these rows."""
         with autocast(self.device, self.cfg.bf16):
             mean, log_std = self.policy(rows.obs, rows.task)
         log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
@@ -115,14 +115,14 @@ class GaussianActor:
 
 
 def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: MinibatchRows) -> tuple[Tensor, Tensor]:
-    """Return each row's loss (R,) and the logarithm of its probability ratio, new policy to old (R,).
+    """Return each row's loss (R,) and the logarithm (R,) of its probability ratio, new policy over old policy.
 
-    The loss is the clipped surrogate, less entropy, plus the penalty on means out of bounds.
+    The loss is the clipped surrogate, minus entropy, plus the penalty on means out of bounds.
 
     Args:
         cfg: Settings.
-        policy: Stands for the policy: (obs, task) to mean and log standard deviation (R, A).
-        rows: Normalized `obs` (R, O), `task` (R,), `action` (R, A) as drawn, its `log_prob` (R,) under the policy that
+        policy: Maps (obs, task) to mean and log standard deviation (R, A).
+        rows: Normalized `obs` (R, O), `task` (R,), unclipped `action` (R, A), its `log_prob` (R,) under the policy that
             drew it, and its `advantage` (R,).
     """
     mean, log_std = policy(rows.obs, rows.task)
@@ -135,5 +135,5 @@ def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: MinibatchRows) -> tu
 
 
 def divergence(log_ratio: Tensor) -> Tensor:
-    """Estimate KL(old policy | new policy) from actions of the old one, never below zero (Schulman 2020, "k3")."""
+    """Estimate KL(old policy | new policy) from actions of the old policy; never negative (Schulman 2020, "k3")."""
     return log_ratio.exp() - 1.0 - log_ratio

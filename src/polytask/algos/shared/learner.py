@@ -1,4 +1,4 @@
-"""One network in training: its loss, gradient method and optimizer, stepped and saved together; its precision."""
+"""A learner: one network with its loss, gradient method and optimizer; helpers for Adam, bfloat16 and generators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polytask.grads.diagnostics import conflict_metrics
 
 @runtime_checkable
 class Projected(Protocol):
-    """A module whose parameters must be put back in place after every optimizer step."""
+    """A module whose parameters must be projected after every optimizer step."""
 
     def after_step(self) -> None:
         """Project the parameters, in place."""
@@ -29,17 +29,17 @@ class Learner:
     """Takes optimizer steps on one network; on a CUDA device a step can be captured into a graph."""
 
     def __init__(self, backward: Backward, optimizer: Optimizer, max_norm: float = math.inf) -> None:
-        """Bind the parts.
+        """Store the parts.
 
         Args:
             backward: Gradient method, network and loss.
-            optimizer: Of the network's parameters, with a tensor as its learning rate.
-            max_norm: Largest norm of the network's whole gradient; a longer one is shortened.
+            optimizer: Optimizer of the network's parameters; its learning rate must be a tensor.
+            max_norm: Bound on the norm of the network's whole gradient; a longer gradient is scaled down.
         """
         self.backward, self.optimizer, self.max_norm = backward, optimizer, max_norm
         self.net = backward.net
         self._projected = [module for module in self.net.modules() if isinstance(module, Projected)]
-        self._batch: Any = None  # of the last step; a replayed graph overwrites the tensors that it was captured with
+        self._batch: Any = None  # of the last step; a replayed graph overwrites the tensors of its capture
         self._iteration = 0
 
     @property
@@ -48,13 +48,13 @@ class Learner:
         return self.backward.method.needs_after_step
 
     def step(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """Learn from one task-major batch; return the task losses (K,) and the gradient's norm () before clipping."""
+        """Learn from one task-major batch; return the task losses (K,) and the gradient norm () before clipping."""
         result = self.descend(batch)
         self.look_back()
         return result
 
     def descend(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """Do what `step` does, up to the look back."""
+        """Do the same as `step`, without the call of `look_back`."""
         self._batch = batch
         losses = self.backward(batch)
         norm = nn.utils.clip_grad_norm_(self.net.parameters(), self.max_norm)
@@ -64,16 +64,19 @@ class Learner:
         return losses, norm
 
     def look_back(self) -> None:
-        """Let the gradient method see what the last step did."""
+        """Let the gradient method evaluate the last batch again, after the optimizer step."""
         self.backward.after_step(self._batch)
 
     def conflicts(self, prefix: str, tasks: Sequence[str]) -> dict[str, Tensor]:
-        """Describe, once an iteration, how the task gradients of the last batch meet, when it is time to."""
+        """Return norms and cosines of the last batch's task gradients every `conflicts_every` calls, else nothing.
+
+        Call it once per iteration. With `conflicts_every` 0 it returns them only if the method computes them anyway.
+        """
         every, gram = self.backward.method.conflicts_every, self.backward.gram
         self._iteration += 1
         if self._iteration % every if every else gram is None:
             return {}
-        if gram is None and self._batch is None:  # nothing was learned yet
+        if gram is None and self._batch is None:  # no step has been taken yet
             return {}
         if gram is None:
             gram = gram_matrix(self.backward.task_gradients(self._batch)[1])
@@ -85,7 +88,7 @@ class Learner:
         }
 
     def set_learning_rate(self, value: float) -> None:
-        """Change the learning rate where a captured step will read it."""
+        """Change the learning rate in the tensor that a captured step reads."""
         for group in self.optimizer.param_groups:
             group["lr"].fill_(value)
 
@@ -99,7 +102,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned; the optimizer's settings stay this run's own."""
+        """Restore a state that `state_dict` returned; the optimizer keeps the settings of this run."""
         self.net.load_state_dict(state["net"])
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
@@ -108,14 +111,14 @@ class Learner:
 
 
 def adam(net: nn.Module, lr: float, device: torch.device, eps: float = 1e-8, weight_decay: float = 0.0) -> Adam:
-    """Make an Adam whose step is one kernel and whose learning rate is a tensor, so that it can be captured.
+    """Build an Adam optimizer whose step is one kernel; its learning rate is a tensor, so that it can be captured.
 
     Args:
-        net: Network whose parameters it moves.
+        net: Network to optimize.
         lr: Learning rate.
-        device: Where the parameters lie.
+        device: Device of the parameters.
         eps: Added to the root of the second moment.
-        weight_decay: Share of itself, times the learning rate, that a parameter loses each step (AdamW).
+        weight_decay: Decoupled weight decay (AdamW): each step multiplies a parameter by 1 - lr * weight_decay.
     """
     rate = torch.tensor(lr, device=device)
     return Adam(
@@ -130,12 +133,12 @@ def adam(net: nn.Module, lr: float, device: torch.device, eps: float = 1e-8, wei
 
 
 def autocast(device: torch.device, bf16: bool) -> AbstractContextManager[Any]:
-    """Run networks in bfloat16, or leave them as they are."""
-    # No cache of cast weights: a captured graph must cast them anew at every replay.
+    """Return a context in which networks run in bfloat16, or one without effect."""
+    # No cache of cast weights, because a captured graph must cast them at every replay.
     return torch.autocast(device.type, torch.bfloat16, enabled=bf16, cache_enabled=False)
 
 
 def restore_generator(generator: torch.Generator, state: Tensor) -> None:
-    """Go on with a saved stream of random numbers, unless it comes from another kind of device."""
-    if len(state) == len(generator.get_state()):  # a stream cannot move between CPU and GPU
+    """Restore the saved state of a generator, unless it comes from another kind of device."""
+    if len(state) == len(generator.get_state()):  # a state cannot move between CPU and GPU
         generator.set_state(state.cpu())

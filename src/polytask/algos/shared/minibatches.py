@@ -1,4 +1,4 @@
-"""What on-policy learners share: epochs of task-major minibatches over a rollout's rows, and schedules."""
+"""Parts that on-policy learners share: epochs of task-major minibatches over the rows of a rollout, and schedules."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 
 MinibatchRows = (
-    Any  # a named tuple of tensors that share their leading axes, `obs` (raw observations) and `task` among them
+    Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
 )
 
 SCHEDULES = ("constant", "linear")
-KINDS = {"actor": "policy", "critic": "value"}  # what the loss of each learner is called in the metrics
+KINDS = {"actor": "policy", "critic": "value"}  # name of each learner's loss in the metrics
 
 
 class MinibatchUpdates:
-    """Steps every learner on each minibatch of every epoch; on a CUDA device an update is one captured graph."""
+    """Updates every learner on each minibatch of every epoch; on a CUDA device an update is one captured graph."""
 
     def __init__(
         self,
@@ -34,32 +34,32 @@ class MinibatchUpdates:
         obs_norm: TaskNormalizer,
         generator: torch.Generator,
     ) -> None:
-        """Bind the parts.
+        """Store the parts and allocate the buffers.
 
         Args:
             rows: All rows of a rollout (T * N, ...), in tensors that each rollout overwrites.
-            sampler: Deals the rows out.
-            learners: By name, "actor" or "critic", in the order in which they step.
-            obs_norm: Normalizes the observations of a minibatch; who owns it decides when it learns.
-            generator: Where the sampler and the gradient methods draw from.
+            sampler: Chooses the rows of each minibatch.
+            learners: The learners by name, "actor" or "critic", in the order of their steps.
+            obs_norm: Normalizes the observations of a minibatch; the algorithm updates its statistics.
+            generator: Source of random numbers for the sampler and the gradient methods.
         """
         self.rows, self.sampler, self.learners = rows, sampler, learners
         self.obs_norm, self.generator = obs_norm, generator
         self.device = rows.task.device
         num_tasks, _, per_task = sampler.shape
         self._index = torch.zeros(num_tasks, per_task, dtype=torch.int64, device=self.device)
-        # Of each learner the losses and the gradient's norm, added up over the updates.
+        # The losses and the gradient norm of each learner, summed over the updates.
         self._totals = torch.zeros(len(learners), num_tasks + 1, device=self.device)
         self._count = 0
         self._aside = SideStream(self.device)
         self.capture()
 
     def capture(self) -> None:
-        """Forget a captured graph, which would still hold an optimizer's former tensors."""
+        """Discard a captured graph, which would still use an optimizer's old tensors."""
         self.update = Graphed(self._update_once, self.device, self.generator)
 
     def run(self, epochs: int) -> None:
-        """Pass over the rows so many times, shuffled anew each time."""
+        """Run `epochs` passes over the rows, each in a new random order."""
         self._totals.zero_()
         self._count = epochs * self.sampler.shape[1]
         for _ in range(epochs):
@@ -68,9 +68,9 @@ class MinibatchUpdates:
                 self.update()
 
     def _update_once(self) -> None:
-        """Take one optimizer step of every learner on the rows of `_index` and add up what they report."""
+        """Take one optimizer step of every learner on the rows of `_index`, and sum up losses and gradient norms."""
         batch = self._minibatch()
-        # Learners that look back go first: what they do then does not hold up the steps of the others.
+        # Learners that look back go first, so that their second evaluation overlaps with the steps of the others.
         pairs = zip(self._totals, self.learners.values(), strict=True)
         for total, learner in sorted(pairs, key=lambda pair: not pair[1].looks_back):
             losses, norm = learner.descend(batch)
@@ -80,17 +80,17 @@ class MinibatchUpdates:
         self._aside.finish()
 
     def _minibatch(self) -> MinibatchRows:
-        """Gather the rows (K, b, ...) that `_index` names, observations normalized."""
+        """Gather the rows (K, b, ...) of `_index` and normalize their observations."""
         raw = tree_map(lambda tensor: tensor[self._index], self.rows)
         return raw._replace(obs=self.obs_norm.normalize(raw.obs, raw.task))
 
     def last(self) -> MinibatchRows:
-        """Return the rows (K * b, ...) of the last minibatch, observations normalized."""
+        """Return the rows (K * b, ...) of the last minibatch, with normalized observations."""
         return tree_map(lambda tensor: tensor.flatten(0, 1), self._minibatch())
 
     @torch.no_grad()
     def metrics(self, tasks: Sequence[str]) -> dict[str, Tensor]:
-        """Describe the last run: losses and gradient norms, averaged over its updates."""
+        """Return the losses and gradient norms of the last run, averaged over its updates."""
         metrics = {}
         for (name, learner), average in zip(self.learners.items(), self._totals / self._count, strict=True):
             losses, kind = average[:-1], KINDS[name]
@@ -118,7 +118,7 @@ class MinibatchUpdates:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, possibly on another device."""
+        """Restore a state that `state_dict` returned, possibly on another device."""
         for name, learner in self.learners.items():
             learner.load_state_dict(state["learners"][name])
         self.obs_norm.load_state_dict(state["obs_norm"])
@@ -127,15 +127,15 @@ class MinibatchUpdates:
 
 
 class SideStream:
-    """Runs work beside what follows it, on a CUDA stream of its own, also when captured; on the CPU at once."""
+    """A separate CUDA stream for work that may overlap with later work, also when captured; the CPU runs it at once."""
 
     def __init__(self, device: torch.device) -> None:
-        """Make the stream."""
+        """Create the stream."""
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._is_busy = False
 
     def start(self, work: Callable[[], None]) -> None:
-        """Queue work behind all that was queued so far; its inputs must live until `finish`."""
+        """Queue work after everything queued so far; its inputs must exist until `finish`."""
         if self._stream is None:
             work()
             return
@@ -145,23 +145,23 @@ class SideStream:
         self._is_busy = True
 
     def finish(self) -> None:
-        """Queue what follows behind the work, if there is any."""
+        """Make later work wait for the queued work, if there is any."""
         if self._stream is not None and self._is_busy:
             torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
         self._is_busy = False
 
 
 def chunks(rows: int, size: int) -> Iterator[slice]:
-    """Cut so many rows into slices of at most `size`, to bound the memory that a pass over all of them takes."""
+    """Split `rows` rows into slices of at most `size`, to bound the memory that a pass over all of them needs."""
     return (slice(start, start + size) for start in range(0, rows, size))
 
 
 def check_rate_schedule(schedule: str) -> None:
-    """Refuse an unknown schedule of the learning rate."""
+    """Check that the schedule of the learning rate is known."""
     if schedule not in SCHEDULES:
         raise UserError(f"algo.schedule is {schedule!r}; choose one of {', '.join(SCHEDULES)}")
 
 
 def scheduled(value: float, schedule: str, progress: float) -> float:
-    """Return a learning rate after a share of the run: constant, or falling linearly to zero at its end."""
+    """Return the learning rate after a fraction `progress` of the run: constant, or linear to zero at its end."""
     return value * max(0.0, 1.0 - progress) if schedule == "linear" else value

@@ -1,7 +1,8 @@
-"""Keep a mean and a variance per task, and standardize observations, returns and advantages with them.
+"""Normalizers that standardize observations, returns and advantages by a mean and a variance per task.
 
-Rows come as (..., N, D) with one task number per world, so that a rollout (T, N, D) and a batch (N, D) are the same
-call. Sums over a task are products with a one-hot matrix: no loop over tasks, no scatter, and the same bits every time.
+Rows have the shape (..., N, D) with one task number per world, so a rollout (T, N, D) and a batch (N, D) need the same
+call. Sums over a task are products with a one-hot matrix. So there is no loop over tasks and no scatter, and results
+are reproducible bit for bit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from polytask.nets.task_code import one_hot
 class Moments(NamedTuple):
     """Per-task statistics of one batch, in float64."""
 
-    rows: Tensor  # (K,) how many
+    rows: Tensor  # (K,) number of rows
     mean: Tensor  # (K, D)
     variance: Tensor  # (K, D), of the population
 
@@ -30,14 +31,14 @@ def task_moments(x: Tensor, task: Tensor, num_tasks: int) -> Moments:
     Args:
         x: (..., N, D)
         task: (N,) int64
-        num_tasks: Number of tasks K; one without rows gets mean and variance 0.
+        num_tasks: Number of tasks K; a task without rows gets mean and variance 0.
     """
     rows = x.reshape(-1, *x.shape[-2:])  # (T, N, D)
     member = one_hot(task, num_tasks, torch.float64).T  # (K, N)
     count = member.sum(dim=1) * len(rows)  # (K,)
     divisor = count.clamp_min(1.0).unsqueeze(-1)
     mean = member @ rows.sum(dim=0, dtype=torch.float64) / divisor  # (K, D)
-    # Squares are taken about the float32 mean to spare a float64 copy of x; the last term undoes what rounding moved.
+    # Squares around the float32 mean avoid a float64 copy of x. The last term corrects the rounding of that mean.
     centre = mean.to(x.dtype)
     square = (rows - centre[task]).square().sum(dim=0, dtype=torch.float64)  # (N, D)
     variance = member @ square / divisor - (mean - centre).square()
@@ -47,7 +48,7 @@ def task_moments(x: Tensor, task: Tensor, num_tasks: int) -> Moments:
 def standardize(x: Tensor, task: Tensor, num_tasks: int, eps: float = 1e-8) -> Tensor:
     """Shift and scale the rows of each task to mean 0 and standard deviation 1 over this batch.
 
-    A standardization over the whole batch beforehand would change nothing: it is undone by this one.
+    An earlier standardization over the whole batch would have no effect, because this one undoes it.
 
     Args:
         x: (..., N)
@@ -62,9 +63,9 @@ def standardize(x: Tensor, task: Tensor, num_tasks: int, eps: float = 1e-8) -> T
 
 
 class TaskNormalizer(nn.Module):
-    """Running mean and variance per task of what was passed to `update`.
+    """Running mean and variance per task of all rows passed to `update`.
 
-    Statistics are float64, since counts pass 2^24 within seconds. Until its first rows arrive a task is left as it is.
+    Statistics are float64, since counts exceed 2^24 within seconds. Rows of a task without statistics are not changed.
     """
 
     def __init__(
@@ -75,8 +76,8 @@ class TaskNormalizer(nn.Module):
         Args:
             num_tasks: Number of tasks K.
             dim: Width D of a row.
-            clip: Bound on the magnitude of normalized entries, against features that were constant so far.
-            decay: Weight that earlier rows keep at each update; 1 never forgets, for what does not drift.
+            clip: Bound on the magnitude of normalized entries, for features that have been constant so far.
+            decay: Weight that earlier rows keep at each update; 1 for data whose distribution does not change.
             eps: Added to the variance.
         """
         super().__init__()
@@ -94,15 +95,15 @@ class TaskNormalizer(nn.Module):
         """Merge the rows (..., N, D) of tasks (N,) into the statistics (Chan et al. 1979)."""
         batch = task_moments(x, task, len(self.count))
         total = self.decay * self.count + batch.rows
-        share = (batch.rows / total.clamp_min(1.0)).unsqueeze(-1)  # (K, 1), of the new rows
+        share = (batch.rows / total.clamp_min(1.0)).unsqueeze(-1)  # (K, 1) of the new rows
         delta = batch.mean - self.mean
-        # With a share of 0, as for a task that had no rows yet, everything stays as it is.
+        # A share of 0, as for a task without rows, changes nothing.
         self.variance.copy_(self.variance.lerp(batch.variance, share) + delta.square() * share * (1 - share))
         self.mean.add_(delta * share)
         self.count.copy_(total)
 
     def limit_rows(self, most: float) -> None:
-        """Count earlier rows for no more than `most` per task, so that new rows soon change the statistics."""
+        """Reduce the count of earlier rows to at most `most` per task, so that new rows change the statistics soon."""
         self.count.clamp_max_(most)
 
     def normalize(self, x: Tensor, task: Tensor) -> Tensor:
@@ -112,7 +113,7 @@ class TaskNormalizer(nn.Module):
         return ((x - mean[task]) * scale[task]).clamp(-self.clip, self.clip)
 
     def denormalize(self, x: Tensor, task: Tensor) -> Tensor:
-        """Undo `normalize`, the clipping aside."""
+        """Invert `normalize`, except for the clipping."""
         mean = self.mean.to(x.dtype)
         scale = (self.variance + self.eps).sqrt().to(x.dtype)
         return x * scale[task] + mean[task]

@@ -1,8 +1,8 @@
-"""Keep the last transitions of all worlds on the device and draw batches that give every task the same number of rows.
+"""A replay buffer on the device that keeps the last transitions of all worlds and samples equally from every task.
 
 The memory is a ring over time: every step writes one row (N, ...) for all worlds at a shared position. Returns over
-several steps are put together when rows are drawn, so a window never leaves its episode or passes the newest row; where
-it must stop early it bootstraps from there, with the discount of the steps it really has.
+several steps are computed when rows are sampled. A window of steps never crosses the end of its episode or the newest
+row. Where it stops early, it bootstraps from its last step, with the discount of the steps that it contains.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from polytask.types import EnvSpec
 class Transition(NamedTuple):
     """One step of all worlds."""
 
-    obs: Tensor  # (N, O) raw observation acted on
+    obs: Tensor  # (N, O) raw observation before the action
     action: Tensor  # (N, A) in [-1, 1]
     reward: Tensor  # (N,)
-    next_obs: Tensor  # (N, O) raw observation the action led to, before any reset
-    terminated: Tensor  # (N,) bool, a true end: nothing to bootstrap
+    next_obs: Tensor  # (N, O) raw observation after the action, before any reset
+    terminated: Tensor  # (N,) bool, a true end: no bootstrap
     done: Tensor  # (N,) bool, any end: the next row belongs to another episode
 
     @classmethod
     def zeros(cls, spec: EnvSpec, device: torch.device, *leading: int) -> Transition:
-        """Allocate (*leading, N, ...); on the CPU memory is not taken before it is written."""
+        """Allocate (*leading, N, ...); the CPU reserves memory only when it is written."""
         rows = (*leading, spec.num_envs)
         return cls(
             obs=torch.zeros(*rows, spec.obs_dim, device=device),
@@ -41,34 +41,34 @@ class Transition(NamedTuple):
 
 
 class ReplayBatch(NamedTuple):
-    """Rows of every task, the task axis first, whose target is `reward + discount * value(next_obs)`."""
+    """Sampled rows with the task axis first; the target of a row is `reward + discount * value(next_obs)`."""
 
     obs: Tensor  # (K, b, O)
     task: Tensor  # (K, b)
     action: Tensor  # (K, b, A)
     reward: Tensor  # (K, b) discounted sum over the k steps of the row's window, 1 <= k <= n
-    next_obs: Tensor  # (K, b, O) observation the window led to, before any reset
-    discount: Tensor  # (K, b) gamma^k, or 0 where the window ended in a termination
+    next_obs: Tensor  # (K, b, O) observation after the window, before any reset
+    discount: Tensor  # (K, b) gamma^k, or 0 where the window ended with a termination
 
 
 class ReplayBuffer:
-    """A ring of T steps of N worlds; adding and drawing are free of host synchronization and can be captured."""
+    """A ring of T steps of N worlds; adding and sampling need no host synchronization and can be captured."""
 
     def __init__(self, spec: EnvSpec, capacity: int, n_step: int, gamma: float, device: torch.device) -> None:
-        """Reserve the memory.
+        """Allocate the memory.
 
         Args:
-            spec: Worlds, sorted by task.
-            capacity: Transitions to keep over all worlds, rounded down to whole steps of all of them.
+            spec: Sizes and the number of worlds per task; worlds are sorted by task.
+            capacity: Transitions to keep over all worlds, rounded down to whole steps of all worlds.
             n_step: Longest window n.
             gamma: Discount per step.
-            device: Where everything lives.
+            device: Device of all tensors.
         """
         self.num_steps, self.num_worlds = capacity // spec.num_envs, spec.num_envs
         if not 1 <= n_step <= self.num_steps:
             raise UserError(
-                f"a replay of {capacity} transitions keeps {self.num_steps} steps of {spec.num_envs} worlds, "
-                f"which must be at least n_step={n_step}, itself at least 1"
+                f"a replay of {capacity} transitions keeps {self.num_steps} steps of {spec.num_envs} worlds; "
+                f"this number of steps must be at least n_step={n_step}, and n_step at least 1"
             )
         self.ring = Transition.zeros(spec, device, self.num_steps)  # (T, N, ...)
         self.count = torch.zeros((), dtype=torch.int64, device=device)  # steps added so far
@@ -80,7 +80,7 @@ class ReplayBuffer:
 
     @torch.no_grad()
     def add(self, row: Transition) -> None:
-        """Write one step of all worlds, over the oldest once the ring is full."""
+        """Write one step of all worlds; once the ring is full, overwrite the oldest step."""
         position = (self.count % self.num_steps).unsqueeze(0)
         for kept, new in zip(self.ring, row, strict=True):
             kept.index_copy_(0, position, new.unsqueeze(0))
@@ -88,15 +88,15 @@ class ReplayBuffer:
 
     @torch.no_grad()
     def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
-        """Draw b rows of every task, uniformly and with replacement from all that is kept; at least one step must be.
+        """Sample b rows of every task, uniformly and with replacement; the ring must hold at least one step.
 
         Args:
             rows_per_task: Number of rows b.
-            generator: Source of the draw.
+            generator: Source of random numbers.
         """
         age, world = self._draw(rows_per_task, generator)  # (K, b) each
         first = self.count - 1 - age
-        steps = first.unsqueeze(-1) + self._offset  # (K, b, n) may pass the newest, see `taken`
+        steps = first.unsqueeze(-1) + self._offset  # (K, b, n) may pass the newest step; `taken` masks this
         index = steps % self.num_steps * self.num_worlds + world.unsqueeze(-1)  # (K, b, n) into flat rows
 
         flat = Transition(*(tensor.flatten(0, 1) for tensor in self.ring))
@@ -115,25 +115,25 @@ class ReplayBuffer:
         )
 
     def _draw(self, rows_per_task: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Pick steps, by their age, and worlds (K, b) of each task."""
+        """Draw the age of a step and a world (K, b) for each row of each task."""
         device = self.count.device
-        # 62 random bits and a remainder: the bound lives on the device, and the bias of the remainder is nil.
+        # 62 random bits and a remainder, because the bound is on the device. The bias of the remainder is negligible.
         bits = torch.randint(2**62, (len(self._worlds), rows_per_task), generator=generator, device=device)
         kept = self.count.clamp_max(self.num_steps)
         pick = bits % (kept * self._worlds)
         return pick // self._worlds, self._first_world + pick % self._worlds
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the part of the ring that is in use; this waits for the device."""
+        """Return the part of the ring that is in use; this synchronizes with the device."""
         kept = min(int(self.count), self.num_steps)
         # Cloned, because saving a view would save the whole ring behind it.
         ring = {name: tensor[:kept].clone() for name, tensor in self.ring._asdict().items()}
         return {"count": self.count.clone(), "num_steps": self.num_steps, "ring": ring}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what a replay of the same size returned."""
+        """Restore the state of a replay buffer of the same size."""
         if state["num_steps"] != self.num_steps:
-            raise ValueError(f"its replay keeps {state['num_steps']} steps, not {self.num_steps}")
+            raise ValueError(f"the saved replay keeps {state['num_steps']} steps, not {self.num_steps}")
         for name, tensor in self.ring._asdict().items():
             tensor[: len(state["ring"][name])].copy_(state["ring"][name])
         self.count.copy_(state["count"])

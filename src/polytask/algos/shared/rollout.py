@@ -1,4 +1,4 @@
-"""Collect experience on policy into fixed buffers and draw minibatches that give every task the same number of rows."""
+"""On-policy collection into fixed buffers, and minibatches with the same number of rows of every task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from polytask.types import EnvSpec, VecEnv
 class Rollout:
     """T steps of N worlds; flattened, its tensors are indexed by row = t * N + n."""
 
-    obs: Tensor  # (T, N, O) raw observation acted on
-    next_obs: Tensor  # (T, N, O) raw observation the action led to, before any reset
+    obs: Tensor  # (T, N, O) raw observation before the action
+    next_obs: Tensor  # (T, N, O) raw observation after the action, before any reset
     action: Tensor  # (T, N, A) as chosen, before the environment clips it
     reward: Tensor  # (T, N)
     terminated: Tensor  # (T, N) bool
@@ -24,7 +24,7 @@ class Rollout:
 
     @classmethod
     def allocate(cls, spec: EnvSpec, horizon: int, device: torch.device) -> Rollout:
-        """Reserve the buffers once; every collection reuses them, so their addresses may be captured."""
+        """Allocate the buffers; every collection reuses them, so a graph may capture their addresses."""
         rows = (horizon, spec.num_envs)
         return cls(
             obs=torch.zeros(*rows, spec.obs_dim, device=device),
@@ -37,13 +37,13 @@ class Rollout:
 
     @property
     def done(self) -> Tensor:
-        """Whether an episode ended with the step (T, N), for whatever reason."""
+        """Whether the episode ended with the step, terminated or truncated (T, N)."""
         return self.terminated | self.truncated
 
 
 @torch.no_grad()
 def roll_out(env: VecEnv, act: Callable[[Tensor], Tensor], rollout: Rollout) -> None:
-    """Fill the rollout with its T steps, going on from wherever the environments stand.
+    """Take T steps from the current state of the environments and write them into the rollout.
 
     Args:
         env: The environments.
@@ -62,22 +62,22 @@ def roll_out(env: VecEnv, act: Callable[[Tensor], Tensor], rollout: Rollout) -> 
 
 
 def task_index(spec: EnvSpec, device: torch.device) -> Tensor:
-    """List the task of each world (N,), worlds being sorted by task."""
+    """Return the task of each world (N,); worlds are sorted by task."""
     counts = torch.tensor(spec.envs_per_task)
     return torch.repeat_interleave(torch.arange(spec.num_tasks), counts).to(device)
 
 
 def num_minibatches(rows: int, minibatch: int) -> int:
-    """Return how many minibatches of about the wanted size an epoch over so many rows has, at least one."""
+    """Return the number of minibatches of about `minibatch` rows in an epoch of `rows` rows, at least one."""
     return max(1, round(rows / minibatch))
 
 
 class TaskMajorSampler:
-    """Shuffles the rows of a rollout into minibatches with a leading task axis, anew for every epoch.
+    """Shuffles the rows of a rollout into minibatches with a leading task axis, in a new order for every epoch.
 
-    Each task's rows are permuted and dealt out in that order, going round again for a task with fewer worlds than the
-    average and leaving out a random remainder for one with more. So every minibatch weighs the tasks equally whatever
-    their worlds, and when all have the same number and it divides evenly, an epoch visits every row exactly once.
+    The rows of each task are permuted and distributed in that order. A task with fewer worlds than the average repeats
+    its rows. A task with more worlds omits a random part of them. So every minibatch weighs the tasks equally, whatever
+    their number of worlds. If all tasks have the same number and it divides evenly, an epoch visits every row once.
     """
 
     def __init__(self, task: Tensor, num_tasks: int, horizon: int, num_minibatches: int) -> None:
@@ -91,8 +91,8 @@ class TaskMajorSampler:
         self._task = task.repeat(horizon)  # (T * N,)
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """Return the rows of one epoch's minibatches as an index (M, K, b) into flat rollout tensors."""
-        # Integer keys: a float task + U[0, 1) rounds up into the next task now and then.
+        """Return the minibatches of one epoch as an index (M, K, b) into flat rollout tensors."""
+        # Integer keys, because a float key task + U[0, 1) can round up into the next task.
         bits = torch.randint(2**32, self._task.shape, generator=generator, device=self._task.device)
         order = torch.argsort(self._task * 2**32 + bits)  # (T * N,) by task, random within it
         return order[self._position].unflatten(1, self.shape[1:]).transpose(0, 1)  # (M, K, b)

@@ -1,4 +1,4 @@
-"""Two critics of state and action, and the slowly following copy that gives their targets."""
+"""Two critics of state and action, and the slowly moving target copy of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TwinCritic(nn.Module):
     """Two networks of the same architecture and different weights."""
 
     def __init__(self, context: AlgoContext, out_dim: int) -> None:
-        """Build both on [observation, action]."""
+        """Build both networks, whose input is [observation, action]."""
         super().__init__()
         in_dim = context.spec.obs_dim + context.spec.action_dim
         self.nets = nn.ModuleList([context.value_net(in_dim, out_dim, f"critic-{i}") for i in range(2)])
@@ -26,11 +26,11 @@ class TwinCritic(nn.Module):
 
 
 def target_of(net: nn.Module) -> nn.Module:
-    """Copy a network as the target that `polyak` moves; nothing else trains it."""
+    """Return a copy of a network as target; only `polyak` changes it."""
     return copy.deepcopy(net).requires_grad_(False)
 
 
 @torch.no_grad()
 def polyak(target: nn.Module, net: nn.Module, tau: float) -> None:
-    """Move every parameter of the target by the share tau towards the network's."""
+    """Move every parameter of the target towards the network's by the share tau."""
     torch._foreach_lerp_(list(target.parameters()), [p.detach() for p in net.parameters()], tau)

@@ -1,7 +1,7 @@
-"""Vectorized reward primitives shared by the manipulation tasks (Meta-World's dense rewards are made of these).
+"""Vectorized reward primitives of the manipulation tasks; Meta-World's dense rewards are built from them.
 
-All functions take and return tensors with the environment axis first and draw no conclusions on the host. Intermediate
-results are overwritten in place: with few worlds per task, most of a CPU step's time is the number of small operations.
+All functions take and return tensors with the environment axis first and never branch on data. Intermediate results are
+overwritten in place: with few worlds per task, the number of small operations dominates the time of a CPU step.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import math
 import torch
 from torch import Tensor
 
-_LOG_VALUE_AT_MARGIN = math.log(0.1)  # every sigmoid is worth 0.1 at one margin from the interval
+_LOG_VALUE_AT_MARGIN = math.log(0.1)  # every sigmoid is 0.1 at one margin from the interval
 _TINY = 1e-12
 
 
 def tolerance(
     x: Tensor, low: float | Tensor, high: float | Tensor, margin: float | Tensor, *, sigmoid: str = "long_tail"
 ) -> Tensor:
-    """Return 1 where low <= x <= high and a smooth decay to both sides, worth 0.1 at `margin` from the interval.
+    """Return 1 where low <= x <= high, and a smooth decay to both sides that is 0.1 at `margin` from the interval.
 
     A margin of zero makes the function a plain indicator. `sigmoid` is "long_tail" or "gaussian".
     """
     outside = torch.maximum(low - x, x - high).clamp_(min=0.0)
-    # Inside the interval the scaled distance is 0 and every sigmoid is 1; a zero margin makes all else far outside.
+    # Inside the interval the scaled distance is 0 and every sigmoid is 1; a zero margin puts all other x far outside.
     square = outside.div_(margin.clamp(min=_TINY) if isinstance(margin, Tensor) else max(margin, _TINY)).square_()
     if sigmoid == "long_tail":
         return square.mul_(9.0).add_(1.0).reciprocal_()

@@ -1,7 +1,7 @@
-"""Draw the random vectors that place an episode, from uniform numbers that were drawn beforehand.
+"""Compute the random vectors that place an episode, from uniform numbers that are already drawn.
 
-Redrawing until a constraint holds would need a loop on data. Instead a fixed number of candidates is prepared and the
-first valid one is taken; the number is such that all being invalid has a probability below one in a hundred million.
+Redrawing until a constraint holds would need a loop that depends on data. Instead, the first valid candidate out of a
+fixed number is used. This number is so large that all are invalid with a probability below one in a hundred million.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from polytask.sim.view import constant
 
 
 def candidates(task: Task) -> int:
-    """Return how many candidates a task's vector is chosen from."""
+    """Return the number of candidates for the random vector of a task."""
     return 1 if task.separation is None else task.separation.candidates
 
 
@@ -27,5 +27,5 @@ def draw(task: Task, uniform: Tensor) -> Tensor:
         return drawn[:, 0]
     (a0, a1), (b0, b1) = task.separation.a, task.separation.b
     valid = distance(drawn[..., a0:a1], drawn[..., b0:b1]) >= task.separation.distance  # (N, C)
-    first = valid.to(torch.uint8).argmax(1)  # the first maximum: 0 where none is valid
+    first = valid.to(torch.uint8).argmax(1)  # index of the first maximum; 0 where none is valid
     return drawn.gather(1, first[:, None, None].expand(-1, 1, drawn.shape[-1]))[:, 0]

@@ -1,4 +1,4 @@
-"""What a task may look at: its robot, its scene and the constants of its episode, for N worlds at once."""
+"""The state that a task reads: robot, scene and constants of the episode, for N worlds at once."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from polytask.sim.view import SceneView, constant
 
 @dataclass
 class State:
-    """One moment of N worlds of one task.
+    """State of N worlds of one task at one time.
 
-    The robot part is the same for every robot, so a task never asks which one it drives.
+    The robot part is the same for every robot, so a task works with every robot.
 
     Attributes:
         hand: Position of the hand, clipped as in the observation. (N, 3)
         openness: Distance of the fingers, 0 closed to 1 fully open. (N,)
-        tcp: Point midway between the finger tips. (N, 3)
+        tcp: Point midway between the fingertips. (N, 3)
         left_pad: Position of the left finger's pad. (N, 3)
         right_pad: Position of the right finger's pad. (N, 3)
         action: Action that led here, in [-1, 1]; the last entry is the gripper effort, positive closes. (N, 4)
-        vector: Random vector the episode was placed from. (N, R)
+        vector: Random vector that placed the episode. (N, R)
         target: Goal position. (N, 3)
         obj_init: Object position at the start of the episode. (N, 3)
         tcp_init: `tcp` at the start of the episode. (N, 3)
         scene: Named poses and joints of the scene.
-        obj: Position of the first object as the observation shows it. (N, 3)
+        obj: Position of the first object, as in the observation. (N, 3)
     """
 
     hand: Tensor

@@ -1,6 +1,7 @@
 """The Task record: ranges, placement, observation slots, reward and scripted expert of one task.
 
-A task is data and pure functions. It never steps, resets, scales rewards or ends episodes: `env.py` does, once.
+A task consists of data and pure functions. It never steps, resets, scales rewards or ends episodes: `worlds.py` and
+`MultiTaskEnv` do this for all tasks.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ class Slots:
 
 @dataclass(frozen=True)
 class Placement:
-    """What a reset puts where, computed from the random vectors of N worlds.
+    """Positions that a reset writes, computed from the random vectors of N worlds.
 
     Attributes:
         target: Goal position. (N, 3)
-        obj_init: The object position that rewards call initial. (N, 3)
+        obj_init: Object position that rewards use as the initial one. (N, 3)
         fixtures: Position of each mocap body that the reset moves. name -> (N, 3)
-        joints: Joint positions to write, at rest: (N,) for slides and hinges, (N, 3) for a free joint, whose
-            orientation stays that of the settled scene. name -> value
+        joints: Joint positions to write, with zero velocity: (N,) for slides and hinges, (N, 3) for a free joint,
+            which keeps the orientation of the settled scene. name -> value
     """
 
     target: Tensor
@@ -44,12 +45,12 @@ class Placement:
 
 @dataclass(frozen=True)
 class Separation:
-    """Draw the random vector until two of its parts are at least `distance` apart.
+    """Constraint that two parts of the random vector are at least `distance` apart.
 
     Attributes:
         a, b: Where the two parts start and stop in the vector.
-        distance: Least distance.
-        candidates: Draws to choose the first valid one from; more where the constraint rejects many.
+        distance: Minimum distance.
+        candidates: Number of draws, of which the first valid one is used; larger if the constraint rejects many.
     """
 
     a: tuple[int, int]
@@ -73,7 +74,7 @@ class Look:
 
     @classmethod
     def of(cls, obs: Tensor) -> Look:
-        """Cut an observation (N, 39) into its parts."""
+        """Split an observation (N, 39) into its parts."""
         hand, openness, obj, quat, obj2, quat2 = obs[:, :18].split((3, 1, 3, 4, 3, 4), -1)
         return cls(hand, openness[:, 0], obj, quat, obj2, quat2, goal=obs[:, 36:39], previous_obj=obs[:, 22:25])
 
@@ -83,19 +84,19 @@ class Task:
     """One task.
 
     Attributes:
-        name: Kebab-case name, as Meta-World's without the version.
-        scene: Name of the scene it plays in.
-        low, high: Range of the random vector, uniform in between. (R,)
-        place: Random vectors (N, R) to placement.
-        slots: Object part of the observation.
-        reward: Dense reward (N,) and success (N,) bool.
-        expert: Observation parts to an action (N, 4).
+        name: Kebab-case name: Meta-World's name without the version.
+        scene: Name of its scene.
+        low, high: Range of the random vector, which is uniform. (R,)
+        place: Compute the placement from random vectors (N, R).
+        slots: Return the object part of the observation.
+        reward: Return the dense reward (N,) and success (N,) bool.
+        expert: Compute an action (N, 4) from the parts of an observation.
         summary: One line for tables and the gallery.
         success_rule: The success test in words.
         separation: Constraint on the random vector, if any.
-        hand_init: Where the hand waits when an episode starts.
-        hand_low, hand_high: The box the hand may be commanded to.
-        version: Raised by any change of reward or reset.
+        hand_init: Position of the hand at the start of an episode.
+        hand_low, hand_high: Limits of the commanded position of the hand.
+        version: Increases with any change of reward or reset.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The domain of manipulation, and its groups: consecutive tasks that share a scene, and so one batch of worlds."""
+"""The manipulation domain and its groups: consecutive tasks that share a scene, and therefore one batch of worlds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.sim.view import SceneView
 
-FRAME = 18  # numbers of one observation frame
+FRAME = 18  # size of one observation frame
 OBS = 2 * FRAME + 3  # frame, previous frame, goal
 ACTIONS = 4
 SUBSTEPS = 5
@@ -34,7 +34,7 @@ class TaskWorlds:
         self.buffers = group.buffers.rows(worlds)
         self.goals = group.config.options.goals
         self.batch = group.batch
-        # Views made once: with few worlds, slicing anew costs the CPU as much as copying.
+        # These views are made once: with few worlds, slicing in every step costs the CPU as much as copying.
         frame = group.frame[worlds]
         self._slots = (frame[:, 4:7], frame[:, 7:11], frame[:, 11:14], frame[:, 14:18])
         count, device = worlds.stop - worlds.start, group.config.device
@@ -67,7 +67,7 @@ class TaskWorlds:
         self.state.obj = slots.obj
         shown = (slots.obj, slots.obj_quat, slots.obj2, slots.obj2_quat)
         for slot, value in zip(self._slots, shown, strict=True):
-            if value is not None:  # what a task leaves out is zero from the start
+            if value is not None:  # what a task leaves out stays zero
                 slot.copy_(value)
 
     def evaluate(self) -> None:
@@ -77,7 +77,7 @@ class TaskWorlds:
         self.buffers.success.copy_(success)
 
     def restart(self, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Place a new episode where `mask` holds; return the state rows (qpos, qvel) that start it."""
+        """Place a new episode where `mask` is true; return the state rows (qpos, qvel) that start it."""
         if self.batch.device.type == "cpu" and not bool(mask.any()):
             return self.home_qpos, self.home_qvel
         vector = draw(self.task, self.buffers.uniform)
@@ -86,7 +86,7 @@ class TaskWorlds:
         return self.restart_from(mask, vector)
 
     def restart_from(self, mask: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """Place a new episode from given random vectors where `mask` holds; return the state rows that start it."""
+        """Place a new episode from given random vectors where `mask` is true; return the state rows that start it."""
         placement = self.task.place(vector)
         rows, s = mask[:, None], self.state
         for constant, value in ((s.vector, vector), (s.target, placement.target), (s.obj_init, placement.obj_init)):
@@ -134,7 +134,7 @@ class TaskWorlds:
 
 
 class ManipulationGroup:
-    """Consecutive tasks on one batch."""
+    """Consecutive tasks that share one batch."""
 
     def __init__(self, tasks: list[tuple[Task, int]], buffers: Buffers, config: EnvConfig) -> None:
         """Compile the scene, create the worlds and give each task its slice of them."""
@@ -166,7 +166,7 @@ class ManipulationGroup:
         self.batch.step(SUBSTEPS)
 
     def conclude(self) -> None:
-        """Observe, reward, and start new episodes where one ended."""
+        """Compute observations and rewards, and start new episodes where one ended."""
         b = self.buffers
         self.batch.check()
         b.diverged.copy_(self.batch.diverged)
@@ -178,7 +178,7 @@ class ManipulationGroup:
         torch.cat([self.frame, self._last_frame, self._goal], -1, out=b.next_obs)
         if self.config.options.reward == "sparse":
             b.reward.copy_(b.success)
-        # A captured graph cannot branch on data and always masks; eager CPU code may skip what has no effect.
+        # A captured graph cannot branch on data and always uses masks; eager CPU code can skip what has no effect.
         if self.config.device.type == "cpu" and not bool(b.truncated.any()):
             b.obs.copy_(b.next_obs)
             return
@@ -195,7 +195,7 @@ class ManipulationGroup:
             worlds.show()
 
     def reset(self, mask: Tensor) -> None:
-        """Start new episodes where `mask` (N,) holds and show their first observation."""
+        """Start new episodes where `mask` (N,) is true and write their first observations."""
         rows = [worlds.restart(mask[worlds.worlds]) for worlds in self.tasks]
         self.batch.reset(mask, torch.cat([qpos for qpos, _ in rows]), torch.cat([qvel for _, qvel in rows]))
         self.batch.forward()
@@ -205,7 +205,7 @@ class ManipulationGroup:
         self.buffers.obs.copy_(torch.where(mask[:, None], first, self.buffers.obs))
 
     def _hide_diverged(self) -> None:
-        """Let a diverged world show its last good observation again and pay nothing: no NaN may reach the learner."""
+        """Give diverged worlds their last valid observation and zero reward: no NaN may reach the learner."""
         b = self.buffers
         bad = b.diverged[:, None]
         b.next_obs.copy_(torch.where(bad, b.obs, b.next_obs))
@@ -214,7 +214,7 @@ class ManipulationGroup:
         b.score.masked_fill_(b.diverged, 0.0)
 
     def world_metrics(self) -> dict[str, Tensor]:
-        """Return nothing: manipulation has no metrics of worlds beside those of episodes."""
+        """Return an empty dictionary: manipulation has no metrics besides those of episodes."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class ManipulationGroup:
 
 
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ManipulationGroup]:
-    """Let consecutive tasks of one scene share a group."""
+    """Build one group for each run of consecutive tasks with the same scene."""
     members: list[list[tuple[Task, int]]] = []
     for task, count in zip(config.tasks, config.envs_per_task, strict=True):
         if members and members[-1][0][0].scene == task.scene:
@@ -245,7 +245,7 @@ def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator)
 
 
 def draws(tasks: Sequence[Task]) -> tuple[int, int]:
-    """Return the number of candidates and of entries that the widest random vector needs."""
+    """Return the largest number of candidates and the largest size of a random vector."""
     return max(candidates(task) for task in tasks), max(len(task.low) for task in tasks)
 
 

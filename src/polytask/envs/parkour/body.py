@@ -1,4 +1,4 @@
-"""What differs between the robots of different worlds: motors, load and friction, drawn once when a world is made."""
+"""Differences between the robots of the worlds: motors, load and friction, drawn once when a world is created."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from polytask.robots.go1 import DAMPING, JOINTS, STIFFNESS
 
 _MOTOR = (0.8, 1.2)  # factor of a motor's stiffness and damping
 _LOAD = (0.0, 3.0)  # kilograms added to the trunk
-_SHIFT = (-0.2, 0.2)  # metres by which the trunk's centre of mass is off along each axis
+_SHIFT = (-0.2, 0.2)  # metres by which the trunk's centre of mass is shifted along each axis
 _FRICTION = (0.6, 2.0)
 DRAWS = 2 * JOINTS + 5
 
 
 @dataclass(frozen=True)
 class Body:
-    """The robots' own constants."""
+    """Physical constants of each robot."""
 
     stiffness: Tensor  # (N, 12) factor
     damping: Tensor  # (N, 12) factor
@@ -29,13 +29,13 @@ class Body:
 
     @classmethod
     def draw(cls, uniform: Tensor) -> Body:
-        """Make bodies from random numbers in [0, 1). (N, DRAWS)"""
+        """Create bodies from random numbers in [0, 1). (N, DRAWS)"""
         parts = uniform.split([JOINTS, JOINTS, 1, 3, 1], dim=-1)
         ranges = (_MOTOR, _MOTOR, _LOAD, _SHIFT, _FRICTION)
         return cls(*(low + (high - low) * part for part, (low, high) in zip(parts, ranges, strict=True)))
 
     def seen(self) -> Tensor:
-        """Return what a policy is told of its body. (N, 29)"""
+        """Return the part of the observation that describes the body. (N, 29)"""
         return torch.cat([self.load, self.shift, self.friction, self.stiffness - 1, self.damping - 1], -1)
 
     def fields(self, model: mujoco.MjModel) -> dict[str, Tensor]:
@@ -52,7 +52,7 @@ class Body:
         fields["actuator_biasprm"][..., 2] = -DAMPING * self.damping
         fields["body_mass"][:, trunk] += self.load[:, 0]
         fields["body_ipos"][:, trunk] += self.shift
-        # The original averages the robot's coefficient with the ground's, which is 1; here the robot's alone counts.
+        # The original averages the friction of the robot and of the ground (1). Here only that of the robot counts.
         robot = torch.from_numpy(model.geom_priority > 0).to(device)
         fields["geom_friction"][:, robot, 0] = (self.friction + 1) / 2
         return fields

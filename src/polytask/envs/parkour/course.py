@@ -1,4 +1,4 @@
-"""A course: the shapes and waypoints of one tile, collected from its beginning to its end, and what comes out of it."""
+"""A course: it collects the shapes and waypoints of one tile from its start to its end, and builds the tile."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from polytask.envs.parkour.shapes import BOX, CAPSULE, SPHERE, Shape, rotation
 
-LENGTH, WIDTH = 18.0, 4.0  # metres that a tile measures along x and y
+LENGTH, WIDTH = 18.0, 4.0  # metres of a tile along x and y
 CELL = 0.05  # spacing of the height raster
 RASTER = (round(LENGTH / CELL) + 1, round(WIDTH / CELL) + 1)  # samples along x and y, both ends included
-SLOTS = {BOX: 44, SPHERE: 6, CAPSULE: 6}  # how many shapes of each kind a scene has room for, in its order
+SLOTS = {BOX: 44, SPHERE: 6, CAPSULE: 6}  # number of shapes of each kind in a scene, in its order
 GOALS = 8
-SPAWN = 2.0  # length of the pad that the robot starts on
-PIT = -1.0  # height of what has no ground
+SPAWN = 2.0  # length of the pad on which the robot starts
+PIT = -1.0  # height where there is no ground
 _WALL, _WALL_TOP = 0.1, 0.495  # thickness and height of the walls around a tile
-_PARKED = (0.0, 0.0, -50.0)  # where unused shapes lie
-_LAST_GOAL = 17.3  # furthest a goal may lie, so that a robot that stands on it is clear of the wall
+_PARKED = (0.0, 0.0, -50.0)  # position of unused shapes
+_LAST_GOAL = 17.3  # largest x of a goal, so that a robot that stands on it is clear of the wall
 Span = tuple[float, float]
 
 
@@ -31,22 +31,22 @@ class Tile:
     quat: NDArray[np.float32]  # (G, 4)
     size: NDArray[np.float32]  # (G, 3)
     goals: NDArray[np.float32]  # (8, 2)
-    height: NDArray[np.float32]  # RASTER: height of the ground at whole cells, PIT where there is none
+    height: NDArray[np.float32]  # shape RASTER: height of the ground at whole cells, PIT where there is none
 
 
 def snap(value: float) -> float:
-    """Round a length to whole cells, so that the raster shows edges where they are."""
+    """Round a length to whole cells, so that edges lie on the raster."""
     return round(value / CELL) * CELL
 
 
 @dataclass
 class Course:
-    """A tile in the making.
+    """A tile under construction.
 
     Attributes:
-        random: Where the terrain's random numbers come from.
-        shapes: What has been put up so far.
-        goals: Waypoints so far, in the order in which they are to be reached.
+        random: Generator of the terrain's random numbers.
+        shapes: Shapes so far.
+        goals: Waypoints so far, in the order in which the robot must reach them.
     """
 
     random: np.random.Generator
@@ -54,7 +54,7 @@ class Course:
     goals: list[tuple[float, float]] = field(default_factory=list)
 
     def uniform(self, low: float, high: float) -> float:
-        """Draw a number; the bounds may be in either order."""
+        """Draw a uniform number; the bounds may be in either order."""
         return float(self.random.uniform(min(low, high), max(low, high)))
 
     def goal(self, x: float, y: float) -> None:
@@ -69,21 +69,21 @@ class Course:
         self.goal(1.5, 0.0)
 
     def pit(self) -> None:
-        """Cover the spawn pad alone and put the first waypoint on it; a robot that steps off falls for good."""
+        """Cover only the spawn pad and put the first waypoint on it; a robot that steps off it falls."""
         self.ground(0.0, SPAWN)
         self.goal(1.5, 0.0)
 
     def finish(self, x: float, top: float = 0.0) -> None:
-        """Let the ground begin again, with the last waypoint half a metre on it."""
+        """Add ground from `x` to the end of the tile, with the last waypoint 0.5 m from its edge."""
         self.ground(x, LENGTH, top)
         self.goal(x + 0.5, 0.0)
 
     def ground(self, start: float, stop: float, top: float = 0.0) -> None:
-        """Put up a block as wide as the tile."""
+        """Add a block as wide as the tile."""
         self.block((start, stop), (-WIDTH / 2, WIDTH / 2), top)
 
     def walls(self) -> None:
-        """Enclose the tile."""
+        """Add walls around the tile."""
         half, inner = WIDTH / 2, WIDTH / 2 - _WALL
         for side in (-half, inner):
             self.block((0.0, LENGTH), (side, side + _WALL), _WALL_TOP)
@@ -93,16 +93,16 @@ class Course:
     # Obstacles
 
     def block(self, x: Span, y: Span, top: float, bottom: float = PIT) -> None:
-        """Put up a box with upright sides, its edges on whole cells."""
+        """Add a box with vertical sides and its edges on whole cells."""
         x0, x1, y0, y1 = snap(x[0]), snap(x[1]), snap(y[0]), snap(y[1])
         pos = ((x0 + x1) / 2, (y0 + y1) / 2, (top + bottom) / 2)
         self.shapes.append(Shape(BOX, pos, ((x1 - x0) / 2, (y1 - y0) / 2, (top - bottom) / 2)))
 
     def ramp(self, x: Span, y: Span, low: float, high: float) -> None:
-        """Put up a slope that rises along x from `low` to `high` and ends in an upright drop.
+        """Add a slope that rises along x from `low` to `high` and ends in a vertical drop.
 
-        A tilted slab gives the slope; the last cell is a level block, which hides the slab's slanted end face. Blocks
-        below fill it up, so that no leg gets under it.
+        The slope is a tilted slab. Its last cell is a level block, which hides the slab's slanted end face. Blocks fill
+        the space below, so that no leg gets under the slab.
         """
         x0, x1 = snap(x[0]), snap(x[1])
         crest = x1 - CELL
@@ -114,10 +114,10 @@ class Course:
             self.block((start, crest), y, low + rise * (start - x0) - 0.01)
 
     def slab(self, x: Span, y: Span, start: float, stop: float) -> None:
-        """Put up a tilted plate whose upper side goes from height `start` to `stop` along x."""
+        """Add a tilted plate whose upper side goes from height `start` to `stop` along x."""
         run, centre = x[1] - x[0], (x[0] + x[1]) / 2
         angle = math.atan2(stop - start, run)
-        half = min(0.1, CELL / 2 / max(abs(math.sin(angle)), 1e-6))  # the end face leans out by a cell at most
+        half = min(0.1, CELL / 2 / max(abs(math.sin(angle)), 1e-6))  # the end face sticks out by at most one cell
         pos = (
             centre + half * math.sin(angle),
             (snap(y[0]) + snap(y[1])) / 2,
@@ -127,7 +127,7 @@ class Course:
         self.shapes.append(Shape(BOX, pos, size, rotation((0.0, 1.0, 0.0), -angle)))
 
     def side_slab(self, x: Span, y: Span, start: float, stop: float) -> None:
-        """Put up a tilted plate whose upper side goes from height `start` to `stop` along y."""
+        """Add a tilted plate whose upper side goes from height `start` to `stop` along y."""
         run, centre = y[1] - y[0], (y[0] + y[1]) / 2
         angle = math.atan2(stop - start, run)
         half = min(0.1, CELL / 2 / max(abs(math.sin(angle)), 1e-6))
@@ -140,7 +140,7 @@ class Course:
         self.shapes.append(Shape(BOX, pos, size, rotation((1.0, 0.0, 0.0), angle)))
 
     def disc(self, x: float, y: float, radius: float, top: float, boxes: int = 4) -> None:
-        """Put up an upright prism over a regular polygon of the disc's area, with two sides per box."""
+        """Add a vertical prism over a regular polygon that has the disc's area and two sides per box."""
         half_angle = math.pi / (2 * boxes)
         inner = radius * math.sqrt(half_angle / math.tan(half_angle))  # from the middle to a side
         for index in range(boxes):
@@ -148,22 +148,22 @@ class Course:
             self.shapes.append(Shape(BOX, pos, size, rotation((0.0, 0.0, 1.0), 2 * index * half_angle)))
 
     def cap(self, x: float, y: float, radius: float, top: float, base: float = 0.0) -> None:
-        """Put up a sphere that is sunk so far that it is `radius` wide at height `base` and reaches up to `top`."""
+        """Add a partly sunken sphere whose section at height `base` has `radius`, and whose highest point is `top`."""
         height = top - base
         sphere = (radius**2 + height**2) / (2 * height)
         self.shapes.append(Shape(SPHERE, (x, y, top - sphere), (sphere, 0.0, 0.0)))
 
     def pole(self, x: float, y: float, radius: float, top: float) -> None:
-        """Put up an upright pole with a round end."""
+        """Add a vertical pole with a round top."""
         upper, lower = top - radius, -0.5
         self.shapes.append(Shape(CAPSULE, (x, y, (upper + lower) / 2), (radius, (upper - lower) / 2, 0.0)))
 
     # Result
 
     def tile(self) -> Tile:
-        """Assign the shapes to slots, from the beginning of the tile to its end, and draw the raster."""
+        """Assign the shapes to slots, from the start of the tile to its end, and compute the raster."""
         if len(self.goals) != GOALS:
-            raise ValueError(f"a course has {GOALS} goals, not {len(self.goals)}")
+            raise ValueError(f"a course needs {GOALS} goals, not {len(self.goals)}")
         slots = []
         for kind, count in SLOTS.items():
             used = sorted((shape for shape in self.shapes if shape.kind == kind), key=lambda shape: shape.pos[0])
@@ -175,7 +175,7 @@ class Course:
 
 
 def raster(shapes: list[Shape]) -> NDArray[np.float32]:
-    """Return the height of the highest shape at whole cells, in the shape of `RASTER`."""
+    """Return the height of the highest shape at whole cells, as an array of shape `RASTER`."""
     height = np.full(RASTER, PIT)
     for shape in shapes:
         low = (np.array(shape.pos[:2]) - shape.reach + (0.0, WIDTH / 2)) / CELL

@@ -1,4 +1,4 @@
-"""What parkour worlds remember from step to step."""
+"""The state of parkour worlds between steps."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from polytask.robots.go1 import JOINTS, LEGS
 
 @dataclass(frozen=True)
 class ParkourEpisode:
-    """Tensors that keep their address from one episode to the next."""
+    """Tensors whose addresses never change, also when a new episode starts."""
 
     level: Tensor  # (N,) int64
     goal: Tensor  # (N,) int64 waypoints reached
     near: Tensor  # (N,) int64 steps near the current waypoint
     goal_step: Tensor  # (N,) int64 step at which the last waypoint was reached
-    command: Tensor  # (N,)
-    action: Tensor  # (N, 12) the last one
+    command: Tensor  # (N,) commanded speed
+    action: Tensor  # (N, 12) last action
     touching: Tensor  # (N, 4) bool: feet on the ground
-    contact: Tensor  # (N, 4) bool: in this step or the one before
-    heading: Tensor  # (N, 2) angles to the current and the next waypoint, as of the last look
-    scan: Tensor  # (N, 132) height above the ground, as of the last look
-    clock: Tensor  # () int64 steps since the environment was made
+    contact: Tensor  # (N, 4) bool: feet on the ground in this step or the one before
+    heading: Tensor  # (N, 2) angles to the current and the next waypoint, at the last look
+    scan: Tensor  # (N, 132) height above the ground, at the last look
+    clock: Tensor  # () int64 steps since the environment was created
 
     @classmethod
     def begin(cls, level: Tensor) -> ParkourEpisode:
-        """Allocate the tensors of worlds on some levels."""
+        """Allocate the tensors for worlds on these levels."""
         n, device = len(level), level.device
         goal, near, goal_step = (torch.zeros(n, dtype=torch.int64, device=device) for _ in range(3))
         touching, contact = (torch.zeros(n, LEGS, dtype=torch.bool, device=device) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What is settled about parkour worlds when they are made: task, first level and body."""
+"""What is fixed when parkour worlds are created: task, first level and body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows of a group that play one task."""
+    """The rows of a group that belong to one task."""
 
     task: Terrain
     worlds: slice
@@ -24,15 +24,15 @@ class TaskRows:
 
 @dataclass(frozen=True)
 class WorldLayout:
-    """N worlds, or some of them."""
+    """Task, first level and body of N worlds."""
 
-    column: Tensor  # (N,) int64 task
+    column: Tensor  # (N,) int64 task index
     level: Tensor  # (N,) int64
     body: bodies.Body
 
     @classmethod
     def draw(cls, config: EnvConfig, generator: torch.Generator) -> WorldLayout:
-        """Spread the worlds of each task over the levels, or let a curriculum begin on the lowest."""
+        """Spread the worlds of each task over the levels or, with a curriculum, draw one of the lowest levels."""
         counts, device = config.envs_per_task, config.device
         uniform = torch.rand(sum(counts), bodies.DRAWS + 1, generator=generator, device=device)
         column = torch.cat([torch.full((count,), index) for index, count in enumerate(counts)]).to(device)
@@ -43,12 +43,12 @@ class WorldLayout:
         return cls(column, level, bodies.Body.draw(uniform[:, :-1]))
 
     def part(self, worlds: slice) -> WorldLayout:
-        """Return some of the worlds."""
+        """Return the layout of some of the worlds."""
         body = bodies.Body(**{name: tensor[worlds].clone() for name, tensor in vars(self.body).items()})
         return WorldLayout(self.column[worlds], self.level[worlds], body)
 
     def rows(self, tasks: Sequence[Terrain]) -> list[TaskRows]:
-        """List the tasks that have worlds here, and where."""
+        """Return the tasks that have worlds here, with their rows."""
         counts = torch.bincount(self.column, minlength=len(tasks)).tolist()
         rows, start = [], 0
         for task, count in zip(tasks, counts, strict=True):

@@ -1,4 +1,4 @@
-"""The reward: four terms, weighted, summed and never below zero."""
+"""The parkour reward: a weighted sum of four terms, never below zero."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from polytask.robots.go1 import Motion, Touch
 
 STEP = 0.02  # seconds of a control step; weights are per second
 VELOCITY, YAW, ENERGY, COLLISION = 4.0, 1.0, -0.0005, -10.0
-TOUCHING = 0.1  # newtons from which a thigh or calf counts as colliding
+TOUCHING = 0.1  # newtons above which a thigh or calf counts as colliding
 
 
 def goal_velocity(motion: Motion, to_goal: Tensor, command: Tensor) -> Tensor:
-    """Return the speed towards the waypoint as a share of the commanded one, at most 1. (N,)"""
+    """Return the speed towards the waypoint as a share of the commanded speed, at most 1. (N,)"""
     distance = torch.linalg.vector_norm(to_goal, dim=-1)
     speed = (motion.velocity[:, :2] * to_goal).sum(-1) / (distance + 1e-5)
     return torch.minimum(speed, command) / command
 
 
 def heading(error: Tensor) -> Tensor:
-    """Return 1 for a robot that faces the waypoint, less with the angle (N,) it is off by."""
+    """Return 1 for a robot that faces the waypoint, and less the larger its heading error (N,) is."""
     return torch.exp(-error.abs())
 
 
 def energy(motion: Motion, touch: Touch) -> Tensor:
-    """Return the power in watts that the motors put in. (N,)"""
+    """Return the positive power of the motors in watts. (N,)"""
     return (touch.torques * motion.speeds).clamp_min(0.0).sum(-1)
 
 
@@ -35,13 +35,13 @@ def collisions(touch: Touch) -> Tensor:
 
 
 def reward(motion: Motion, touch: Touch, to_goal: Tensor, error: Tensor, command: Tensor) -> Tensor:
-    """Return what a step earned. (N,)
+    """Return the reward of a step. (N,)
 
     Args:
-        motion: The robots after the step.
-        touch: What they felt.
-        to_goal: From the robot to its waypoint. (N, 2)
-        error: Angle from its heading to that direction. (N,)
+        motion: State of the robots after the step.
+        touch: Their contact forces and torques.
+        to_goal: Vector from the robot to its waypoint. (N, 2)
+        error: Angle from the robot's heading to that direction. (N,)
         command: Commanded speed. (N,)
     """
     total = VELOCITY * goal_velocity(motion, to_goal, command) + YAW * heading(error)

@@ -1,8 +1,8 @@
-"""Boxes, spheres and upright capsules: what every tile of terrain is put together from, and how high each one is.
+"""Boxes, spheres and vertical capsules, from which every tile of terrain is built, and their heights.
 
-Height fields would be the obvious choice, but neither MuJoCo nor MuJoCo Warp collides with their cliffs correctly.
-Shapes of these three kinds meet the robot's spheres and capsules in closed form. Coordinates are those of the tile: x
-from 0 at its beginning, y from its middle line.
+Height fields would be the obvious choice, but neither MuJoCo nor MuJoCo Warp handles collisions with their cliffs
+correctly. Collisions of these three shapes with the robot's spheres and capsules have a closed form. Coordinates are
+those of the tile: x is 0 at its start, y is 0 on its middle line.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class Shape:
 
     kind: str
     pos: tuple[float, float, float]
-    size: tuple[float, float, float]  # half sizes; radius; or radius and half length
+    size: tuple[float, float, float]  # box: half sizes; sphere: radius; capsule: radius and half length
     quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
 
     @property
     def matrix(self) -> Array:
-        """Axes of the shape as columns (3, 3)."""
+        """Axes of the shape as columns. (3, 3)"""
         flat = np.zeros(9)
         mujoco.mju_quat2Mat(flat, np.array(self.quat))
         return flat.reshape(3, 3)
 
     @property
     def reach(self) -> Array:
-        """Half of what the shape covers along x and y (2,)."""
+        """Half of the shape's extent along x and y. (2,)"""
         if self.kind == BOX:
             return np.asarray(np.abs(self.matrix[:2]) @ np.array(self.size))
         return np.full(2, self.size[0])
 
     def height(self, x: Array, y: Array) -> Array:
-        """Return where vertical lines leave the shape at its top, -inf where they miss it."""
+        """Return the height of the shape's upper surface at points (x, y), -inf outside the shape."""
         if self.kind == BOX:
             return self._box_height(x, y)
         radius = self.size[0]
@@ -52,7 +52,7 @@ class Shape:
         return np.asarray(np.where(square >= 0, top + np.sqrt(np.maximum(square, 0.0)), -np.inf))
 
     def _box_height(self, x: Array, y: Array) -> Array:
-        """Cut vertical lines with the three slabs that make up the box."""
+        """Intersect vertical lines with the three slabs that form the box."""
         axes = self.matrix
         upper, lower = np.full(x.shape, np.inf), np.full(x.shape, -np.inf)
         for axis, half in zip(axes.T, self.size, strict=True):
@@ -67,6 +67,6 @@ class Shape:
 
 
 def rotation(axis: tuple[float, float, float], angle: float) -> Any:
-    """Return the quaternion of a turn about an axis, as four numbers."""
+    """Return the quaternion of a rotation about an axis, as four numbers."""
     sine = np.sin(angle / 2)
     return (float(np.cos(angle / 2)), *(float(sine * part) for part in axis))

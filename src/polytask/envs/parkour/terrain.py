@@ -1,6 +1,6 @@
-"""The Terrain record: a parkour task is a function that lays out a tile, and the range of its difficulties.
+"""The Terrain record: a parkour task consists of a function that builds a tile and a range of difficulties.
 
-Robot, observation and reward are the same for all of them; `polytask.envs.parkour` has those.
+Robot, observation and reward are the same for all parkour tasks; they are in `polytask.envs.parkour`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Terrain:
 
     Attributes:
         name: Kebab-case name.
-        number: MTBench's number of the task; it also seeds the terrain, which is the same in every run.
-        build: Lay out a course of a difficulty.
-        low, high: The difficulty that `build` is called with on the first and on the last level.
+        number: MTBench's number of the task; it also seeds the terrain, so the terrain is the same in every run.
+        build: Build a course of a given difficulty.
+        low, high: Difficulty that `build` gets on the first and on the last level.
         summary: One line for tables and the gallery.
-        scene: Name of the scene it plays in.
-        version: Raised by any change of the terrain.
+        scene: Name of its scene.
+        version: Increases with any change of the terrain.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Terrain:
     version: int = 1
 
     def tile(self, variant: int, difficulty: float) -> Tile:
-        """Lay out one of the random variants of a difficulty between 0 and 1."""
+        """Build one of the random variants of a difficulty between 0 and 1."""
         return _tile(self, variant, difficulty)
 
 

@@ -1,4 +1,4 @@
-"""The tiles that the worlds of an environment may stand on, as tensors to gather from."""
+"""All tiles that the worlds of an environment can use, stacked into tensors."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from polytask.envs.parkour.course import CELL, RASTER, WIDTH
 from polytask.envs.parkour.tasks import NUM_LEVELS, TASKS, Terrain
 from polytask.sim.base import Shapes
 
-SCAN_X = tuple(round(-0.45 + 0.15 * index, 2) for index in range(12))  # metres before the robot
-SCAN_Y = tuple(round(-0.75 + 0.15 * index, 2) for index in range(11))  # to its left
+SCAN_X = tuple(round(-0.45 + 0.15 * index, 2) for index in range(12))  # metres in front of the robot
+SCAN_Y = tuple(round(-0.75 + 0.15 * index, 2) for index in range(11))  # metres to its left
 SCAN = len(SCAN_X) * len(SCAN_Y)
 _CELLS = (RASTER[0] - 1, RASTER[1] - 1)
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """M tiles, ten of each task: the one of task k and level l is number 10 k + l."""
+    """M tiles, ten of each task: the tile of task k and level l has index 10 k + l."""
 
     shapes: Shapes  # (M, G, ...)
     goals: Tensor  # (M, 8, 2)
     ground: Tensor  # (M, cells) height of each cell of the raster
-    offsets: Tensor  # (132, 2) of the height scan's points from the robot, along its heading
+    offsets: Tensor  # (132, 2) positions of the height scan's points in the robot's heading frame
 
     @classmethod
     def build(cls, terrains: Sequence[Terrain], levels: str, device: torch.device) -> Tiles:
-        """Lay out every tile that the worlds of these tasks may be put on."""
+        """Build every tile that the worlds of these tasks can use."""
         hardest = NUM_LEVELS - 1 if levels in ("hard", "curriculum") else 0
         chosen = [TASKS["flat"] if levels == "flat" else terrain for terrain in terrains]
         tiles = [terrain.tile(i, min(i, hardest) / (NUM_LEVELS - 1)) for terrain in chosen for i in range(NUM_LEVELS)]
@@ -39,31 +39,31 @@ class Tiles:
             return torch.from_numpy(np.stack([getattr(tile, name) for tile in tiles])).to(device)
 
         height = stack("height")
-        # The scan takes the lowest of a point and its next neighbours along x and y: one look-up does if they are
-        # compared beforehand.
+        # The scan uses the lowest of a point and its next neighbours along x and y. With the minimum computed here, one
+        # look-up per point is enough.
         corners = (height[:, :-1, :-1], height[:, 1:, :-1], height[:, :-1, 1:])
         ground = torch.minimum(torch.minimum(corners[0], corners[1]), corners[2]).flatten(1)
         offsets = torch.cartesian_prod(torch.tensor(SCAN_X), torch.tensor(SCAN_Y)).to(device)
         return cls(Shapes(stack("pos"), stack("quat"), stack("size")), stack("goals"), ground, offsets)
 
     def layout(self, tile: Tensor) -> Shapes:
-        """Gather the shapes of worlds that stand on tiles (N,)."""
+        """Return the shapes of the tiles with these indices (N,)."""
         s = self.shapes
         return Shapes(s.pos[tile], s.quat[tile], s.size[tile])
 
     def goal(self, tile: Tensor, index: Tensor) -> Tensor:
-        """Return waypoints (N, 2) by number (N,); after the last one comes the last one again."""
+        """Return waypoints (N, 2) by index (N,); an index after the last waypoint gives the last one."""
         return self.goals[tile, index.clamp_max(self.goals.shape[1] - 1)]
 
     def scan(self, tile: Tensor, position: Tensor, yaw: Tensor) -> Tensor:
-        """Return the height of the ground at the points of the scan around robots. (N, 132)"""
+        """Return the height of the ground at the scan's points around the robots. (N, 132)"""
         cosine, sine = torch.cos(yaw)[:, None], torch.sin(yaw)[:, None]
         x = position[:, :1] + cosine * self.offsets[:, 0] - sine * self.offsets[:, 1]
         y = position[:, 1:2] + sine * self.offsets[:, 0] + cosine * self.offsets[:, 1]
         return self.ground_at(tile[:, None], x, y)
 
     def ground_at(self, tile: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Return the height of the ground at points of tiles; beyond a tile's wall it is the wall's."""
+        """Return the height of the ground at points of tiles; beyond the wall of a tile, that of the wall."""
         column = (x / CELL).long().clamp(0, _CELLS[0] - 1)
         row = ((y + WIDTH / 2) / CELL).long().clamp(0, _CELLS[1] - 1)
         return self.ground[tile, column * _CELLS[1] + row]

@@ -1,7 +1,7 @@
-"""The domain of parkour, and its groups: Go1s that follow eight waypoints over tiles of terrain.
+"""The parkour domain and its groups: Go1 robots that follow eight waypoints over tiles of terrain.
 
-An episode ends by a fall (`terminated`), or `truncated` by the time limit or at the last waypoint. Progress, the share
-of waypoints reached, is the score; success is to have reached them all.
+An episode is `terminated` by a fall, or `truncated` at the time limit or at the last waypoint. The score is progress,
+the share of waypoints reached. An episode is a success if all of them are reached.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.sim.view import constant
 
-OBS = 48 + SCAN + 3 + 29  # proprioception, height scan, velocity, body; the task's code is the network's affair
+OBS = 48 + SCAN + 3 + 29  # proprioception, height scan, velocity, body; the network appends the task code
 METRICS = ("progress", "falls", "time_to_goal", "level")
 SUBSTEPS = 4  # time steps of 5 ms
-START = (1.0, 0.0, 0.42, 1.0, 0.0, 0.0, 0.0)  # pose of the trunk at the beginning of an episode
-JOINT_SPREAD = 0.9  # radians that a joint may start above its default
-COMMAND, COMMAND_EVERY = (0.3, 0.8), 300  # commanded speed, and the steps of an episode after which it changes
-PUSH, PUSH_EVERY = 0.5, 400  # sideways speed that a push may leave, and the steps between pushes
+START = (1.0, 0.0, 0.42, 1.0, 0.0, 0.0, 0.0)  # pose of the trunk at the start of an episode
+JOINT_SPREAD = 0.9  # radians by which a joint may start above its default
+COMMAND, COMMAND_EVERY = (0.3, 0.8), 300  # range of the commanded speed, and steps between its changes
+PUSH, PUSH_EVERY = 0.5, 400  # maximum speed along x and y after a push, and steps between pushes
 LOOK_EVERY = 5  # steps between two height scans
-REACHED = 0.3  # metres from a waypoint that count as there
-FOOT_TOUCHES = 2.0  # newtons
+REACHED = 0.3  # metres from a waypoint within which it counts as reached
+FOOT_TOUCHES = 2.0  # newtons above which a foot touches the ground
 MAX_ROLL, MAX_PITCH, MIN_HEIGHT = 2.5, 1.5, -0.25  # beyond these the robot has fallen
-RUNAWAY = 150.0  # rad/s or m/s that only a simulation gone wrong reaches
-_JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # use of a step's random numbers
+RUNAWAY = 150.0  # rad/s or m/s; only a broken simulation is this fast
+_JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # columns of a step's random numbers
 DRAWS = 17
-CPU_WORLDS = 64  # worlds of a batch on the CPU: few enough to keep threads busy, however many there are of those
+CPU_WORLDS = 64  # worlds per batch on the CPU: few enough to keep any number of threads busy
 
 
 class ParkourGroup:
-    """Worlds of one batch; fulfils `domain.WorldGroup`."""
+    """Worlds of one batch; implements `domain.WorldGroup`."""
 
     def __init__(self, config: EnvConfig, worlds: WorldLayout, tiles: Tiles, buffers: Buffers) -> None:
-        """Compile the scene, create the worlds, give each its body and put it on its tile."""
+        """Compile the scene, create the worlds, and set the body and the tile of each."""
         self.config, self.tiles, self.buffers = config, tiles, buffers
         self.tasks = worlds.rows(config.tasks)
         self.model: mujoco.MjModel = compile_scene("parkour", config.robot.file)
@@ -61,11 +61,11 @@ class ParkourGroup:
 
     @property
     def tile(self) -> Tensor:
-        """Number of each world's tile. (N,)"""
+        """Index of each world's tile. (N,)"""
         return self.column * NUM_LEVELS + self.episode.level
 
     def _settle_in(self) -> None:
-        """Make bodies and tiles felt in the physics."""
+        """Write bodies and tiles into the physics."""
         self._seen = self.body.seen()
         self.batch.vary(self.body.fields(self.model))
         self.batch.place(torch.ones_like(self.buffers.diverged), self.tiles.layout(self.tile))
@@ -73,7 +73,7 @@ class ParkourGroup:
     # A control step
 
     def act(self) -> None:
-        """Let the servos aim at the default pose plus the action."""
+        """Set the servo targets to the default pose plus the action."""
         torch.add(self._default, self.buffers.action, out=self.batch.ctrl)
 
     def simulate(self) -> None:
@@ -81,7 +81,7 @@ class ParkourGroup:
         self.batch.step(SUBSTEPS, refresh=False)
 
     def conclude(self) -> None:
-        """Observe, reward, and start new episodes where one ended."""
+        """Compute observations and rewards, and start new episodes where one ended."""
         b, e = self.buffers, self.episode
         self.batch.check()
         torch.logical_or(self.batch.diverged, (self.batch.qvel.abs() > RUNAWAY).any(-1), out=b.diverged)
@@ -98,13 +98,13 @@ class ParkourGroup:
         b.obs.copy_(b.next_obs)
         self._push()
         ended = b.terminated | b.truncated
-        # A captured graph cannot branch on data and always masks; eager CPU code may skip what has no effect.
+        # A captured graph cannot branch on data and always uses masks; eager CPU code can skip what has no effect.
         if self.config.device.type != "cpu" or bool(ended.any()):
             self._move(ended)
             self.reset(ended)
 
     def _look(self, motion: Motion, fresh: Tensor) -> None:
-        """Renew height scan and headings where `fresh` (N,) holds."""
+        """Update height scan and headings where `fresh` (N,) is true."""
         if self.config.device.type == "cpu" and not bool(fresh.any()):
             return
         e, tile = self.episode, self.tile
@@ -116,12 +116,12 @@ class ParkourGroup:
         e.heading.copy_(torch.where(fresh[:, None], heading, e.heading))
 
     def _judge(self, motion: Motion, touch: Touch, to_goal: Tensor) -> None:
-        """Pay for the step, count waypoints and decide whether the episode is over."""
+        """Compute the reward, count waypoints and decide whether the episode ended."""
         b, e = self.buffers, self.episode
         error = wrapped(bearing(to_goal) - motion.yaw)
         b.reward.copy_(reward(motion, touch, to_goal, error, e.command))
         e.near.add_(torch.linalg.vector_norm(to_goal, dim=-1) < REACHED)
-        reached = e.near > 1  # there for a second step
+        reached = e.near > 1  # near it for a second step
         e.near.masked_fill_(reached, 0)
         e.goal.add_(reached)
         e.goal_step.copy_(torch.where(reached, b.length, e.goal_step))
@@ -139,7 +139,7 @@ class ParkourGroup:
         b.extras.copy_(torch.stack([column.float() for column in columns], -1))
 
     def _feel(self, touch: Touch) -> None:
-        """Note which feet touch, and the action that led here."""
+        """Store which feet touch the ground, and the last action."""
         e = self.episode
         touching = touch.feet > FOOT_TOUCHES
         torch.logical_or(touching, e.touching, out=e.contact)
@@ -147,7 +147,7 @@ class ParkourGroup:
         e.action.copy_(self.buffers.action)
 
     def _observation(self, motion: Motion) -> Tensor:
-        """Return what the policy sees. (N, 212)"""
+        """Return the observation. (N, 212)"""
         e = self.episode
         parts = (
             0.25 * motion.spin_body,
@@ -165,13 +165,13 @@ class ParkourGroup:
         return torch.cat(parts, -1).clamp(-100.0, 100.0)
 
     def _hide_diverged(self) -> None:
-        """Let a diverged world show its last good observation again and pay nothing: no NaN may reach the learner."""
+        """Give diverged worlds their last valid observation and zero reward: no NaN may reach the learner."""
         b = self.buffers
         b.next_obs.copy_(torch.where(b.diverged[:, None], b.obs, b.next_obs))
         b.reward.masked_fill_(b.diverged, 0.0)
 
     def _push(self) -> None:
-        """Now and then replace every robot's horizontal velocity by a random one."""
+        """Replace every robot's horizontal velocity by a random one, every `PUSH_EVERY` steps."""
         is_due = (self.episode.clock % PUSH_EVERY == 0).expand_as(self.buffers.diverged)
         if self.config.device.type == "cpu" and not bool(is_due.any()):
             return
@@ -182,7 +182,7 @@ class ParkourGroup:
     # Episodes
 
     def _move(self, mask: Tensor) -> None:
-        """Move worlds whose episode ended to another level, if there is a curriculum."""
+        """Move worlds whose episode ended to their next level, if there is a curriculum."""
         if self.config.options.levels != "curriculum":
             return
         e = self.episode
@@ -191,7 +191,7 @@ class ParkourGroup:
         self.batch.place(mask, self.tiles.layout(self.tile))
 
     def reset(self, mask: Tensor) -> None:
-        """Start new episodes where `mask` (N,) holds and show their first observation."""
+        """Start new episodes where `mask` (N,) is true and write their first observations."""
         e, uniform = self.episode, self.buffers.uniform[:, 0]
         for tensor in (e.goal, e.near, e.goal_step):
             tensor.masked_fill_(mask, 0)
@@ -214,7 +214,7 @@ class ParkourGroup:
     # State
 
     def world_metrics(self) -> dict[str, Tensor]:
-        """Tell which level each world is on, where a curriculum moves them."""
+        """Return which level each world is on, if there is a curriculum."""
         if self.config.options.levels != "curriculum":
             return {}
         level = self.episode.level
@@ -246,7 +246,7 @@ def wrapped(angle: Tensor) -> Tensor:
 
 
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ParkourGroup]:
-    """Put all worlds into one batch, or on the CPU into several, which threads share out among themselves."""
+    """Put all worlds into one batch or, on the CPU, into several batches that threads step in parallel."""
     tiles = Tiles.build(config.tasks, str(config.options.levels), config.device)
     worlds = WorldLayout.draw(config, generator)
     total = len(worlds.column)
@@ -257,7 +257,7 @@ def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator)
 
 
 def draws(tasks: Sequence[Terrain]) -> tuple[int, int]:
-    """Return how many random numbers a step may need."""
+    """Return the shape of the random numbers that a world may need in a step."""
     return 1, DRAWS
 
 

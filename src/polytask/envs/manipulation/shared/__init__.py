@@ -1,1 +1,1 @@
-"""What several manipulation tasks share: objects, reward terms and expert motions."""
+"""Code that several manipulation tasks share: objects, reward terms and expert motions."""

@@ -1,7 +1,7 @@
-"""What the tasks with a button on a box share.
+"""Shared code of the tasks with a button on a box.
 
-The box either faces the robot or, turned by a right angle, the ceiling. Success asks for more travel than the button's
-joint range: its soft limit gives way.
+The box either faces the robot or, turned by a right angle, the ceiling. Success requires more travel than the button's
+joint range, which has a soft limit.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _TRAVEL = 0.0935  # from the face of the released button to the goal, which lies
 
 
 def front_slots(scene: SceneView) -> Slots:
-    """Show the face of a button that points to the robot, and its orientation, scalar first."""
+    """Return the face of a button that points to the robot, and its orientation, scalar first."""
     return Slots(obj=offset(scene.body("button"), y=-_TIP), obj_quat=scene.body_quat("button"))
 
 
 def top_slots(scene: SceneView) -> Slots:
-    """Show the face of a button that points upwards, and its orientation, scalar first."""
+    """Return the face of a button that points upwards, and its orientation, scalar first."""
     return Slots(obj=offset(scene.body("button"), z=_TIP), obj_quat=scene.body_quat("button"))
 
 
 def place_front(vector: Tensor) -> Placement:
-    """Set up the box with its button to the robot, released."""
+    """Place the box with its released button towards the robot."""
     return Placement(
         target=offset(vector, y=-0.1),
         obj_init=vector,
@@ -41,7 +41,7 @@ def place_front(vector: Tensor) -> Placement:
 
 
 def place_top(vector: Tensor) -> Placement:
-    """Set up the box with its button upwards, released as the scene settles."""
+    """Place the box with its button upwards; the settled scene leaves the button released."""
     # The box is turned by 1.57 rad, not quite a right angle: the mouth is 0.08 mm off.
     return Placement(target=offset(vector, y=-7.963267e-5, z=0.1), obj_init=vector, fixtures={"box": vector})
 
@@ -49,18 +49,18 @@ def place_top(vector: Tensor) -> Placement:
 def closeness(s: State, tip_gap: Tensor, radius: float) -> Tensor:
     """Return how close the tool centre is to the button, given their distance (N,).
 
-    The margin follows the button: it is the distance from where it is now to where the tool centre started.
+    The margin depends on the button: it is the distance of its current position from the start of the tool centre.
     """
     return tolerance(tip_gap, 0.0, radius, distance(s.obj, s.tcp_init))
 
 
 def pressed(remaining: Tensor) -> Tensor:
-    """Return how far the button is pressed, given the travel that remains (N,)."""
+    """Return how far the button is pressed, given the remaining travel (N,)."""
     return tolerance(remaining, 0.0, 0.005, _TRAVEL)
 
 
 def topdown_reward(s: State, grip: Tensor) -> tuple[Tensor, Tensor]:
-    """Pay for a tool centre at a button that points upwards together with `grip` (N,), and for pressing it there."""
+    """Reward a tool centre at an upward button, combined with `grip` (N,), and pressing the button from there."""
     remaining = (s.target[:, 2] - s.obj[:, 2]).abs()
     tip_gap = distance(s.obj, s.tcp)
     dense = hamacher(grip, closeness(s, tip_gap, 0.01)) + (tip_gap <= 0.03) * pressed(remaining)

@@ -1,6 +1,6 @@
 """Rewards for bringing the fingers around an object, as Meta-World defines them.
 
-`y` is the direction in which the fingers close; `xz` the plane in which the tool centre must meet the object.
+`y` is the direction in which the fingers close; `xz` is the plane in which the tool centre must meet the object.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.state import State
 from polytask.sim.geometry import distance
 
-_CAGED = 0.97  # caging value above which closing the gripper starts to pay
+_CAGED = 0.97  # caging value above which closing the gripper is rewarded
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Cage:
     Attributes:
         radius: Half width of the object between the pads.
         pad: Distance of a pad from the object's centre at which the object counts as caged.
-        xz: Distance in the xz plane at which the tool centre counts as there.
+        xz: Distance in the xz plane at which the tool centre counts as being at the object.
         effort: Gripper effort that earns the full closing term.
-        density: "low" pays for caging and closing together, "high" adds the caging term, "medium" a reaching term.
-        reach: Distance at which the reaching term is full (density "medium" only).
+        density: "low" rewards caging and closing together, "high" adds the caging term, "medium" a reaching term.
+        reach: Distance at which the reaching term is 1 (density "medium" only).
     """
 
     radius: float
@@ -63,10 +63,10 @@ def cage(s: State, obj: Tensor, c: Cage, reference: Tensor | None = None) -> Ten
 
 
 def live_cage_sides(s: State, obj: Tensor, radius: float, pad: float, width: float) -> Tensor:
-    """Return how well both pads stand within [radius, width] of the object, with margins from the current pads.
+    """Return how well the gaps of both pads to the object lie within [radius, width], with margins from the pads.
 
-    Signed gaps: a pad on the wrong side of the object counts as far away. The margin uses the pads where they are now,
-    not where they started: that is how the original behaves, and recorded rewards agree only with this.
+    Gaps are signed: a pad on the wrong side of the object counts as far away. The margins use the current positions of
+    the pads, not the initial ones: the original behaves this way, and recorded rewards agree only with this.
     """
     gaps = torch.stack([s.left_pad[:, 1] - obj[:, 1], obj[:, 1] - s.right_pad[:, 1]])  # (2, N)
     left, right = tolerance(gaps, radius, width, gaps.abs().sub_(pad).abs_())
@@ -80,9 +80,9 @@ class LiveCage:
     Attributes:
         radius: Half width of the object between the pads.
         pad: Distance of a pad from the object's centre at which the object counts as caged.
-        xz: Distance in the xz plane at which the tool centre counts as there.
-        threshold: Caging value above which the gripping term pays.
-        grip: Slack of the gripping term beyond `radius`; None pays for the gripper's effort instead.
+        xz: Distance in the xz plane at which the tool centre counts as being at the object.
+        threshold: Caging value above which the gripping term counts.
+        grip: Slack of the gripping term beyond `radius`; None rewards the gripper's effort instead.
     """
 
     radius: float
@@ -93,7 +93,7 @@ class LiveCage:
 
 
 def live_cage(s: State, obj: Tensor, c: LiveCage) -> Tensor:
-    """Return the caging reward in [0, 1] for `obj` (N, 3) with margins that follow the pads."""
+    """Return the caging reward in [0, 1] for `obj` (N, 3) with margins from the current pads."""
     caged = hamacher(live_cage_sides(s, obj, c.radius, c.pad, c.pad), _meet_xz(s, obj, c.xz, s.obj_init))
     if c.grip is None:
         effort = s.effort.clamp(0.0, 1.0)

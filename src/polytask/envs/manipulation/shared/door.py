@@ -1,4 +1,4 @@
-"""What the tasks with the hinged door share."""
+"""Shared code of the tasks with the hinged door."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from polytask.sim.view import SceneView
 
 
 def door_slots(scene: SceneView) -> Slots:
-    """Show the handle's position and orientation, scalar last."""
+    """Return the handle's position and orientation, scalar last."""
     return Slots(obj=scene.site("handle"), obj_quat=wxyz_to_xyzw(scene.site_quat("handle")))

@@ -1,7 +1,7 @@
-"""Building blocks of the scripted experts: proportional moves towards staged way points.
+"""Building blocks of the scripted experts: proportional moves towards the waypoints of stages.
 
-An expert is a function of the observation alone. It names a way point and a gripper effort for each stage and picks
-the first stage whose condition holds, for all worlds at once.
+An expert is a function of the observation only. It defines a waypoint and a gripper effort for each stage, and uses the
+first stage whose condition holds, for all worlds at once.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def first_of(*stages: tuple[Tensor, Tensor], otherwise: Tensor) -> Tensor:
 
 
 def act(hand: Tensor, waypoint: Tensor, gain: float, effort: float | Tensor) -> Tensor:
-    """Return the action that moves the hand proportionally towards a way point. (N, 4)
+    """Return the action that moves the hand proportionally towards a waypoint. (N, 4)
 
     Args:
         hand: Hand position. (N, 3)
-        waypoint: Where to go. (N, 3)
+        waypoint: Position to move to. (N, 3)
         gain: Action per metre of error; the result is clipped to [-1, 1].
         effort: Gripper effort, positive closes.
     """

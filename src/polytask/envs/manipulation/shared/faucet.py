@@ -1,4 +1,4 @@
-"""What the two tasks with the faucet share: they mirror each other."""
+"""Shared code of the two tasks with the faucet, which mirror each other."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _RADIUS = 0.07
 
 
 def place_faucet(vector: Tensor, side: float) -> Placement:
-    """Place the faucet, its handle pointing at the robot; the goal lies on the given side, +1 right or -1 left."""
+    """Place the faucet with its handle towards the robot and the goal on `side`, +1 right or -1 left."""
     return Placement(target=offset(vector, x=0.175 * side, z=0.125), obj_init=vector, fixtures={"faucetBase": vector})
 
 
 def faucet_slots(scene: SceneView, tip: str) -> Slots:
-    """Show a point just below the named site at the handle's tip and the base's orientation, which never turns."""
+    """Return a point 1 cm below the named site at the handle's tip, and the constant orientation of the base."""
     return Slots(obj=offset(scene.site(tip), z=-0.01), obj_quat=scene.body_quat("faucetBase"))
 
 
 def faucet_reward(s: State, tip: Tensor) -> tuple[Tensor, Tensor]:
-    """Pay for closeness of the tool centre to the handle's tip and of the tip to the goal.
+    """Reward closeness of the tool centre to the handle's tip and of the tip to the goal.
 
-    Both margins measure from the faucet's base on the table, not from the handle.
+    Both margins are measured from the faucet's base on the table, not from the handle.
     """
     gap = distance(tip, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, (distance(s.obj_init, s.target) - _RADIUS).abs())
@@ -40,7 +40,7 @@ def faucet_reward(s: State, tip: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def turn_handle(look: Look, side: float) -> Tensor:
-    """Come down beside the handle with closed fingers and push it towards `side`, +1 right or -1 left."""
+    """Move down beside the handle with closed fingers and push it towards `side`, +1 right or -1 left."""
     beside = offset(look.obj, x=-0.04 * side, z=0.03)
     waypoint = first_of(
         (planar_gap(look.obj, look.goal) < 0.05, offset(beside, y=-0.04)),

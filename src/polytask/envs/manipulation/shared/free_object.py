@@ -1,4 +1,4 @@
-"""What the tasks with one loose object and a scalar-first orientation share."""
+"""Shared code of the tasks with one loose object and a scalar-first orientation."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from polytask.sim.view import SceneView
 
 
 def free_object_slots(scene: SceneView) -> Slots:
-    """Show the object's position and its orientation, scalar first."""
+    """Return the object's position and its orientation, scalar first."""
     return Slots(obj=scene.body("obj"), obj_quat=scene.body_quat("obj"))

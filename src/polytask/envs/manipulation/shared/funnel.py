@@ -1,4 +1,4 @@
-"""A funnel-shaped floor: how high something must be carried, given how far it is from where it may come down."""
+"""A funnel-shaped floor: the minimum height of hand or object, given its distance from where it may go down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripted motion that several experts share: come down on something, close the fingers, take it along."""
+"""The scripted motion that several experts share: move down onto an object, close the fingers, carry it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
 from polytask.envs.manipulation.task import Look
 
-_LAG = 0.04  # how far a held object may trail the hand
+_LAG = 0.04  # how far a held object may lag behind the hand
 
 
 @dataclass(frozen=True)
 class Grasp:
-    """How to grasp.
+    """Parameters of a grasp.
 
     Attributes:
         effort: Gripper effort that holds the object.
-        closed: Openness below which the fingers are taken to hold it.
-        slack: How far from the grip, seen from above, the hand may be when it goes down.
+        closed: Openness below which the object counts as held.
+        slack: Horizontal distance from the grip within which the hand may go down.
         clearance: Height above the grip at which the hand approaches.
         gain: Action per metre of error.
     """
@@ -33,12 +33,12 @@ class Grasp:
 
 
 def grasp_and_carry(look: Look, grip: Tensor, carry: Tensor, g: Grasp) -> Tensor:
-    """Return the action (N, 4) of an expert that holds on at `grip` (N, 3) and then heads for `carry` (N, 3)."""
+    """Return the action (N, 4) of an expert that grasps at `grip` (N, 3) and then moves to `carry` (N, 3)."""
     above = look.hand[:, 2] - grip[:, 2] > 0.02
-    # Aim well before going down, but do not let go because the object lags behind.
+    # Align precisely before going down, but do not release an object because it lags behind.
     aside = planar_gap(look.hand, grip) > torch.where(above, g.slack, _LAG)
     loose = look.openness > g.closed
     waypoint = first_of((aside, offset(grip, z=g.clearance)), (above | loose, grip), otherwise=carry)
-    # Close fast, but slow down in time: a strong grip would squeeze through light objects.
+    # Close fast, but slow down in time: the fingers would penetrate light objects at full effort.
     effort = (g.effort + 1.5 * (look.openness - g.closed).clamp(min=0.0)).clamp(max=1.0)
     return act(look.hand, waypoint, g.gain, torch.where(aside | above, -1.0, effort))

@@ -1,6 +1,6 @@
-"""What the four tasks with a sliding handle share.
+"""Shared code of the four tasks with a sliding handle.
 
-The handle slides up and down in front of a box that faces the robot, or stands turned to its side.
+The handle slides up and down in front of a box that faces the robot or sideways.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Point = tuple[float, float, float]
 PRESSED, PULLED = 0.075, 0.172  # height of the two goals above the table
 RAISED, LOWERED = -0.001, -0.1  # joint positions that the handle starts from
 _REACH = 0.216  # distance of the goals from the box's axis
-_YAW = 1.57  # of the box that stands sideways, rad
+_YAW = 1.57  # of the box that faces sideways, rad
 _TRAVEL = 0.096  # from the pressed goal up to the handle's start
 _PRESS_RADIUS, _PULL_RADIUS, _HELD = 0.02, 0.05, 0.035
-_LEAD = 0.018  # how far ahead of a held handle the fingers may draw
+_LEAD = 0.018  # how far ahead of a held handle the fingers may pull
 
 
 def front(z: float, reach: float = _REACH) -> Point:
@@ -36,12 +36,12 @@ def front(z: float, reach: float = _REACH) -> Point:
 
 
 def side(z: float, reach: float = _REACH) -> Point:
-    """Return the same point for the box that stands sideways."""
+    """Return the same point for the box that faces sideways."""
     return reach * math.sin(_YAW), -reach * math.cos(_YAW), z
 
 
 def place_handle(vector: Tensor, goal: Point, joint: float, start: Point = (0.0, 0.0, 0.0)) -> Placement:
-    """Put the box at `vector` (N, 3), with the goal and what rewards call the start relative to it."""
+    """Put the box at `vector` (N, 3); the goal and the initial object position of rewards are relative to it."""
     return Placement(
         target=vector + constant(goal, vector),
         obj_init=vector + constant(start, vector),
@@ -51,7 +51,7 @@ def place_handle(vector: Tensor, goal: Point, joint: float, start: Point = (0.0,
 
 
 def press_reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for touching the handle and for its height, together."""
+    """Reward touching the handle, combined with its height."""
     gap = (s.obj[:, 2] - s.target[:, 2]).abs()
     in_place = tolerance(gap, 0.0, _PRESS_RADIUS, _TRAVEL - _PRESS_RADIUS)
     start = s.target + s.constant(0.0, 0.0, _TRAVEL)
@@ -62,13 +62,13 @@ def press_reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def pull_reward(s: State, gap: Tensor, margin: float | Tensor, fingers: Cage, lifted: Tensor | None = None) -> Tensor:
-    """Pay for grasping the handle and, once it is held, for bringing it to the goal.
+    """Reward grasping the handle and, once it is held, bringing it to the goal.
 
     Args:
         s: State of the worlds.
-        gap: Distance that has to vanish. (N,)
+        gap: Distance to the goal. (N,)
         margin: Gap at the start of the episode.
-        fingers: How to cage the handle.
+        fingers: Parameters of caging the handle.
         lifted: Whether the handle counts as lifted, (N,) bool; default is always.
     """
     in_place = tolerance(gap, 0.0, _PULL_RADIUS, margin)
@@ -79,17 +79,17 @@ def pull_reward(s: State, gap: Tensor, margin: float | Tensor, fingers: Cage, li
 
 
 def press(look: Look, handle: Tensor, effort: float) -> Tensor:
-    """Return the action (N, 4) that goes above a point of the handle and pushes it down to the goal, no further."""
+    """Return the action (N, 4) that moves above a point of the handle and pushes it down to the goal, no further."""
     aside = planar_gap(look.hand, handle) > 0.02
-    # The handle goes where the hand goes: move by what is missing, so that the hand slows down in time.
+    # The handle follows the hand: move by the remaining distance, so that the hand slows down in time.
     down = at_height(handle, look.hand[:, 2] + look.goal[:, 2] - look.obj[:, 2])
     return act(look.hand, first_of((aside, offset(handle, z=0.2)), otherwise=down), gain=10.0, effort=effort)
 
 
 def pull(look: Look, grip: Tensor, g: Grasp) -> Tensor:
-    """Return the action (N, 4) that takes hold of the handle at `grip` and draws it to the goal's height.
+    """Return the action (N, 4) that grasps the handle at `grip` and pulls it to the goal's height.
 
-    The handle follows the fingers with some slip, so they must not hurry ahead of it.
+    The handle slips in the fingers, so they must not move far ahead of it.
     """
     lift = (look.goal[:, 2] - look.obj[:, 2]).clamp(-_LEAD, _LEAD)
     return grasp_and_carry(look, grip, at_height(grip, grip[:, 2] + lift), g)

@@ -1,4 +1,4 @@
-"""What the two tasks with the door lock share."""
+"""Shared code of the two tasks with the door lock."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from polytask.envs.manipulation.task import Slots
 from polytask.sim.view import SceneView
 
 HAND_LOW = (-0.5, 0.4, -0.15)
-REACH = (0.25, 1.0, 0.5)  # how much an error along x, y, z counts when the hand approaches the lock
+REACH = (0.25, 1.0, 0.5)  # weights of errors along x, y, z when the hand approaches the lock
 
 
 def pivot(door: Tensor) -> Tensor:
-    """Return the axis (N, 3) of the lock on a door."""
+    """Return the position (N, 3) of the lock's axis on a door."""
     return offset(door, y=-0.118, z=0.061)
 
 
 def lock_slots(scene: SceneView, tip: str) -> Slots:
-    """Show the named site at the tip of the lock and the orientation of the door, which never turns."""
+    """Return the named site at the tip of the lock, and the constant orientation of the door."""
     return Slots(obj=scene.site(tip), obj_quat=scene.body_quat("door_link"))

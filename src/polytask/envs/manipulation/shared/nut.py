@@ -1,4 +1,4 @@
-"""What the two tasks with the round nut share: what they show and where its handle is gripped."""
+"""Shared code of the two tasks with the round nut: observation slots and grip point."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Slots
 from polytask.sim.view import SceneView
 
-_SNAP = 0.01  # the hand may grip the handle this far off its end along x without loss
+_SNAP = 0.01  # the hand may grip the handle this far from its end along x without losing reward
 
 
 def nut_slots(scene: SceneView) -> Slots:
-    """Show the end of the handle and the nut's orientation."""
+    """Return the end of the handle and the nut's orientation."""
     return Slots(obj=scene.site("RoundNut-8"), obj_quat=scene.body_quat("RoundNut"))
 
 
 def handle_point(s: State) -> Tensor:
-    """Return the point to grip (N, 3): the handle's end, moved along the handle to the hand where that is near."""
+    """Return the point to grip (N, 3): the end of the handle, with the x of the hand if that is near."""
     end, hand = s.obj[:, 0], s.hand[:, 0]
     x = torch.where((end - hand).abs() < _SNAP, hand, end)
     return torch.cat([x[:, None], s.obj[:, 1:]], -1)

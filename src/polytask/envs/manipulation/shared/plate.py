@@ -1,4 +1,4 @@
-"""What the tasks with a plate share: a square plate on two slides and a goal cage."""
+"""Shared code of the tasks with a plate: a square plate on two slides and a goal cage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RADIUS = 0.05
 
 
 def plate_slots(scene: SceneView) -> Slots:
-    """Show the plate's position and its orientation, scalar last; on its slides it never turns."""
+    """Return the plate's position and its orientation, scalar last; it never turns on its slides."""
     plate = scene.body("puck")
     return Slots(obj=plate, obj_quat=constant((0.0, 0.0, 0.0, 1.0), plate).expand(len(plate), 4))
 
@@ -27,7 +27,7 @@ def slides(vector: Tensor, x: float = 0.0, y: float = 0.0) -> dict[str, Tensor]:
 
 
 def slide_reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for reaching the plate and, once the finger tips are beside it on the table, for closeness to the goal."""
+    """Reward reaching the plate and, once the fingertips are beside it on the table, its closeness to the goal."""
     gap, reach = distance(s.obj, s.target), distance(s.obj, s.tcp)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target) - _RADIUS)
     near = tolerance(reach, 0.0, _RADIUS, distance(s.tcp_init, s.obj_init) - _RADIUS)

@@ -1,4 +1,4 @@
-"""What the tasks with a free puck share."""
+"""Shared code of the tasks with a free puck."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from polytask.sim.view import SceneView
 
 
 def puck_slots(scene: SceneView) -> Slots:
-    """Show the puck's position and its orientation, scalar last."""
+    """Return the puck's position and its orientation, scalar last."""
     return Slots(obj=scene.body("obj"), obj_quat=wxyz_to_xyzw(scene.body_quat("obj")))

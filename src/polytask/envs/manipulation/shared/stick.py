@@ -1,4 +1,4 @@
-"""What the tasks with a stick and a thermos share."""
+"""Shared code of the tasks with a stick and a thermos."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from polytask.envs.manipulation.task import Look, Placement
 from polytask.sim.view import constant
 
 _REST = 0.02  # height of the stick's centre on the table
-_THERMOS = (0.2, 0.6, 0.0)  # where the thermos's slides are zero; rewards call this the initial object position
+_THERMOS = (0.2, 0.6, 0.0)  # position with the thermos's slides at zero; the initial object position of rewards
 
 
 def stick_start(vector: Tensor) -> Tensor:
-    """Return where the stick lies at the start of an episode, (N, 3)."""
+    """Return the position of the stick at the start of an episode. (N, 3)"""
     return at_height(vector[:, 0:3], _REST)
 
 
 def place_stick(vector: Tensor, height: float, y: float) -> Placement:
-    """Put the stick where the vector says, the goal at `height` and the thermos `y` away from its zero."""
+    """Put the stick and the goal at the vector's points, the goal at `height`, and the thermos `y` from its zero."""
     first = vector[:, 0]
     return Placement(
         target=at_height(vector[:, 3:6], height),
@@ -33,14 +33,14 @@ def place_stick(vector: Tensor, height: float, y: float) -> Placement:
 
 
 def stick_expert(look: Look, grip: float, aim: Tensor, joined: tuple[Tensor, Tensor], gain: float) -> Tensor:
-    """Grip the stick, bring it level with the thermos, move it there and go on as `joined` says.
+    """Grip the stick, align it with the thermos, move it there and then follow `joined`.
 
     Args:
         look: Observation.
-        grip: Where along the stick to grip it, from its centre.
-        aim: Where the hand holds the stick when it meets the thermos. (N, 3)
-        joined: Whether the stick has met the thermos (N,) and where the hand goes then (N, 3).
-        gain: Gain of the moves.
+        grip: Position of the grip along the stick, from its centre.
+        aim: Position of the hand when the stick meets the thermos. (N, 3)
+        joined: Whether the stick has met the thermos (N,), and where the hand then moves (N, 3).
+        gain: Action per metre of error.
     """
     hand, stick = look.hand, offset(look.obj, x=grip, z=0.03)
     gap, over = planar_gap(hand, stick), (hand[:, 2] - stick[:, 2]).abs()

@@ -12,13 +12,13 @@ _RADIUS = 0.05
 
 
 def sweep_reward(s: State, gap: Tensor, margin: Tensor, fingers: LiveCage) -> tuple[Tensor, Tensor]:
-    """Pay for caging the block and for bringing it to the goal while it is caged.
+    """Reward caging the block, and bringing it to the goal while it is caged.
 
     Args:
         s: State of the worlds.
         gap: Distance of the block to the goal. (N,)
         margin: Gap at the start of the episode. (N,)
-        fingers: How to cage the block.
+        fingers: Parameters of caging the block.
     """
     grasp = live_cage(s, s.obj, fingers)
     paid = 2 * grasp + 6 * hamacher(grasp, tolerance(gap, 0.0, _RADIUS, margin))

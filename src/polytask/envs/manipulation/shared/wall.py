@@ -1,4 +1,4 @@
-"""What the tasks with a wall share: a wall 24 cm wide and 12 cm high across the table at y = 0.75."""
+"""Shared code of the tasks with a wall, 24 cm wide and 12 cm high, across the table at y = 0.75."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from torch import Tensor
 
 from polytask.sim.view import constant
 
-_FRONT, _BACK = 0.60, 0.80  # y between which the hand may hit the wall
+_FRONT, _BACK = 0.60, 0.80  # range of y in which the hand may hit the wall
 
 
 def near_wall(hand: Tensor, left: float, right: float, height: float) -> Tensor:
-    """Tell whether the hand is at the wall, between `left` and `right` in x, and lower than `height`, (N,) bool."""
+    """Return whether the hand is at the wall, between `left` and `right` in x, and below `height`. (N,) bool"""
     low, high = constant((left, _FRONT, -1.0), hand), constant((right, _BACK, height), hand)
     return ((hand >= low) & (hand <= high)).all(-1)

@@ -1,4 +1,4 @@
-"""What the two tasks with the sliding window share."""
+"""Shared code of the two tasks with the sliding window."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _RADIUS = 0.05
 
 
 def slide_reward(s: State, handle_init: Tensor, margin: float, sigmoid: str) -> tuple[Tensor, Tensor]:
-    """Pay for the tool centre's closeness to the handle together with the handle's closeness to the goal along x.
+    """Reward closeness of the tool centre to the handle, combined with that of the handle to the goal along x.
 
     Args:
         s: State of the worlds.
-        handle_init: The handle at the start of the episode. (N, 3)
-        margin: Distance along x at which the placing term is worth 0.1.
+        handle_init: Position of the handle at the start of the episode. (N, 3)
+        margin: Distance along x at which the placing term is 0.1.
         sigmoid: Decay of the reaching term.
     """
     gap = (s.obj[:, 0] - s.target[:, 0]).abs()
@@ -29,7 +29,7 @@ def slide_reward(s: State, handle_init: Tensor, margin: float, sigmoid: str) -> 
 
 
 def slide_expert(look: Look, direction: float) -> Tensor:
-    """Come to the side of the handle with a closed hand and push along x, +1 to the right or -1 to the left."""
+    """Move to the side of the handle with a closed hand and push along x, +1 to the right or -1 to the left."""
     side = offset(look.obj, x=-0.02 * direction, z=0.03)
     error = look.hand - side
     ahead = error[:, 0] * direction

@@ -19,18 +19,18 @@ _THREADED = 0.02  # the ring's centre is this close to the peg's axis when the p
 
 
 def place(vector: Tensor) -> Placement:
-    """Lay the nut down and stand the peg so that its top is the goal."""
+    """Place the nut, and the peg so that its top is the goal."""
     nut, top = vector[:, 0:3], vector[:, 3:6]
     return Placement(target=top, obj_init=nut, fixtures={"peg": offset(top, z=-0.05)}, joints={"RoundNut": nut})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping the handle and guiding its ring down a funnel onto the peg, while the nut is straight."""
+    """Reward gripping the handle and moving the ring down a funnel onto the peg, while the nut is straight."""
     ring = s.scene.site("RoundNut")
     error = s.target - ring
     radius = torch.linalg.vector_norm(error[:, :2], dim=-1)
     success = (radius < _THREADED) & (error[:, 2] > 0)
-    # The hole of the funnel is 1 cm wide and opens to 2 cm once the ring is on, so that it need not be held centred.
+    # The hole of the funnel is 1 cm wide and opens to 2 cm once the ring is on, so that the ring need not stay centred.
     hole = 0.01 + 0.01 * success
     above = 3 * (funnel(radius, hole, steepness=0.02, level=0.2) - ring[:, 2])
     lifted = (ring[:, 2] > 0.02) | (radius < hole)

@@ -15,7 +15,7 @@ from polytask.sim.view import SceneView
 
 _BALL = Cage(radius=0.025, pad=0.06, xz=0.005, density="high")
 _RADIUS = 0.08
-_HEIGHT = 0.3  # of the point to bring the ball to, 5 cm above the hoop
+_HEIGHT = 0.3  # of the point that the ball must reach, 5 cm above the hoop
 
 
 def place(vector: Tensor) -> Placement:
@@ -26,12 +26,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the ball."""
+    """Return the position and orientation of the ball."""
     return Slots(obj=scene.body("bsktball"), obj_quat=scene.body_quat("bsktball"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for caging the ball and, once it is held, for bringing it above the hoop; height errors count double."""
+    """Reward caging the ball and, once it is held, bringing it above the hoop; height errors count double."""
     scale = s.constant(1.0, 1.0, 2.0)
     above_hoop = scale * at_height(s.target, _HEIGHT)
     gap = distance(scale * s.obj, above_hoop)

@@ -27,12 +27,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the cube."""
+    """Return the position and orientation of the cube."""
     return Slots(obj=scene.body("obj"), obj_quat=scene.body_quat("obj"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for caging the cube and, once it is held, for carrying it over the bins' walls to the goal."""
+    """Reward caging the cube and, once it is held, carrying it over the bins' walls to the goal."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     floor = torch.minimum(*(funnel(planar_gap(s.hand, c), 0.03, 0.02, 0.2) for c in (s.obj_init, s.target)))

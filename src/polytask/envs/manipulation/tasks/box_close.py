@@ -20,18 +20,18 @@ _ON_BOX = 0.08  # height of the lid when it lies on the box
 
 
 def place(vector: Tensor) -> Placement:
-    """Lay the lid down and put the box under the goal; the vector's first height is ignored."""
+    """Place the lid, and the box under the goal; the vector's first height is ignored."""
     lid, goal = at_height(vector[:, 0:3], 0.02), vector[:, 3:6]
     return Placement(target=goal, obj_init=lid, fixtures={"boxbody": at_height(goal, 0.0)}, joints={"boxbodytop": lid})
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the lid."""
+    """Return the position and orientation of the lid."""
     return Slots(obj=scene.body("top_link"), obj_quat=scene.body_quat("top_link"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for closing the fingers near the lid's handle and for carrying the lid to the box, as long as it is level."""
+    """Reward closing the fingers near the lid's handle and carrying the lid to the box, as long as it is level."""
     lid = offset(s.obj, z=0.02)
     floor = funnel(planar_gap(s.hand, lid), 0.02, steepness=0.04, level=0.4)
     above = tolerance((floor - s.hand[:, 2]).clamp(min=0.0), 0.0, 0.01, floor / 2)
@@ -41,7 +41,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     closing = (s.effort.clamp(-1.0, 1.0) + 1) / 2
     dense = 2 * hamacher(closing, ready) + 8 * (0.2 * (lid[:, 2] > 0.04) + 0.8 * carried)
     success = distance(s.obj, s.target) < _RADIUS
-    # A tilted lid scales even the reward of success.
+    # A tilted lid reduces even the reward of success.
     return dense.masked_fill(success, 10.0) * straightness(s.scene.body_quat("top_link"), 0.2), success
 
 

@@ -14,7 +14,7 @@ from polytask.sim.geometry import distance
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for an open hand at the button and, near it, for pressing it."""
+    """Reward an open hand at the button and, near the button, pressing it."""
     remaining = (s.target[:, 1] - s.obj[:, 1]).abs()
     tip_gap = distance(s.obj, s.tcp)
     dense = 2 * hamacher(s.openness, closeness(s, tip_gap, 0.05)) + 8 * (tip_gap <= 0.05) * pressed(remaining)

@@ -11,12 +11,12 @@ from polytask.envs.manipulation.task import Look, Task
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for a closed hand at the button and for pressing it."""
+    """Reward a closed hand at the button and pressing it."""
     return topdown_reward(s, 1 - s.openness)
 
 
 def expert(look: Look) -> Tensor:
-    """Hover over the button with a closed hand, then press."""
+    """Move above the button with a closed hand, then press."""
     is_away = planar_gap(look.hand, look.obj) > 0.04
     waypoint = first_of((is_away, offset(look.obj, z=0.1)), otherwise=look.obj)
     return act(look.hand, waypoint, gain=25.0, effort=1.0)

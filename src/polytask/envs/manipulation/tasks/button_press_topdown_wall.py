@@ -11,12 +11,12 @@ from polytask.envs.manipulation.task import Look, Task
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for an open hand at the button and for pressing it; without the wall a closed hand is wanted."""
+    """Reward an open hand at the button and pressing it; the task without a wall rewards a closed hand."""
     return topdown_reward(s, s.openness)
 
 
 def expert(look: Look) -> Tensor:
-    """Hover over the button with half-closed fingers, then press with both."""
+    """Move above the button with half-closed fingers, then press with both."""
     waypoint = first_of((planar_gap(look.hand, look.obj) > 0.04, offset(look.obj, z=0.1)), otherwise=look.obj)
     return act(look.hand, waypoint, gain=25.0, effort=half_closed(look))
 

@@ -16,7 +16,7 @@ _CLEARANCE = 0.3  # hand height that clears the wall
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for coming near with a closed hand; once near, for an open hand and for pressing the button."""
+    """Reward a closed hand that approaches and, once it is near, an open hand and pressing the button."""
     remaining = (s.target[:, 1] - s.obj[:, 1]).abs()
     tip_gap = distance(s.obj, s.tcp)
     far = 2 * hamacher((1 - s.openness) / 2, closeness(s, tip_gap, 0.01))
@@ -25,7 +25,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Cross over the wall with a closed hand, go down between it and the button and push."""
+    """Move over the wall with a closed hand, go down between wall and button, and push."""
     button = offset(look.obj, z=0.06)
     gap = button - look.hand
     is_beside, is_before, is_above = gap[:, 0].abs() > 0.02, gap[:, 1] > 0.05, gap[:, 2] < -0.02

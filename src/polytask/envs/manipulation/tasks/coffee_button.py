@@ -26,12 +26,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the button's face; the orientation is the machine's, which never turns."""
+    """Return the button's face, and the orientation of the machine, which never turns."""
     return Slots(obj=scene.site("buttonStart"), obj_quat=scene.body_quat("coffee_machine"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for open fingers near the button and, where they are near, for pressing it."""
+    """Reward open fingers near the button and, if they are near, pressing it."""
     reach = distance(s.obj, s.tcp)
     near = tolerance(reach, 0.0, _NEAR, distance(s.obj, s.tcp_init))
     left = (s.target[:, 1] - s.obj[:, 1]).abs()
@@ -40,9 +40,9 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Line up in front of the button, closed finger tips level with its upper half, and push it in.
+    """Line up in front of the button, with closed fingertips level with its upper half, and push it in.
 
-    Higher up the palm passes over the machine's head, which would otherwise stop the hand before the fingers touch.
+    At this height the palm passes over the machine's head, which would otherwise stop the hand too early.
     """
     hand = look.hand
     x, z = look.obj[:, 0], look.obj[:, 2] + 0.065

@@ -17,22 +17,22 @@ _POINTER = 0.05  # distance of the observed point from the dial's axis
 
 
 def place(vector: Tensor) -> Placement:
-    """Place the dial; its angle stays what it is in the settled scene, zero."""
+    """Place the dial; its angle stays zero, as in the settled scene."""
     return Placement(target=offset(vector, y=0.03, z=0.03), obj_init=vector, fixtures={"dial": vector})
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show a point on the dial's edge that turns with it, at the height of its base."""
+    """Return a point on the dial's edge that turns with it, at the height of its base."""
     angle = scene.joint("knob_Joint_1")
     pointer = torch.stack([angle.sin(), -angle.cos(), torch.zeros_like(angle)], -1)
     return Slots(obj=scene.body("dial") + _POINTER * pointer, obj_quat=scene.body_quat("dial"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for pushing beside the grip, fingers closing, and for the turn."""
+    """Reward pushing beside the grip with closing fingers, combined with the turn."""
     push, push_init = offset(s.obj, x=0.05, y=0.02, z=0.09), offset(s.obj_init, x=0.05, y=-0.03, z=0.09)
     gap = distance(s.obj, s.target)
-    # The margin measures from the first push point, not from the pointer: it is not the initial value of `gap`.
+    # The margin is measured from the first push point, not from the pointer: it is not the initial value of `gap`.
     in_place = tolerance(gap, 0.0, _RADIUS, (distance(push_init, s.target) - _RADIUS).abs())
     margin = (distance(push_init, s.tcp_init) - 0.005).abs()
     near = tolerance(distance(push, s.tcp), 0.0, 0.005, margin, sigmoid="gaussian")
@@ -41,7 +41,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come down beside the grip with closed fingers and push it round."""
+    """Move down beside the grip with closed fingers and push it round."""
     push = offset(look.obj, x=0.05, y=0.02, z=0.09)
     waypoint = first_of(
         (planar_gap(look.hand, push) > 0.02, at_height(push, 0.2)),

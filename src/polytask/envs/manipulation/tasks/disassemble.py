@@ -18,7 +18,7 @@ _HANDLE = Cage(radius=0.015, pad=0.02, xz=0.01, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Stand the peg in the nut; the vector's second point is used for nothing but the separation test."""
+    """Place the nut with the peg in it; only the separation test uses the vector's second point."""
     nut = vector[:, 0:3]
     return Placement(
         target=offset(nut, z=0.15), obj_init=nut, fixtures={"peg": offset(nut, z=0.03)}, joints={"RoundNut": nut}
@@ -26,7 +26,7 @@ def place(vector: Tensor) -> Placement:
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping the handle and raising the ring, while the nut is straight."""
+    """Reward gripping the handle and raising the ring, while the nut is straight."""
     ring = s.scene.site("RoundNut")
     raised = tolerance(distance(offset(s.target, z=0.1), ring), 0.0, 0.02, 0.2)
     placed = 0.1 * (ring[:, 2] > 0.02) + 0.9 * raised

@@ -14,12 +14,12 @@ from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
 
-_RADIUS = 0.05  # full reward; success is judged more leniently
+_RADIUS = 0.05  # distance with full reward; the success test is less strict
 _HAND_INIT = (-0.5, 0.6, 0.2)
 
 
 def place(vector: Tensor) -> Placement:
-    """Set up the door, a quarter turn open."""
+    """Place the door, a quarter turn open."""
     return Placement(
         target=offset(vector, x=0.2, y=-0.2),
         obj_init=vector,
@@ -29,7 +29,7 @@ def place(vector: Tensor) -> Placement:
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for the handle's and the tool centre's closeness to where the handle of the shut door is."""
+    """Reward closeness of handle and tool centre to the position of the handle on the shut door."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, 0.2 * math.sqrt(2), sigmoid="gaussian")
     margin = distance(s.obj, s.constant(*_HAND_INIT)) + 0.1
@@ -38,7 +38,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Get to the outside of the door over its top, go down and push towards the goal."""
+    """Move over the top of the door to its outside, go down and push towards the goal."""
     edge = offset(look.obj, 0.05, 0.12, 0.1)
     hand_height = look.hand[:, 2]
     is_inside = look.hand[:, 0] > edge[:, 0]

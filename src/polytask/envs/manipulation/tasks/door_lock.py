@@ -20,21 +20,21 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the upper edge of the lock's tip."""
+    """Return the upper edge of the lock's tip."""
     return lock_slots(scene, "lockStartLock")
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for the open left finger near the lock and for turning it down."""
+    """Reward the open left finger near the lock, and turning the lock down."""
     reach = torch.linalg.vector_norm(s.constant(*REACH) * (s.obj - s.left_pad), dim=-1)
-    # The margin is the current distance, not the initial one: that is how the original behaves.
+    # The margin is the current distance, not the initial one, as in the original.
     near = tolerance(reach, 0.0, 0.01, reach)
     left = (s.target[:, 2] - s.obj[:, 2]).abs()
     return 2 * hamacher(s.openness, near) + 8 * tolerance(left, 0.0, 0.005, 0.1), left <= 0.02
 
 
 def expert(look: Look) -> Tensor:
-    """Rise in front of the door, come down on the lock's tip and follow it down and towards its axis."""
+    """Rise in front of the door, move down onto the lock's tip and follow it down and towards its axis."""
     hand, lock = look.hand, offset(look.obj, x=-0.02, y=-0.02)
     gap = planar_gap(hand, lock)
     turning = look.obj[:, 2] - look.goal[:, 2] < 0.1

@@ -17,7 +17,7 @@ from polytask.sim.geometry import distance
 
 
 def place(vector: Tensor) -> Placement:
-    """Set up the closed door."""
+    """Place the closed door."""
     return Placement(
         target=offset(vector, x=-0.3, y=-0.45),
         obj_init=vector,
@@ -27,7 +27,7 @@ def place(vector: Tensor) -> Placement:
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for a closed hand at the front of the handle and for the angle of the door."""
+    """Reward a closed hand at the front of the handle, and the angle of the door."""
     front = offset(s.obj, x=-0.05)
     floor = funnel(planar_gap(s.hand, front), 0.12, steepness=0.04, level=0.4)
     above = tolerance(floor - s.hand[:, 2], -math.inf, 0.01, floor / 2)
@@ -40,7 +40,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come down between door and handle with a closed hand and pull until the handle is at the goal."""
+    """Move down between door and handle with a closed hand and pull until the handle is at the goal."""
     behind = offset(look.obj, x=0.01, y=0.05)
     gap, is_high = planar_gap(look.hand, behind), look.hand[:, 2] - look.obj[:, 2] > 0.04
     waypoint = first_of(

@@ -28,12 +28,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the lower edge of the lock's tip."""
+    """Return the lower edge of the lock's tip."""
     return lock_slots(scene, "lockStartUnlock")
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for the hand in front of and below the lock and for turning it up."""
+    """Reward a hand in front of and below the lock, and turning the lock up."""
     scale, shift = s.constant(*REACH), s.constant(0.0, 0.055, 0.07)
     margin = distance(scale * (s.tcp_init + shift), scale * s.obj_init)
     ready = tolerance(distance(scale * (s.hand + shift), scale * s.obj), 0.0, 0.02, margin)

@@ -16,7 +16,7 @@ _RADIUS = 0.05
 
 
 def place(vector: Tensor) -> Placement:
-    """Set up the drawer, 15 cm open."""
+    """Place the drawer, 15 cm open."""
     return Placement(
         target=offset(vector, y=-0.16, z=0.09),
         obj_init=offset(vector, y=-0.32, z=0.14),
@@ -26,18 +26,18 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show a point 5 cm above the handle, and no orientation."""
+    """Return a point 5 cm above the handle, and no orientation."""
     return Slots(obj=offset(scene.body("drawer_link"), y=-0.16, z=0.05))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for a closing gripper at the handle together with the handle's closeness to the goal."""
+    """Reward a closing gripper at the handle, combined with the handle's closeness to the goal."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, (distance(s.obj_init, s.target) - _RADIUS).abs())
     margin = (distance(s.obj_init, s.tcp_init) - 0.005).abs()
     near = tolerance(distance(s.obj, s.tcp), 0.0, 0.005, margin, sigmoid="gaussian")
     dense = 10 * hamacher(hamacher(near, s.effort.clamp(0.0, 1.0)), in_place)
-    # The shut drawer's point stays 5 cm above the goal, hence the slack.
+    # On the shut drawer this point is still 5 cm above the goal, hence the slack.
     success = gap <= _RADIUS + 0.015
     return torch.where(success, 10.0, dense), success
 

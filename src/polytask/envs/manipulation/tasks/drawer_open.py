@@ -14,17 +14,17 @@ from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:
-    """Set up the drawer; it stays shut as the scene settles."""
+    """Place the drawer, which is shut in the settled scene."""
     return Placement(target=offset(vector, y=-0.36, z=0.09), obj_init=vector, fixtures={"drawer": vector})
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the handle's position and the drawer's orientation, scalar first."""
+    """Return the handle's position and the drawer's orientation, scalar first."""
     return Slots(obj=offset(scene.body("drawer_link"), y=-0.16), obj_quat=scene.body_quat("drawer_link"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for the hand's closeness to the handle and the handle's to the goal."""
+    """Reward closeness of the hand to the handle, and of the handle to the goal."""
     gap = distance(s.obj, s.target)
     opened = tolerance(gap, 0.0, 0.02, 0.2)
     # Sideways errors of the hand weigh three times as much as height errors.
@@ -35,7 +35,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come down behind the handle with open fingers, then pull hard: the goal lies past the drawer's soft stop."""
+    """Move down behind the handle with open fingers, then pull hard: the goal lies past the drawer's soft stop."""
     handle = offset(look.obj, z=-0.02)
     return first_of(
         (planar_gap(look.hand, handle) > 0.06, act(look.hand, offset(handle, z=0.3), gain=4.0, effort=-1.0)),

@@ -25,12 +25,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the handle's tip on the side to push."""
+    """Return the handle's tip on the side to push."""
     return faucet_slots(scene, "handleStartClose")
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for reaching and turning the handle."""
+    """Reward reaching and turning the handle."""
     return faucet_reward(s, s.obj)
 
 

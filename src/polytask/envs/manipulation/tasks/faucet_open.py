@@ -26,12 +26,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the handle's tip on the side to push."""
+    """Return the handle's tip on the side to push."""
     return faucet_slots(scene, "handleStartOpen")
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for reaching and turning the handle, measured 4 cm beside and 3 cm above the observed point."""
+    """Reward reaching and turning the handle, measured 4 cm beside and 3 cm above the observed point."""
     return faucet_reward(s, offset(s.obj, x=-0.04, z=0.03))
 
 

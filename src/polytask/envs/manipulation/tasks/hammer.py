@@ -13,19 +13,19 @@ from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
-_NAILED = (0.24, 0.74, 0.11)  # where the hammer's head ends up
+_NAILED = (0.24, 0.74, 0.11)  # position of the hammer's head when the nail is in
 _DRIVEN = 0.09  # travel of a driven nail
-_HANDLE_HALF_LENGTH = 0.07  # where the handle may be gripped, to both sides of its middle
+_HANDLE_HALF_LENGTH = 0.07  # the handle may be gripped this far from its middle, on both sides
 _FINGERS = Cage(radius=0.015, pad=0.02, xz=0.01, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the hammer where the vector says."""
+    """Put the hammer at the vector's position."""
     return Placement(target=constant(_NAILED, vector).expand_as(vector), obj_init=vector, joints={"hammerbody": vector})
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the hammer and the nail with their orientations, scalar first."""
+    """Return the hammer and the nail with their orientations, scalar first."""
     return Slots(
         obj=scene.body("hammer"),
         obj_quat=scene.body_quat("hammer"),
@@ -35,7 +35,7 @@ def slots(scene: SceneView) -> Slots:
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for an upright grasp and for the head's way to the driven nail."""
+    """Reward an upright grasp, and closeness of the head to the driven nail."""
     upright = (1 - distance(s.scene.body_quat("hammer"), s.constant(1.0, 0.0, 0.0, 0.0)) / 0.4).clamp(min=0.0)
     # Any point of the handle may be gripped: the one under the hand counts.
     x, hand_x = s.obj[:, 0], s.hand[:, 0]

@@ -25,7 +25,7 @@ def place(vector: Tensor) -> Placement:
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for grasping the block and, once it is held, for bringing it to the goal."""
+    """Reward grasping the block and, once it is held, bringing it to the goal."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     held = distance(s.obj, s.tcp) < 0.02

@@ -11,17 +11,17 @@ from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the box where the vector says, its handle raised."""
+    """Place the box with its handle raised."""
     return place_handle(vector, front(PRESSED), RAISED)
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the top of the handle."""
+    """Return the top of the handle."""
     return Slots(obj=scene.site("handleStart"))
 
 
 def expert(look: Look) -> Tensor:
-    """Go above the handle, then push down until it is at the goal."""
+    """Move above the handle, then push down until it is at the goal."""
     return press(look, offset(look.obj, y=-0.02), effort=-1.0)
 
 

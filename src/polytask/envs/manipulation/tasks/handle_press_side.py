@@ -10,17 +10,17 @@ from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the box where the vector says, its handle raised."""
+    """Place the box with its handle raised."""
     return place_handle(vector, side(PRESSED), RAISED)
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the top of the handle."""
+    """Return the top of the handle."""
     return Slots(obj=scene.site("handleStart"))
 
 
 def expert(look: Look) -> Tensor:
-    """Go above the handle with closed fingers, then push down until it is at the goal."""
+    """Move above the handle with closed fingers, then push down until it is at the goal."""
     return press(look, look.obj, effort=1.0)
 
 

@@ -18,24 +18,24 @@ _GRASP = Grasp(effort=0.1, closed=0.57, gain=25.0)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the box where the vector says, its handle lowered."""
+    """Place the box with its handle lowered."""
     return place_handle(vector, front(PULLED), LOWERED)
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the right end of the handle."""
+    """Return the right end of the handle."""
     return Slots(obj=scene.site("handleRight"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for grasping the handle and for its height."""
+    """Reward grasping the handle, and its height."""
     gap = (s.target[:, 2] - s.obj[:, 2]).abs()
-    # The original asks for a lifted handle as well, but compares a y with a z: its test always holds.
+    # The original also requires a lifted handle, but compares a y with a z: its test always holds.
     return pull_reward(s, gap, PULLED, _FINGERS), gap <= _RADIUS
 
 
 def expert(look: Look) -> Tensor:
-    """Come down around the handle's end, close the fingers and draw it up."""
+    """Move down around the handle's end, close the fingers and pull it up."""
     return pull(look, offset(look.obj, z=0.01), _GRASP)
 
 

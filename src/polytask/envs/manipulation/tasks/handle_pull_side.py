@@ -20,24 +20,24 @@ _GRASP = Grasp(effort=0.1, closed=0.77, gain=25.0)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the box where the vector says, its handle lowered."""
+    """Place the box with its handle lowered."""
     return place_handle(vector, side(PULLED), LOWERED, start=_GRIP)
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the middle of the handle."""
+    """Return the middle of the handle."""
     return Slots(obj=scene.site("handleCenter"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for grasping the handle and for its distance to the goal."""
+    """Reward grasping the handle, and its closeness to the goal."""
     gap = distance(s.obj, s.target)
     lifted = s.obj[:, 2] - 0.01 > s.obj_init[:, 2]
     return pull_reward(s, gap, distance(s.obj_init, s.target), _FINGERS, lifted), gap <= _RADIUS
 
 
 def expert(look: Look) -> Tensor:
-    """Come down around the handle, close the fingers and draw it up."""
+    """Move down around the handle, close the fingers and pull it up."""
     return pull(look, offset(look.obj, z=0.03), _GRASP)
 
 

@@ -1,4 +1,4 @@
-"""Pull a lever up until it stands."""
+"""Pull a lever up until it is upright."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
-_UPRIGHT = (0.12, 0.0, 0.45)  # knob of the standing lever, relative to the base
+_UPRIGHT = (0.12, 0.0, 0.45)  # knob of the upright lever, relative to the base
 _LYING = (0.12, -0.2, 0.25)  # knob at the start
-_TURN = math.hypot(0.2, 0.2)  # distance of the two
+_TURN = math.hypot(0.2, 0.2)  # distance between the two
 _ANGLE, _ANGLE_SLACK = math.pi / 2, math.pi / 24
-_SCALE = (4.0, 1.0, 4.0)  # sideways and vertical misses of the knob count four times
+_SCALE = (4.0, 1.0, 4.0)  # sideways and vertical distances from the knob count four times
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the lever where the vector says."""
+    """Put the lever at the vector's position."""
     return Placement(target=vector + constant(_UPRIGHT, vector), obj_init=vector, fixtures={"lever": vector})
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the lever's knob and its orientation, scalar last."""
+    """Return the lever's knob and its orientation, scalar last."""
     return Slots(obj=scene.site("leverStart"), obj_quat=wxyz_to_xyzw(scene.site_quat("objGeom")))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for a hand under the knob and for the knob's way up, together; success is the lever's angle."""
+    """Reward a hand under the knob, combined with the knob's closeness to the goal; success tests the angle."""
     scale, under = s.constant(*_SCALE), s.constant(0.0, 0.055, 0.07)
     start = s.obj_init + s.constant(*_LYING)
     margin = torch.linalg.vector_norm(scale * (s.tcp_init + under - start), dim=-1)
     miss = torch.linalg.vector_norm(scale * (s.hand + under - s.obj), dim=-1)
     in_place = tolerance(distance(s.obj, s.target), 0.0, 0.04, _TURN)
-    # Lifting is the negative direction, beyond the joint's soft limit.
+    # Lifting is the negative direction; it goes beyond the joint's soft limit.
     angle = -s.scene.joint("LeverAxis")
     return 10 * hamacher(tolerance(miss, 0.0, 0.02, margin), in_place), (angle - _ANGLE).abs() <= _ANGLE_SLACK
 
 
 def expert(look: Look) -> Tensor:
-    """Come from below, lift the knob on the palm, and hold it from the near side once the lever stands."""
-    # So far under the knob that the palm carries it: it would slip off the edge of the gripper.
+    """Move under the knob, lift it with the palm, and hold it from the near side once the lever is upright."""
+    # Far enough under the knob that the palm carries it: the knob would slip off the edge of the gripper.
     under = offset(look.obj, y=-0.03)
-    # The knob rolls forward on the hand as the lever rises; that is no reason to let go of it.
+    # This limit is wide, because the knob rolls forward on the hand as the lever rises.
     aside = planar_gap(look.hand, under) > 0.045
     error = look.goal - look.obj
     hold = torch.stack([look.obj[:, 0], look.hand[:, 1] + error[:, 1], look.obj[:, 2] - 0.03], -1)

@@ -20,7 +20,7 @@ _HEAD_INIT = (-0.1, 0.6, 0.0147847)  # the peg's head in the settled scene, befo
 
 
 def place(vector: Tensor) -> Placement:
-    """Lay down the peg and set up the box with the hole."""
+    """Place the peg, and the box with the hole."""
     return Placement(
         target=offset(vector[:, 3:6], x=0.03, z=0.13),
         obj_init=vector[:, 0:3],
@@ -30,12 +30,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show where to grasp the peg and its orientation, scalar last."""
+    """Return the grasp point of the peg and its orientation, scalar last."""
     return Slots(obj=scene.site("pegGrasp"), obj_quat=wxyz_to_xyzw(scene.body_quat("peg")))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for grasping the peg and for its head's closeness to the hole, on a way around the box's front."""
+    """Reward grasping the peg, and closeness of its head to the hole on a path around the box's front."""
     head = s.scene.site("pegHead")
     # Errors across the hole weigh twice as much as errors along it.
     weight = s.constant(1.0, 2.0, 2.0)
@@ -60,7 +60,7 @@ def expert(look: Look) -> Tensor:
     height = look.hand[:, 2] - look.obj[:, 2]
     inserted = offset(look.goal, x=0.13, z=0.01)  # of the grasp point, which lies behind and above the head
     is_off = distance(look.obj[:, 1:], inserted[:, 1:]) > 0.012
-    # The peg slips between the fingers, so the hand follows the error of the peg and not its own.
+    # The peg slips between the fingers, so the hand corrects the error of the peg and not its own.
     in_hand = look.hand - look.obj
     waypoint = first_of(
         (is_away, offset(look.obj, z=0.3)),

@@ -14,14 +14,14 @@ from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
 _SOCKET = 0.131  # height of the socket's axis
-_PLUG, _END, _PULLED = ((x, 0.0, _SOCKET) for x in (0.044, 0.084, 0.194))  # body, its end and the goal, from the box
+_PLUG, _END, _PULLED = ((x, 0.0, _SOCKET) for x in (0.044, 0.084, 0.194))  # plug, its end and the goal, from the box
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _FINGERS = Cage(radius=0.025, pad=0.05, xz=0.005, effort=0.8, density="high")
 _GRASP = Grasp(effort=0.8, closed=0.92, slack=0.006)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the socket where the vector says, the plug in it."""
+    """Place the socket with the plug in it."""
     return Placement(
         target=vector + constant(_PULLED, vector),
         obj_init=vector + constant(_END, vector),
@@ -31,12 +31,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the plug's free end and its orientation, scalar first."""
+    """Return the plug's free end and its orientation, scalar first."""
     return Slots(obj=scene.site("pegEnd"), obj_quat=scene.body_quat("plug1"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for grasping the plug and, once it gave way in the hand, for bringing it to the goal."""
+    """Reward grasping the plug and, once it has moved in the hand, bringing it to the goal."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _PAID_RADIUS, distance(s.obj_init, s.target))
     moved = (s.openness > 0.5) & (s.obj[:, 0] - s.obj_init[:, 0] > 0.015)
@@ -46,7 +46,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Come down on the plug, grip it lightly and pull it straight to the goal."""
+    """Move down onto the plug, grip it lightly and pull it straight to the goal."""
     grip = offset(look.obj, x=-0.025, z=0.03)
     return grasp_and_carry(look, grip, look.hand + (look.goal - look.obj).clamp(-0.1, 0.1), _GRASP)
 

@@ -21,18 +21,18 @@ _GRASP = Grasp(effort=0.15, closed=0.56)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the puck into the hole and the goal where the vector says."""
+    """Put the puck into the hole, and the goal at the vector's second point."""
     return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def _clearance(s: State) -> Tensor:
-    """Return 1 where the fingers are above a funnel around the hole, less the deeper they are below it."""
+    """Return 1 where the fingers are above a funnel around the hole, and less the deeper they are below it."""
     floor = funnel(planar_gap(s.tcp, s.obj_init), hole=_SHAFT, steepness=0.015, level=0.15)
     return tolerance((floor - s.tcp[:, 2]).clamp(min=0.0), 0.0, 0.01, 0.02)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for grasping the puck and, once it is lifted, for bringing it to the goal clear of the hole's rim."""
+    """Reward grasping the puck and, once it is lifted, bringing it to the goal clear of the hole's rim."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, 0.02, distance(s.obj_init, s.target))
     lifted = s.obj[:, 2] - 0.02 > s.obj_init[:, 2]
@@ -42,7 +42,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Grasp the puck and carry it to the goal, upwards as fast as sideways."""
+    """Grasp the puck and carry it directly to the goal, without lifting it first."""
     return grasp_and_carry(look, offset(look.obj, z=0.02), offset(look.goal, z=0.02), _GRASP)
 
 

@@ -13,18 +13,18 @@ from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
 
-_RADIUS = 0.05  # full reward; success is judged more leniently
+_RADIUS = 0.05  # distance with full reward; the success test is less strict
 _SUCCESS_RADIUS = 0.07
 _CAGE = LiveCage(radius=0.015, pad=0.05, xz=0.005)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the puck and the goal where the vector says."""
+    """Put the puck and the goal at the vector's points."""
     return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for caging the puck near the goal, and more once it is held and off the table."""
+    """Reward caging the puck near the goal, and more once it is held and off the table."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     is_lifted = s.obj[:, 2] - 0.01 > s.obj_init[:, 2]
@@ -34,7 +34,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Hover over the puck, go down, wait for the fingers to close, carry it to the goal."""
+    """Move above the puck, go down, wait for the fingers to close, carry it to the goal."""
     puck = offset(look.obj, x=-0.005)
     is_high = (look.hand[:, 2] - puck[:, 2]).abs() > 0.05
     waypoint = first_of(

@@ -20,9 +20,9 @@ _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping, then for a way point above the wall, then for closeness to the goal behind it."""
+    """Reward gripping, then reaching a waypoint above the wall, then closeness to the goal behind it."""
     o, gap = s.obj, distance(s.obj, s.target)
-    # The way point lies straight before the goal; height counts three times.
+    # The waypoint is straight in front of the goal; height errors count three times.
     over_wall = s.target * s.constant(1.0, 0.0, 0.0) + s.constant(0.0, 0.77, 0.25)
     stretch = s.constant(1.0, 1.0, 3.0)
     margin = torch.linalg.vector_norm(stretch * (s.obj_init - over_wall), dim=-1)
@@ -35,7 +35,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the puck, rise in front of the wall, cross it and sink to the goal."""
+    """Grip the puck, rise in front of the wall, cross it and go down to the goal."""
     hand, goal, puck = look.hand, offset(look.goal, z=0.03), offset(look.obj, x=-0.005)
     gap, over = planar_gap(hand, puck), hand[:, 2] - look.obj[:, 2]
     waypoint = first_of(

@@ -16,13 +16,13 @@ _RADIUS = 0.05
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the cage where the vector says and the plate at its start."""
+    """Put the cage at the goal and the plate at its start."""
     goal = vector[:, 3:6]
     return Placement(target=goal, obj_init=vector[:, 0:3], fixtures={"puck_goal": goal}, joints=slides(vector))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for closeness of the finger tips to the plate and of the plate to the goal, both together."""
+    """Reward closeness of the fingertips to the plate, combined with that of the plate to the goal."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     near = tolerance(distance(s.obj, s.tcp), 0.0, _RADIUS, distance(s.tcp_init, s.obj_init))

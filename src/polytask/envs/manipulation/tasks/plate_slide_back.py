@@ -10,7 +10,7 @@ from polytask.envs.manipulation.task import Look, Placement, Task
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the plate before the cage. Rewards take the cage, 10 cm farther, for the plate's start."""
+    """Put the plate in front of the cage; rewards use the cage, 10 cm farther, as the plate's start."""
     return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints=slides(vector, y=0.15))
 
 

@@ -10,7 +10,7 @@ from polytask.envs.manipulation.task import Look, Placement, Task
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the cage where the vector says, which rewards take for the plate's start, and the plate before it."""
+    """Place the cage, which rewards use as the plate's start, and the plate in front of it."""
     cage = vector[:, 0:3]
     return Placement(target=vector[:, 3:6], obj_init=cage, fixtures={"puck_goal": cage}, joints=slides(vector, x=-0.15))
 

@@ -11,7 +11,7 @@ from polytask.envs.manipulation.task import Look, Placement, Task
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the plate at its start; the goal moves, the cage stays."""
+    """Put the plate at its start; the goal varies, but the cage does not move."""
     return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints=slides(vector))
 
 

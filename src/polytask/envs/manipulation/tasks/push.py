@@ -19,31 +19,31 @@ _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Lay the puck and the goal on the table."""
+    """Put the puck and the goal on the table."""
     puck = at_height(vector[:, 0:3], _HEIGHT)
     return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=puck, joints={"obj": puck})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for caging the puck and, once it is between the fingers, for its closeness to the goal."""
+    """Reward caging the puck and, once it is between the fingers, its closeness to the goal."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     caged = 2 * cage(s, s.obj, _CAGE)
     is_held = (distance(s.obj, s.tcp) < 0.02) & (s.openness > 0)
-    # Inside the grasp zone the caging term counts twice: that is how the original sums it.
+    # Once the puck is held, the caging term counts twice, as in the original.
     dense = torch.where(is_held, 1 + 2 * caged + 5 * in_place, caged)
     return torch.where(gap < _RADIUS, 10.0, dense), gap <= _RADIUS
 
 
 def expert(look: Look) -> Tensor:
-    """Hover over the puck, go down, close the fingers around it and drag it to the goal."""
+    """Move above the puck, go down, close the fingers around it and drag it to the goal."""
     puck = offset(look.obj, x=-0.005)
     is_away = planar_gap(look.hand, puck) > 0.025
     height = look.hand[:, 2] - look.obj[:, 2]
     waypoint = first_of(
         (is_away, offset(puck, z=0.15)),
         ((height > 0.05) | (look.openness > 0.65), offset(puck, z=0.03)),
-        # The puck slips between the fingers, so the hand follows the error of the puck and not its own.
+        # The puck slips between the fingers, so the hand corrects the error of the puck and not its own.
         otherwise=at_height(look.goal + look.hand - look.obj, 0.05),
     )
     return act(look.hand, waypoint, gain=10.0, effort=torch.where(is_away | (height > 0.1), 0.0, 0.8))

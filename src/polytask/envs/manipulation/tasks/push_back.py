@@ -19,13 +19,13 @@ _CAGE = LiveCage(radius=0.007, pad=0.05, xz=0.01, threshold=0.95, grip=0.003)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put block and goal where the vector says, both at the height at which a block rests."""
+    """Put block and goal at the vector's points, both at the height at which a block rests."""
     block = at_height(vector[:, 0:3], _HEIGHT)
     return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=block, joints={"obj": block})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping and closeness to the goal together; more once a gripped block has moved a centimetre."""
+    """Reward gripping combined with closeness to the goal, and more once a gripped block has moved 1 cm."""
     gap, gap_init = distance(s.obj, s.target), distance(s.obj_init, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, gap_init)
     held = (distance(s.obj, s.tcp) < 0.01) & (s.openness > 0) & (s.openness < 0.55) & (gap_init - gap > 0.01)

@@ -19,15 +19,15 @@ _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Put puck and goal where the vector says, both at the height at which a puck rests."""
+    """Put puck and goal at the vector's points, both at the height at which a puck rests."""
     puck = at_height(vector[:, 0:3], _HEIGHT)
     return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=puck, joints={"obj": puck})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping, then for a way point beside the wall, then for closeness to the goal behind it."""
+    """Reward gripping, then reaching a waypoint beside the wall, then closeness to the goal behind it."""
     o, gap = s.obj, distance(s.obj, s.target)
-    beside = o * s.constant(0.0, 0.0, 1.0) + s.constant(-0.05, 0.77, 0.0)  # its height follows the puck
+    beside = o * s.constant(0.0, 0.0, 1.0) + s.constant(-0.05, 0.77, 0.0)  # its height is that of the puck
     stretch = s.constant(3.0, 1.0, 1.0)
     margin = torch.linalg.vector_norm(stretch * (s.obj_init - beside), dim=-1)
     passed = tolerance(torch.linalg.vector_norm(stretch * (o - beside), dim=-1), 0.0, _RADIUS, margin)

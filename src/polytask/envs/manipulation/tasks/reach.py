@@ -1,4 +1,4 @@
-"""Bring the finger tips to a point in space."""
+"""Bring the fingertips to a point in space."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _RADIUS = 0.05
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the puck and the goal where the vector says."""
+    """Put the puck and the goal at the vector's points."""
     return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for closeness of the tool centre to the goal."""
+    """Reward closeness of the tool centre to the goal."""
     gap = distance(s.tcp, s.target)
-    # The margin starts at the nominal hand position, although the tool centre hangs 4.5 cm below it.
+    # The margin is measured from the nominal hand position, although the tool centre is 4.5 cm below it.
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.constant(0.0, 0.6, 0.2), s.target))
     return 10 * in_place, gap <= _RADIUS
 

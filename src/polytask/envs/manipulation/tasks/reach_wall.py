@@ -1,4 +1,4 @@
-"""Bring the finger tips to a point in space behind a wall."""
+"""Bring the fingertips to a point in space behind a wall."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polytask.envs.manipulation.tasks.reach import place, reward
 
 
 def expert(look: Look) -> Tensor:
-    """Rise while the wall is ahead, then go to the goal with the finger tips, which hang 4.5 cm below the hand."""
+    """Rise while the wall is ahead, then move the fingertips, 4.5 cm below the hand, to the goal."""
     rise = near_wall(look.hand, -0.1, 0.3, 0.25)
     waypoint = torch.where(rise[:, None], offset(look.goal, z=1.0), offset(look.goal, z=0.045))
     return act(look.hand, waypoint, gain=5.0, effort=0.0)

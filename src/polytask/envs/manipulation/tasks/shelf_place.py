@@ -17,20 +17,20 @@ from polytask.sim.view import constant
 _RADIUS = 0.05
 _HEIGHT = 0.019936  # of the block's centre once it has settled on the table
 _BOARD = 0.24  # height of the board that carries the goal
-_DEPTH = 0.15  # of the space under the board that costs reward
+_DEPTH = 0.15  # of the space under the board where the reward is reduced
 _GENTLE = 0.2  # gripper effort; a harder grip presses the pads into the light block until it slips out
 _CAGE = Cage(radius=0.02, pad=0.05, xz=0.01)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the block on the table and the shelf so that its goal is where the vector says."""
+    """Put the block on the table, and the shelf so that its goal is at the vector's second point."""
     block, goal = at_height(vector[:, 0:3], _HEIGHT), vector[:, 3:6]
     shelf = goal - constant((0.0, 0.0, 0.3), goal)
     return Placement(target=goal, obj_init=block, fixtures={"shelf": shelf}, joints={"obj": block})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping and closeness to the goal, but not for closeness from under the board."""
+    """Reward gripping and closeness to the goal, but not closeness from under the board."""
     o, gap = s.obj, distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     base = hamacher(cage(s, o, _CAGE), in_place)
@@ -40,7 +40,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def _discount_under_board(o: Tensor, target: Tensor, in_place: Tensor) -> Tensor:
-    """Take the closeness away the deeper and the lower a block is under the board."""
+    """Reduce the closeness the deeper and the lower a block is under the board."""
     past_goal, height = o[:, 1] - target[:, 1], o[:, 2]
     under = (height > 0) & (height < _BOARD) & ((o[:, 0] - target[:, 0]).abs() < 0.15)
     loss = hamacher((past_goal + _DEPTH) / _DEPTH, (_BOARD - height) / _BOARD)

@@ -22,21 +22,21 @@ _GRASP = Grasp(effort=0.1, closed=0.7)  # the ball is 5.2 cm wide, the pads 1.2 
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the ball and the goal where the vector says."""
+    """Put the ball and the goal at the vector's points."""
     ball, goal = vector[:, 0:3], vector[:, 3:6]
     return Placement(target=goal, obj_init=ball, fixtures={"goal_whole": goal}, joints={"soccer_ball": ball})
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the ball and its orientation, scalar last."""
+    """Return the ball and its orientation, scalar last."""
     return Slots(obj=scene.body("soccer_ball"), obj_quat=wxyz_to_xyzw(scene.body_quat("soccer_ball")))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for caging the ball and for its way to the goal, less for a ball that misses to the side."""
+    """Reward caging the ball and its closeness to the goal, less for a ball that misses to the side."""
     scale = s.constant(3.0, 1.0, 1.0)
     gap = torch.linalg.vector_norm(scale * (s.obj - s.target), dim=-1)
-    # The margin grows with the way the ball has gone, so that nothing is paid at the start: as in the original.
+    # As in the original, the margin grows with the distance that the ball has moved: at the start this term is 0.
     in_place = tolerance(gap, 0.0, _RADIUS, torch.linalg.vector_norm(scale * (s.obj - s.obj_init), dim=-1))
     line = s.target[:, 1] - _POST
     past = s.obj[:, 1] - line
@@ -47,9 +47,9 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def expert(look: Look) -> Tensor:
-    """Carry the ball before the goal, let go, and kick it in from behind."""
+    """Carry the ball in front of the goal, release it, and kick it in from behind."""
     grip, before = offset(look.obj, z=0.03), at_height(offset(look.goal, y=-0.16), 0.056)
-    # Let go only of a ball that is well placed and rests; what drifts will be 20 steps further at the kick.
+    # Release only a ball that is well placed and at rest: a ball drifts on for 20 steps before the kick.
     held = (planar_gap(look.hand, look.obj) < 0.03) & (look.hand[:, 2] < 0.08) & (look.openness < 0.65)
     drift = (look.obj[:, 0] - look.previous_obj[:, 0]).abs() * 20
     aligned = (look.obj[:, 0] - look.goal[:, 0]).abs() + drift < torch.where(held, 0.02, 0.04)
@@ -59,7 +59,7 @@ def expert(look: Look) -> Tensor:
 
 
 def _kick(look: Look) -> Tensor:
-    """Get behind the ball, from above, and push it straight on."""
+    """Move behind the ball from above, and push it straight ahead."""
     start = at_height(offset(look.obj, y=-0.06), 0.03)
     gap = look.obj - look.hand
     on_ball = planar_gap(look.hand, look.obj) < 0.05

@@ -1,4 +1,4 @@
-"""Pull a thermos along the table with a stick put through its handle."""
+"""Pull a thermos along the table with a stick through its handle."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _CAGE = Cage(radius=0.014, pad=0.05, xz=0.01, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the stick and the goal where the vector says."""
+    """Put the stick and the goal at the vector's points."""
     return place_stick(vector, height=0.02, y=0.09)
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the stick's pose and the middle of the thermos's handle."""
+    """Return the stick's pose and the middle of the thermos's handle."""
     return Slots(scene.body("stick"), wxyz_to_xyzw(scene.body_quat("stick")), scene.site("insertion"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping the stick, then for moving it to the handle, then for closeness of both to the goal."""
+    """Reward gripping the stick, then moving it to the handle, then closeness of both to the goal."""
     o, start, handle = s.obj, stick_start(s.vector), s.scene.site("insertion")
     container, stretch = offset(handle, x=0.05), s.constant(1.0, 1.0, 2.0)
     margin = torch.linalg.vector_norm(stretch * (start - offset(s.obj_init, x=0.05)), dim=-1)
@@ -46,7 +46,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def _is_inserted(tip: Tensor) -> Tensor:
-    """Tell whether the stick's tip, given from the handle's middle, is through the handle, (N,) bool."""
+    """Return whether the stick's tip, relative to the handle's middle, is through the handle. (N,) bool"""
     return (tip[:, 0] >= 0) & (tip[:, 1].abs() <= 0.04) & (tip[:, 2].abs() <= 0.06)
 
 

@@ -21,22 +21,22 @@ _CAGE = Cage(radius=0.04, pad=0.05, xz=0.01, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the stick and the goal where the vector says."""
+    """Put the stick and the goal at the vector's points."""
     return place_stick(vector, height=_HEIGHT, y=0.0)
 
 
 def _container(scene: SceneView) -> Tensor:
-    """Return the axis of the thermos at handle height, (N, 3)."""
+    """Return the axis of the thermos at handle height. (N, 3)"""
     return offset(scene.site("insertion"), y=0.09)
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the stick's pose and the thermos."""
+    """Return the stick's pose and the thermos."""
     return Slots(scene.body("stick"), wxyz_to_xyzw(scene.body_quat("stick")), _container(scene))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for gripping the stick, then for closeness of stick and thermos to the goal."""
+    """Reward gripping the stick, then closeness of stick and thermos to the goal."""
     start, stick = stick_start(s.vector), offset(s.obj, x=0.015)
     gap = distance(_container(s.scene), s.target)
     stick_in = tolerance(distance(stick, s.target), 0.0, _RADIUS, distance(start, s.target) - _RADIUS)
@@ -49,13 +49,13 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 
 def _is_gripped(scene: SceneView) -> Tensor:
-    """Tell whether both pads press on the stick, (N,) bool."""
+    """Return whether both pads press on the stick. (N,) bool"""
     left, right = scene.sensor("leftpad_stick"), scene.sensor("rightpad_stick")  # (N, 3), normal force first
     return (left[:, 0] > 0) & (right[:, 0] > 0)
 
 
 def expert(look: Look) -> Tensor:
-    """Grip the stick before its middle, push the thermos with its tip and stop near the goal."""
+    """Grip the stick in front of its middle, push the thermos with its tip and stop near the goal."""
     is_there = look.goal[:, 0] - look.obj2[:, 0] < 0.08
     return stick_expert(look, grip=0.015, aim=look.obj2, joined=(is_there, look.hand), gain=10.0)
 

@@ -1,4 +1,4 @@
-"""Sweep a block off to the right of the table."""
+"""Sweep a block to the right of the table."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _GRASP = Grasp(effort=0.3, closed=0.53)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the block where the vector says and the goal to its right, at the edge of the workspace."""
+    """Put the block at the vector's position and the goal to its right, at the edge of the workspace."""
     block = at_height(vector, _START_HEIGHT)
     goal_x, goal_z = torch.full_like(vector[:, 0], _GOAL_X), torch.full_like(vector[:, 0], _GOAL_Z)
     return Placement(target=torch.stack([goal_x, vector[:, 1], goal_z], -1), obj_init=block, joints={"obj": block})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for caging the block and for its way to the goal."""
+    """Reward caging the block, and its closeness to the goal."""
     return sweep_reward(s, distance(s.obj, s.target), distance(s.obj_init, s.target), _FINGERS)
 
 

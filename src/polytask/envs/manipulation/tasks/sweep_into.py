@@ -21,13 +21,13 @@ _GRASP = Grasp(effort=0.3, closed=0.53)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the block on the table; the goal is always the hole, whatever the second half of the vector says."""
+    """Put the block on the table; the goal is always the hole, so the second half of the vector is unused."""
     block = at_height(vector, _RESTING_HEIGHT)
     return Placement(target=constant(_HOLE, vector).expand_as(block), obj_init=block, joints={"obj": block})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for caging the block and for its way to the hole, whatever its height."""
+    """Reward caging the block, and its horizontal closeness to the hole."""
     level = at_height(s.target, s.obj[:, 2])
     return sweep_reward(s, distance(s.obj, level), distance(s.obj_init, level), _FINGERS)
 

@@ -13,7 +13,7 @@ from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:
-    """Set up the shut window."""
+    """Place the shut window."""
     return Placement(
         target=offset(vector, x=0.2),
         obj_init=vector,
@@ -23,12 +23,12 @@ def place(vector: Tensor) -> Placement:
 
 
 def slots(scene: SceneView) -> Slots:
-    """Show the side of the handle to push from, and no orientation."""
+    """Return the side of the handle to push from, and no orientation."""
     return Slots(obj=scene.site("handleOpenStart"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
-    """Pay for reaching the handle and for its closeness to the goal."""
+    """Reward reaching the handle, combined with its closeness to the goal."""
     return slide_reward(s, offset(s.vector, x=-0.04, y=-0.095), margin=0.15, sigmoid="long_tail")
 
 

@@ -1,4 +1,4 @@
-"""Go up and down six frames like roofs."""
+"""Go up and down six roof-shaped frames."""
 
 from __future__ import annotations
 

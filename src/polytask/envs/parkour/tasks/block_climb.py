@@ -7,7 +7,7 @@ from polytask.envs.parkour.terrain import Terrain
 
 
 def build(c: Course, s: float) -> None:
-    """Put up six blocks; the ground goes on at the height of the last."""
+    """Add six blocks; the ground continues at the height of the last one."""
     c.pit()
     x, top, length, half_width = SPAWN, 0.0, 1.5 - 0.1 * s, 0.75 - 0.2 * s
     for _ in range(6):

@@ -7,7 +7,7 @@ from polytask.envs.parkour.terrain import Terrain
 
 
 def build(c: Course, s: float) -> None:
-    """Put the domes into the pit, each as the cap of a sphere that reaches down to where the original breaks off."""
+    """Put the domes into the pit, each as the cap of a sphere that reaches down to the edge of the original dome."""
     c.pit()
     x, depth = SPAWN + 0.4 + 0.4 * s, 0.35 / (s + 2) ** 2
     for _ in range(6):

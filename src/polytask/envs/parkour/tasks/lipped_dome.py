@@ -1,11 +1,11 @@
-"""Climb six low domes with an upright rim."""
+"""Climb six low domes with a vertical rim."""
 
 from __future__ import annotations
 
 from polytask.envs.parkour.course import CELL, SPAWN, Course
 from polytask.envs.parkour.terrain import Terrain
 
-_PROFILE = 3  # the height falls off with this power of the distance from the middle
+_PROFILE = 3  # the height decreases with this power of the distance from the middle
 
 
 def build(c: Course, s: float) -> None:

@@ -7,7 +7,7 @@ from polytask.envs.parkour.terrain import Terrain
 
 
 def build(c: Course, s: float) -> None:
-    """Put up six steps; the ground goes on at the height of the last."""
+    """Add six steps; the ground continues at the height of the last one."""
     c.pit()
     x, top, tread, half_width = SPAWN, 0.0, 0.5 - 0.05 * s, 0.5 - 0.225 * s
     for _ in range(6):

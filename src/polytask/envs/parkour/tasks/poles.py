@@ -9,9 +9,9 @@ _RADIUS, _TOP = 0.15, 1.0
 
 
 def build(c: Course, s: float) -> None:
-    """Put the poles on the floor, with waypoints beside them by turns.
+    """Put the poles on the floor, with waypoints beside them on alternating sides.
 
-    On the first three levels the original's last waypoint lies behind the tile's wall; `Course.goal` brings it back.
+    On the first three levels the original's last waypoint is behind the tile's wall; `Course.goal` moves it inside.
     """
     c.floor()
     distance = 2 - 1.15 * s

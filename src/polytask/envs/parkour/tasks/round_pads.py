@@ -7,7 +7,7 @@ from polytask.envs.parkour.terrain import Terrain
 
 
 def build(c: Course, s: float) -> None:
-    """Put the pads into the pit; their middles are a pad's radius and a distance apart."""
+    """Put the pads into the pit; their centres are a pad's radius plus a random distance apart."""
     c.pit()
     x = SPAWN + 0.5 + 0.8 * s
     for _ in range(6):

@@ -7,7 +7,7 @@ from polytask.envs.parkour.terrain import Terrain
 
 
 def build(c: Course, s: float) -> None:
-    """Put the stones into the pit, right and left by turns."""
+    """Put the stones into the pit, alternately on the right and on the left."""
     c.pit()
     radius = (7 - 3.5 * s) * CELL
     x = SPAWN + radius

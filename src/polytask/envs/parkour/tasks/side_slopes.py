@@ -7,7 +7,7 @@ from polytask.envs.parkour.terrain import Terrain
 
 
 def build(c: Course, s: float) -> None:
-    """Put the platforms into the pit, each as a slab on a block; a level cell makes the high edge upright."""
+    """Put the platforms into the pit, each as a slab on a block; a level cell makes the high edge vertical."""
     c.pit()
     gap = 0.1 + 0.65 * s
     x = SPAWN + gap

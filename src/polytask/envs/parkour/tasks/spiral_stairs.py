@@ -14,15 +14,15 @@ _MIDDLE = 6.0  # x of the axis
 
 
 def build(c: Course, d: float) -> None:
-    """Put up the sectors from the side that faces the start, counter-clockwise; the first one is the floor itself."""
+    """Add the sectors counter-clockwise from the side that faces the start; the first one is the floor itself."""
     c.ground(0.0, LENGTH)
     scale = 1 - 0.35 * d
     c.goal(4.0 - 0.5 * scale, -0.3)
     top = 0.0
     for sector in range(1, _SECTORS):
         top += c.uniform(0.05 + 0.15 * d, 0.05 + 0.2 * d)
-        # A box along the sector's first side covers it and is hidden under the higher sectors behind. The last ones
-        # have nothing higher behind them and are cut into three, so that little of them juts out.
+        # A box along the sector's first side covers it; the higher sectors behind it hide what sticks out. The last
+        # sectors have nothing higher behind them: each is made of three boxes, so that little of them sticks out.
         parts = 1 if sector < _SECTORS - 3 else 3
         for part in range(parts):
             _box(c, sector, (part / parts * 2 * scale, (part + 1) / parts * 2 * scale), top)
@@ -32,7 +32,7 @@ def build(c: Course, d: float) -> None:
 
 
 def _box(c: Course, sector: int, radii: Span, top: float) -> None:
-    """Put up a box from one radius to another along a sector's first side, as wide as the sector is at its end."""
+    """Add a box from one radius to another along a sector's first side, as wide as the sector is at its end."""
     angle = -math.pi + sector * _ANGLE
     along, across = (radii[0] + radii[1]) / 2, radii[1] * math.sin(_ANGLE) / 2
     x = _MIDDLE + along * math.cos(angle) - across * math.sin(angle)

@@ -9,7 +9,7 @@ _WALL_WIDTH, _WALL_TOP = 0.5, 0.7
 
 
 def build(c: Course, s: float) -> None:
-    """Put the pairs of walls on the floor; as in the original's mesh, a slot is a cell wider than its nominal width."""
+    """Put pairs of walls on the floor; as in the original's mesh, a slot is one cell wider than its nominal width."""
     c.floor()
     x = SPAWN
     for _ in range(6):

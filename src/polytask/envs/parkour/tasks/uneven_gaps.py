@@ -7,12 +7,12 @@ from polytask.envs.parkour.terrain import Terrain
 
 
 def build(c: Course, s: float) -> None:
-    """Put the platforms into the pit, each a step above or below the one before and never below the start."""
+    """Put the platforms into the pit, each a step above or below the previous one and never below the start."""
     c.pit()
     x, top = SPAWN + c.uniform(0.4 + 0.3 * s, 0.5 + 0.4 * s), 0.0
     for _ in range(6):
         length, y = 1.2 - 0.3 * s + c.uniform(-0.3, 0.3), c.uniform(-0.1, 0.1)
-        # The range is negative on low levels. A step is a step: the original walks down into its pit there.
+        # The range is negative on low levels, where the original descends into its pit. Here the absolute value counts.
         step = abs(c.uniform(0.01 + 0.2 * s, 0.02 + 0.25 * s))
         goes_up = top - step <= 0 or c.uniform(0.0, 1.0) < 0.5
         top += step if goes_up else -step

@@ -9,7 +9,7 @@ _STEPS, _LANDING = 6, 5  # steps of a flight, treads of the landing after it
 
 
 def build(c: Course, s: float) -> None:
-    """Put up five flights, up and down by turns; the last landing goes on to the end of the tile."""
+    """Add five flights, alternately up and down; the last landing continues to the end of the tile."""
     c.ground(0.0, SPAWN)
     x, top, tread = SPAWN, 0.0, 0.25 - 0.1 * s
     for flight in range(5):

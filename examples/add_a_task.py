@@ -1,0 +1,37 @@
+"""Add a manipulation task without editing polytask: python examples/add_a_task.py"""
+
+from torch import Tensor
+
+import polytask
+from polytask.envs.manipulation.rewards import tolerance
+from polytask.envs.manipulation.shared.expert import act, offset
+from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.scripted import ScriptedPolicy
+from polytask.envs.tasks import TASKS
+from polytask.sim.geometry import distance
+
+
+def place(vector: Tensor) -> Placement:  # where a reset puts things, from random vectors (N, 3)
+    return Placement(target=offset(vector, z=0.2), obj_init=vector, joints={"obj": vector})
+
+
+def reward(s: State) -> tuple[Tensor, Tensor]:  # reward (N,) and success (N,)
+    gap = distance(s.hand, s.target)
+    return 10 * tolerance(gap, 0.0, 0.03, margin=0.3), gap < 0.03
+
+
+def expert(look: Look) -> Tensor:  # action (N, 4) from what an observation shows
+    return act(look.hand, look.goal, gain=10.0, effort=0.0)
+
+
+words = {"summary": "Hold the hand above the puck.", "success_rule": "hand within 3 cm of the goal"}
+low, high = (-0.1, 0.6, 0.02), (0.1, 0.7, 0.02)  # range of the random vector: the puck's position
+TASKS["hover"] = Task("hover", "puck", low, high, place, puck_slots, reward, expert, **words)
+
+env = polytask.make(tasks=["hover"], num_envs=8, stagger=False)
+policy = ScriptedPolicy(env)
+for _ in range(150):
+    env.step(policy(env.obs, env.task))
+print(f"hover: the expert succeeds in {env.pop_metrics()['success'].item():.0f} of 8 worlds")

@@ -1,0 +1,1 @@
+"""Runs: train, resume, evaluate and compare."""

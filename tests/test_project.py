@@ -1,0 +1,51 @@
+"""The project's own files agree with each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def lower_bounds() -> dict[str, str]:
+    """Return the lowest version of each dependency that pyproject.toml allows."""
+    lines = [*PROJECT["dependencies"], *(line for lines in PROJECT["optional-dependencies"].values() for line in lines)]
+    found = (re.match(r"([\w.-]+)(?:\[[^\]]*\])?>=([\d.]+)", line) for line in lines)
+    return {match[1]: match[2] for match in found if match}
+
+
+def pins(name: str) -> dict[str, str]:
+    lines = (ROOT / name).read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def test_the_lowest_versions_are_those_of_the_ranges() -> None:
+    assert pins("constraints-lowest.txt") == lower_bounds()
+
+
+def test_pinned_versions_lie_within_the_ranges() -> None:
+    def number(version: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+    pinned = pins("constraints.txt")
+    for name, low in lower_bounds().items():
+        if name in pinned:  # extras that CI does not install have no pin
+            assert number(pinned[name]) >= number(low), name
+
+
+def test_readme_has_few_links_and_absolute_pictures() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(re.findall(r"(?<!!)\[[^\]]*\]\((?!https?:)", text)) <= 8
+    assert not re.findall(r"!\[[^\]]*\]\((?!https?:)", text)
+
+
+def test_every_page_is_on_the_map() -> None:
+    linked = set()
+    for page in ("index.md", "nets/index.md", "grads/index.md"):
+        targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / "docs" / page).read_text())
+        linked |= {(ROOT / "docs" / page).parent.joinpath(target).resolve() for target in targets}
+    missing = [page for page in (ROOT / "docs").rglob("*.md") if page.resolve() not in linked]
+    assert [str(page.relative_to(ROOT)) for page in missing] == ["docs/index.md"]
