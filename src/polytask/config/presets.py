@@ -131,8 +131,8 @@ def _mtbench_methods() -> Iterator[tuple[str, Preset]]:
         for method, one in OTHER_METHODS.items():
             added = [part for (name, algo), part in SUITE_PARTS.items() if name == suite and method.startswith(algo)]
             settings = {**one.settings, **PAIR_SETTINGS.get((suite, method), {}), "suite": suite}
-            about, parts = f"{one.about}, {where} random goals.", (*one.parts, *added)
-            yield f"{suite}_rand/{method}", Preset(about, parts, settings, one.choices)
+            about = f"{one.about}, {where} random goals."
+            yield f"{suite}_rand/{method}", Preset(about, (*one.parts, *added), settings, one.choices)
 
 
 def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:

@@ -14,21 +14,18 @@ from dataclasses import dataclass
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.heads import make_head
-from polytask.nets.task_code import TaskCode
+from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.task_code import TaskCode, TaskCodeConfig
 from polytask.settings import setting
 
 
 @dataclass
-class BroConfig:
+class BroConfig(TaskCodeConfig, HeadsConfig):
     """Settings of the residual network."""
 
     name: str = "bro"
     hidden: int = setting(256, "width of every layer")
     blocks: int = setting(2, "residual blocks of two layers each")
-    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
-    embedding_dim: int = setting(32, "width of a learned embedding")
-    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def dense(in_dim: int, out_dim: int, generator: Generator) -> list[nn.Module]:

@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 
 from polytask.errors import UserError
 from polytask.nets import layers
-from polytask.nets.heads import make_head
+from polytask.nets.heads import HeadsConfig, make_head
 from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import TaskCode, rows
 from polytask.settings import setting
@@ -48,13 +48,12 @@ class EncoderConfig:
 
 
 @dataclass
-class CareConfig(EncoderConfig):
+class CareConfig(EncoderConfig, HeadsConfig):
     """Settings of the encoder and of the trunk after it."""
 
     name: str = "care"
     hidden: list[int] = setting([400, 400, 400], "widths of the trunk")
     activation: str = setting("relu", "activation of the trunk: one of elu, relu, gelu, silu, tanh")
-    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def described(task_names: tuple[str, ...] | None) -> Tensor:

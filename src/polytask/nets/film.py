@@ -16,21 +16,19 @@ import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.heads import make_head
-from polytask.nets.task_code import TaskCode, rows
+from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.task_code import TaskCode, TaskCodeConfig, rows
 from polytask.settings import setting
 
 
 @dataclass
-class FilmConfig:
+class FilmConfig(TaskCodeConfig, HeadsConfig):
     """Settings of the modulated perceptron."""
 
     name: str = "film"
     hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers; all of them are modulated")
     activation: str = setting("relu", "one of elu, relu, gelu, silu, tanh")
     task_code: str = setting("onehot", "task code that the modulation is computed from: onehot or embedding")
-    embedding_dim: int = setting(32, "width of a learned embedding")
-    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 class Film(nn.Module):

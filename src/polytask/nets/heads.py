@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
 from polytask.nets.layers import Init, NetShape, TaskLinear, choose, linear, uniform
+from polytask.settings import setting
+
+
+@dataclass
+class HeadsConfig:
+    """Setting of the last layer."""
+
+    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 class SingleHead(nn.Module):

@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.heads import make_head
-from polytask.nets.task_code import TaskCode
+from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.task_code import TaskCode, TaskCodeConfig
 from polytask.settings import setting
 
 
 @dataclass
-class MlpConfig:
+class MlpConfig(TaskCodeConfig, HeadsConfig):
     """Settings of the perceptron."""
 
     name: str = "mlp"
     hidden: list[int] = setting([256, 128, 64], "widths of the hidden layers")
     activation: str = setting("elu", "one of elu, relu, gelu, silu, tanh")
-    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
-    embedding_dim: int = setting(32, "width of a learned embedding")
-    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 @dataclass

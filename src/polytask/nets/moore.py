@@ -17,12 +17,12 @@ from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
 from polytask.nets.heads import make_head
-from polytask.nets.task_code import TaskCode, rows
+from polytask.nets.task_code import TaskCode, TaskCodeConfig, rows
 from polytask.settings import setting
 
 
 @dataclass
-class MooreConfig:
+class MooreConfig(TaskCodeConfig):
     """Settings of the experts and the task encoder."""
 
     name: str = "moore"
@@ -33,7 +33,6 @@ class MooreConfig:
     task_hidden: int = setting(256, "hidden width of the task encoder")
     epsilon: float = setting(1e-8, "added to squared lengths before dividing by them")
     task_code: str = setting("onehot", "task code for the mixture weights and for a single head: onehot or embedding")
-    embedding_dim: int = setting(32, "width of a learned embedding")
     heads: str = setting(
         "single", "one output layer that also reads the task code (single), or one per task without it (multi)"
     )

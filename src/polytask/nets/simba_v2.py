@@ -18,13 +18,13 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from polytask.nets import layers
-from polytask.nets.heads import make_head
-from polytask.nets.task_code import TaskCode
+from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.task_code import TaskCode, TaskCodeConfig
 from polytask.settings import setting
 
 
 @dataclass
-class SimbaV2Config:
+class SimbaV2Config(TaskCodeConfig, HeadsConfig):
     """Settings of the hyperspherical network."""
 
     name: str = "simba_v2"
@@ -32,9 +32,6 @@ class SimbaV2Config:
     blocks: int = setting(2, "residual blocks")
     expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`")
     shift: float = setting(3.0, "constant appended to the input, so that the normalization does not lose its magnitude")
-    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
-    embedding_dim: int = setting(32, "width of a learned embedding")
-    heads: str = setting("single", "one output layer (single) or one per task (multi)")
 
 
 def unit_orthogonal(weight: Tensor, generator: Generator) -> None:

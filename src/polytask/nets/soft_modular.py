@@ -15,12 +15,12 @@ import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.task_code import TaskCode, rows
+from polytask.nets.task_code import TaskCode, TaskCodeConfig, rows
 from polytask.settings import setting
 
 
 @dataclass
-class SoftModularConfig:
+class SoftModularConfig(TaskCodeConfig):
     """Settings of the modules and their router."""
 
     name: str = "soft_modular"
@@ -31,7 +31,6 @@ class SoftModularConfig:
     task_hidden: list[int] = setting([256], "hidden widths of the task encoder z")
     feature_dim: int = setting(256, "width of f and z")
     task_code: str = setting("onehot", "task code that z is computed from: onehot or embedding")
-    embedding_dim: int = setting(32, "width of a learned embedding")
 
 
 class SoftModular(nn.Module):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets.layers import choose, parameter
 from polytask.nets.task_axes import TaskAxis
+from polytask.settings import setting
 
 KINDS = {"onehot": "one-hot vector", "embedding": "learned vector", "none": "no code"}
 
@@ -29,6 +31,14 @@ def rows(table: Tensor, task: Tensor) -> Tensor:
 def unit_normal(weight: Tensor, generator: Generator) -> None:
     """Draw rows whose expected squared length is one, the length of a one-hot vector."""
     nn.init.normal_(weight, std=1.0 / math.sqrt(weight.shape[-1]), generator=generator)
+
+
+@dataclass
+class TaskCodeConfig:
+    """Settings of the task code, for networks that read it with their input."""
+
+    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
+    embedding_dim: int = setting(32, "width of a learned embedding")
 
 
 class TaskCode(nn.Module):

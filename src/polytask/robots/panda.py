@@ -19,15 +19,13 @@ from polytask.robots.robot import Home, Robot, RobotState
 from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.sim.base import Batch
-from polytask.sim.geometry import distance
-from polytask.sim.view import SceneView, constant
+from polytask.sim.view import SceneView
 
 _STEP = 0.01  # metres that a full action moves the commanded hand in one control step
 _LEAD = 0.08  # metres by which the command may lead the hand along an axis, against wind-up in contact
 _TURN = 1.5  # gain of orientation errors, above one because forces on the fingers tilt the hand
 _OPEN = 0.098  # distance of the finger bodies when fully open
 _DOWN = (0.0, 0.0, 1.0, 0.0)  # orientation of the gripper's frame: z down, y along the world's y
-_HAND_LOW, _HAND_HIGH = (-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7)  # the observed hand is clipped to this box
 _REACH_STEPS = 200
 _SETTLE_STEPS = 250  # time steps in which the scene's objects come to rest
 
@@ -71,10 +69,7 @@ def _start(hand: tuple[float, float, float]) -> np.ndarray:
 
 def read(scene: SceneView, out: RobotState) -> None:
     """Read hand, fingers and tool centre into `out`."""
-    hand = scene.site("hand")
-    torch.clamp(hand, constant(_HAND_LOW, hand), constant(_HAND_HIGH, hand), out=out.hand)
-    torch.div(distance(scene.body("rightfinger"), scene.body("leftfinger")), _OPEN, out=out.openness).clamp_(0.0, 1.0)
-    torch.lerp(scene.site("rightEndEffector"), scene.site("leftEndEffector"), 0.5, out=out.tcp)
+    out.fill(scene.site("hand"), (scene.body("rightfinger"), scene.body("leftfinger")), _OPEN, scene)
     out.left_pad.copy_(scene.site("leftpad"))
     out.right_pad.copy_(scene.site("rightpad"))
 
@@ -93,8 +88,7 @@ def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
     velocities = int(model.joint("joint1").dofadr[0])
     data.qvel[velocities : velocities + len(start)] = 0.0
     mujoco.mj_forward(model, data)
-    tcp = (data.site("rightEndEffector").xpos + data.site("leftEndEffector").xpos) / 2
-    return Home(qpos=data.qpos.copy(), qvel=data.qvel.copy(), mocap_pos=data.mocap_pos.copy(), tcp=tcp.copy())
+    return Home.of(data)
 
 
 ROBOT = Robot(

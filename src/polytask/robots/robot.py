@@ -11,7 +11,10 @@ import torch
 from torch import Tensor
 
 from polytask.sim.base import Batch
-from polytask.sim.view import SceneView
+from polytask.sim.geometry import distance
+from polytask.sim.view import SceneView, constant
+
+HAND_LOW, HAND_HIGH = (-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7)  # the observed hand is clipped to this box
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,19 @@ class RobotState:
         points = [torch.zeros(num_worlds, 3, device=device) for _ in range(4)]
         return cls(points[0], torch.zeros(num_worlds, device=device), points[1], points[2], points[3])
 
+    def fill(self, hand: Tensor, fingers: tuple[Tensor, Tensor], open_distance: float, scene: SceneView) -> None:
+        """Write the state of a robot with two fingers.
+
+        Args:
+            hand: Position of the hand, which is clipped as in the observation. (N, 3)
+            fingers: Positions of both fingers, which give the openness. (N, 3) each
+            open_distance: Distance of the fingers that counts as fully open.
+            scene: The scene, whose sites name the fingertips.
+        """
+        torch.clamp(hand, constant(HAND_LOW, hand), constant(HAND_HIGH, hand), out=self.hand)
+        torch.div(distance(*fingers), open_distance, out=self.openness).clamp_(0.0, 1.0)
+        torch.lerp(scene.site("rightEndEffector"), scene.site("leftEndEffector"), 0.5, out=self.tcp)
+
     def rows(self, worlds: slice) -> RobotState:
         """Return views of the rows of some worlds."""
         return RobotState(**{name: tensor[worlds] for name, tensor in vars(self).items()})
@@ -43,6 +59,12 @@ class Home:
     qvel: np.ndarray  # (nv,)
     mocap_pos: np.ndarray  # (nmocap, 3)
     tcp: np.ndarray  # (3,)
+
+    @classmethod
+    def of(cls, data: mujoco.MjData) -> Home:
+        """Copy the state of a simulation."""
+        tcp = (data.site("rightEndEffector").xpos + data.site("leftEndEffector").xpos) / 2
+        return cls(qpos=data.qpos.copy(), qvel=data.qvel.copy(), mocap_pos=data.mocap_pos.copy(), tcp=tcp.copy())
 
 
 @dataclass(frozen=True)

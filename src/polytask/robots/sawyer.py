@@ -10,12 +10,10 @@ from torch import Tensor
 
 from polytask.robots.robot import Home, Robot, RobotState
 from polytask.sim.base import Batch
-from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
 _STEP = 0.01  # metres that a full action moves the mocap body in one control step
 _OPEN = 0.1  # distance of the claws that counts as fully open
-_HAND_LOW, _HAND_HIGH = (-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7)  # the observed hand is clipped to this box
 _SETTLE_STEPS = 250  # time steps in which the arm is dragged from zero joint angles to the hand's start
 
 
@@ -33,10 +31,7 @@ def act(batch: Batch, action: Tensor, low: Tensor, high: Tensor) -> None:
 
 def read(scene: SceneView, out: RobotState) -> None:
     """Read hand, fingers and tool centre into `out`."""
-    hand = scene.body("hand")
-    torch.clamp(hand, constant(_HAND_LOW, hand), constant(_HAND_HIGH, hand), out=out.hand)
-    torch.div(distance(scene.body("rightclaw"), scene.body("leftclaw")), _OPEN, out=out.openness).clamp_(0.0, 1.0)
-    torch.lerp(scene.site("rightEndEffector"), scene.site("leftEndEffector"), 0.5, out=out.tcp)
+    out.fill(scene.body("hand"), (scene.body("rightclaw"), scene.body("leftclaw")), _OPEN, scene)
     out.left_pad.copy_(scene.body("leftpad"))
     out.right_pad.copy_(scene.body("rightpad"))
 
@@ -50,8 +45,7 @@ def settle(model: mujoco.MjModel, hand: tuple[float, float, float]) -> Home:
     data.mocap_pos[_hand_mocap(model)] = hand
     data.ctrl[:] = (-1.0, 1.0)
     mujoco.mj_step(model, data, nstep=_SETTLE_STEPS)
-    tcp = (data.site("rightEndEffector").xpos + data.site("leftEndEffector").xpos) / 2
-    return Home(qpos=data.qpos.copy(), qvel=data.qvel.copy(), mocap_pos=data.mocap_pos.copy(), tcp=tcp.copy())
+    return Home.of(data)
 
 
 ROBOT = Robot(

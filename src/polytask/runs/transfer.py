@@ -110,10 +110,13 @@ def saved_parts(state: dict[str, Any]) -> dict[str, dict[str, Tensor]]:
     """Return the networks and statistics in a learner's saved state, by the names of `Algo.networks`."""
     parts = {name: learner["net"] for name, learner in state["learners"].items()}
     for holder in (state, state.get("experience", {})):
-        for name, value in holder.items():
-            if isinstance(value, dict) and value and all(isinstance(each, Tensor) for each in value.values()):
-                parts[name] = value
+        parts |= {name: value for name, value in holder.items() if _is_state_dict(value)}
     return parts
+
+
+def _is_state_dict(value: Any) -> bool:
+    """Return whether a value is the state dict of a module: a dictionary of tensors."""
+    return isinstance(value, dict) and bool(value) and all(isinstance(each, Tensor) for each in value.values())
 
 
 def _load(net: nn.Module, taken: dict[str, Tensor]) -> None:

@@ -24,7 +24,7 @@ class Terrain:
         name: Kebab-case name.
         number: MTBench's number of the task; it also seeds the terrain, so the terrain is the same in every run.
         build: Build a course of a given difficulty.
-        low, high: Difficulty that `build` gets on the first and on the last level.
+        difficulty: The difficulty that `build` gets on the first and on the last level.
         summary: One line for tables and the gallery.
         scene: Name of its scene.
         version: Increases with any change of the terrain.
@@ -33,8 +33,7 @@ class Terrain:
     name: str
     number: int
     build: Callable[[Course, float], None]
-    low: float
-    high: float
+    difficulty: tuple[float, float]
     summary: str
     scene: str = "parkour"
     version: int = 1
@@ -47,6 +46,7 @@ class Terrain:
 @cache
 def _tile(terrain: Terrain, variant: int, difficulty: float) -> Tile:
     course = Course(np.random.default_rng((terrain.number, variant)))
-    terrain.build(course, terrain.low + difficulty * (terrain.high - terrain.low))
+    first, last = terrain.difficulty
+    terrain.build(course, first + difficulty * (last - first))
     course.walls()
     return course.tile()

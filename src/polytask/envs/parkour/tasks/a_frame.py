@@ -25,11 +25,4 @@ def build(c: Course, s: float) -> None:
     c.goal(x + 0.5, 0.0)
 
 
-TASK = Terrain(
-    name="a-frame",
-    number=4,
-    build=build,
-    low=0.35,
-    high=0.7,
-    summary="Go up and down six frames like roofs.",
-)
+TASK = Terrain("a-frame", 4, build, (0.35, 0.7), "Go up and down six frames like roofs.")

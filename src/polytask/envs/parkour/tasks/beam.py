@@ -17,11 +17,4 @@ def build(c: Course, s: float) -> None:
     c.finish(stop)
 
 
-TASK = Terrain(
-    name="beam",
-    number=19,
-    build=build,
-    low=0.3,
-    high=0.8,
-    summary="Balance along a beam over a pit.",
-)
+TASK = Terrain("beam", 19, build, (0.3, 0.8), "Balance along a beam over a pit.")

@@ -18,11 +18,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x, top)
 
 
-TASK = Terrain(
-    name="block-climb",
-    number=15,
-    build=build,
-    low=-0.2,
-    high=0.4,
-    summary="Climb six high blocks between pits.",
-)
+TASK = Terrain("block-climb", 15, build, (-0.2, 0.4), "Climb six high blocks between pits.")

@@ -19,11 +19,4 @@ def build(c: Course, s: float) -> None:
     c.goal(x + 0.5, 0.0)
 
 
-TASK = Terrain(
-    name="box-climb",
-    number=0,
-    build=build,
-    low=-0.1,
-    high=0.6,
-    summary="Climb six boxes, each higher than the last.",
-)
+TASK = Terrain("box-climb", 0, build, (-0.1, 0.6), "Climb six boxes, each higher than the last.")

@@ -21,11 +21,4 @@ def build(c: Course, s: float) -> None:
     c.goal(min(x + 0.5, 17.0), 0.0)
 
 
-TASK = Terrain(
-    name="dome",
-    number=5,
-    build=build,
-    low=0.1,
-    high=0.8,
-    summary="Cross six round hills.",
-)
+TASK = Terrain("dome", 5, build, (0.1, 0.8), "Cross six round hills.")

@@ -21,11 +21,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x - radius + lip)
 
 
-TASK = Terrain(
-    name="domed-pads",
-    number=9,
-    build=build,
-    low=-0.5,
-    high=0.5,
-    summary="Cross a pit on six domes.",
-)
+TASK = Terrain("domed-pads", 9, build, (-0.5, 0.5), "Cross a pit on six domes.")

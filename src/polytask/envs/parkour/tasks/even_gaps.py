@@ -19,11 +19,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x)
 
 
-TASK = Terrain(
-    name="even-gaps",
-    number=6,
-    build=build,
-    low=-0.3,
-    high=0.4,
-    summary="Cross a pit on six platforms of one height.",
-)
+TASK = Terrain("even-gaps", 6, build, (-0.3, 0.4), "Cross a pit on six platforms of one height.")

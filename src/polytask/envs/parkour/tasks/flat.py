@@ -13,11 +13,4 @@ def build(c: Course, s: float) -> None:
         c.goal(SPAWN + 14.0 * index / (GOALS - 1), snap(c.uniform(-1.0, 0.95)))
 
 
-TASK = Terrain(
-    name="flat",
-    number=20,
-    build=build,
-    low=0.0,
-    high=0.0,
-    summary="Walk on flat ground.",
-)
+TASK = Terrain("flat", 20, build, (0.0, 0.0), "Walk on flat ground.")

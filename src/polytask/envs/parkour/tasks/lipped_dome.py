@@ -24,11 +24,4 @@ def build(c: Course, s: float) -> None:
     c.goal(min(x + 0.5, 17.0), 0.0)
 
 
-TASK = Terrain(
-    name="lipped-dome",
-    number=2,
-    build=build,
-    low=0.0,
-    high=0.9,
-    summary="Climb six low domes with an upright rim.",
-)
+TASK = Terrain("lipped-dome", 2, build, (0.0, 0.9), "Climb six low domes with an upright rim.")

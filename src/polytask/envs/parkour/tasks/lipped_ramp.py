@@ -22,11 +22,4 @@ def build(c: Course, s: float) -> None:
     c.goal(x + 0.5, 0.0)
 
 
-TASK = Terrain(
-    name="lipped-ramp",
-    number=1,
-    build=build,
-    low=0.4,
-    high=0.8,
-    summary="Step onto six ramps and drop off their high ends.",
-)
+TASK = Terrain("lipped-ramp", 1, build, (0.4, 0.8), "Step onto six ramps and drop off their high ends.")

@@ -18,11 +18,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x, top)
 
 
-TASK = Terrain(
-    name="narrow-stairs",
-    number=14,
-    build=build,
-    low=-0.2,
-    high=1.0,
-    summary="Climb narrow stairs between pits.",
-)
+TASK = Terrain("narrow-stairs", 14, build, (-0.2, 1.0), "Climb narrow stairs between pits.")

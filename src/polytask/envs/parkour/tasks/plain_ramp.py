@@ -19,11 +19,4 @@ def build(c: Course, s: float) -> None:
     c.goal(x + 0.5, 0.0)
 
 
-TASK = Terrain(
-    name="plain-ramp",
-    number=3,
-    build=build,
-    low=0.2,
-    high=0.6,
-    summary="Go up six ramps and drop off their high ends.",
-)
+TASK = Terrain("plain-ramp", 3, build, (0.2, 0.6), "Go up six ramps and drop off their high ends.")

@@ -23,11 +23,4 @@ def build(c: Course, s: float) -> None:
     c.goal(x + 0.5, 0.0)
 
 
-TASK = Terrain(
-    name="poles",
-    number=18,
-    build=build,
-    low=-0.2,
-    high=0.8,
-    summary="Wind through a row of poles.",
-)
+TASK = Terrain("poles", 18, build, (-0.2, 0.8), "Wind through a row of poles.")

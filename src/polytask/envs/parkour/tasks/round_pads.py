@@ -20,11 +20,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x - radius)
 
 
-TASK = Terrain(
-    name="round-pads",
-    number=8,
-    build=build,
-    low=-0.1,
-    high=0.8,
-    summary="Cross a pit on six round pads.",
-)
+TASK = Terrain("round-pads", 8, build, (-0.1, 0.8), "Cross a pit on six round pads.")

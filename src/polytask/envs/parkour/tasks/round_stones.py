@@ -22,11 +22,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x - radius)
 
 
-TASK = Terrain(
-    name="round-stones",
-    number=11,
-    build=build,
-    low=-0.4,
-    high=0.9,
-    summary="Cross a pit on twelve round stones.",
-)
+TASK = Terrain("round-stones", 11, build, (-0.4, 0.9), "Cross a pit on twelve round stones.")

@@ -23,11 +23,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x)
 
 
-TASK = Terrain(
-    name="scattered-stones",
-    number=12,
-    build=build,
-    low=0.1,
-    high=0.3,
-    summary="Cross a pit on twelve staggered stones.",
-)
+TASK = Terrain("scattered-stones", 12, build, (0.1, 0.3), "Cross a pit on twelve staggered stones.")

@@ -30,11 +30,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x)
 
 
-TASK = Terrain(
-    name="side-slopes",
-    number=10,
-    build=build,
-    low=0.0,
-    high=0.9,
-    summary="Cross a pit on six platforms that tilt sideways.",
-)
+TASK = Terrain("side-slopes", 10, build, (0.0, 0.9), "Cross a pit on six platforms that tilt sideways.")

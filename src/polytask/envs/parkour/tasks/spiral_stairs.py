@@ -41,11 +41,4 @@ def _box(c: Course, sector: int, radii: Span, top: float) -> None:
     c.shapes.append(Shape(BOX, (x, y, (top + PIT) / 2), size, rotation((0.0, 0.0, 1.0), angle)))
 
 
-TASK = Terrain(
-    name="spiral-stairs",
-    number=16,
-    build=build,
-    low=0.0,
-    high=1.0,
-    summary="Climb stairs that wind up around a column.",
-)
+TASK = Terrain("spiral-stairs", 16, build, (0.0, 1.0), "Climb stairs that wind up around a column.")

@@ -24,11 +24,4 @@ def build(c: Course, s: float) -> None:
     c.goal(x + 0.5, 0.0)
 
 
-TASK = Terrain(
-    name="squeeze",
-    number=17,
-    build=build,
-    low=-0.2,
-    high=0.8,
-    summary="Pass through six narrow slots.",
-)
+TASK = Terrain("squeeze", 17, build, (-0.2, 0.8), "Pass through six narrow slots.")

@@ -23,11 +23,4 @@ def build(c: Course, s: float) -> None:
     c.finish(x, top)
 
 
-TASK = Terrain(
-    name="uneven-gaps",
-    number=7,
-    build=build,
-    low=-0.4,
-    high=0.6,
-    summary="Cross a pit on six platforms of changing height.",
-)
+TASK = Terrain("uneven-gaps", 7, build, (-0.4, 0.6), "Cross a pit on six platforms of changing height.")

@@ -24,11 +24,4 @@ def build(c: Course, s: float) -> None:
         c.goal(SPAWN + (x - SPAWN) * index / (GOALS - 1), 0.0)
 
 
-TASK = Terrain(
-    name="wide-stairs",
-    number=13,
-    build=build,
-    low=-0.1,
-    high=0.7,
-    summary="Climb and descend wide flights of stairs.",
-)
+TASK = Terrain("wide-stairs", 13, build, (-0.1, 0.7), "Climb and descend wide flights of stairs.")
