@@ -1,10 +1,10 @@
-"""How good is a success detector after some rounds of labelling on the page?
+"""Measure a success detector after rounds of labelling on the page.
 
-Scripted picks and places fill a store, the labelling page is opened on it, and a stand-in for the person answers from
-simulator truth, through the page's API alone: first a random sample, then, round by round, what the newest detector
-thinks likely or is least certain of. The page trains a detector after every round. Each is judged on other frames of
-the task's skill: 500 a task, harder than those of a run because half are successes and a quarter near misses, and again
-on all held-out frames as they come. Needs the extra `label`.
+Scripted picks and places fill a store. A stand-in for the person labels them from the simulator's truth, through the
+page's API alone: first a random sample, then, in each round, the episodes that the newest detector finds likely or is
+least certain of. The page trains a detector after every round. Each detector is scored on other frames of the task's
+skill: 500 per task, which are harder than those of a run because half are successes and a quarter near misses, and then
+all held-out frames with their natural shares. Needs the extra `label`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.store import StoreConfig
-from polytask.mtopt.detector import Detector, DetectorReport, evaluate, wrong_objects
+from polytask.mtopt.detector import Detector
+from polytask.mtopt.detector.metrics import DetectorReport, evaluate, wrong_objects
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.client import InProcessClient
 from polytask.mtopt.label.stand_in import StandIn
@@ -46,7 +47,7 @@ def fill(arguments: argparse.Namespace, report: Report, store: EpisodeStore) -> 
 
 
 def of_skill(pool: Pool, skill: str) -> Pool:
-    """Take the outcomes of a skill alone: what its tasks are asked about."""
+    """Return the outcomes of one skill: its tasks are labelled on these."""
     rows = pool.is_place == (skill == "place")
     return Pool(pool.frames[rows], pool.truth[rows], pool.is_place[rows])
 
@@ -59,7 +60,7 @@ def judge(detector: Detector, test: Pool, arguments: argparse.Namespace) -> dict
         pool, generator = of_skill(test, skill), generator_on(arguments.device, arguments.seed + 7)
         names = [name for name in MAIN_TASKS if TASKS[name].skill == skill]
         for name in names:
-            if name not in detector.taught:  # no success or no failure has been labelled: it gives no verdict
+            if name not in detector.taught:  # without a labelled success and failure it has no verdict
                 tasks[name] = {"balanced_accuracy": 0.5}
                 continue
             index = detector.index(name)
@@ -83,7 +84,7 @@ def judge(detector: Detector, test: Pool, arguments: argparse.Namespace) -> dict
 
 
 def figures(report: DetectorReport, task: str) -> dict[str, Any]:
-    """Write down a task's score."""
+    """Return a task's scores as plain values."""
     row = next(row for row in report.tasks if row.task == task)
     return {
         "frames": row.count,
@@ -97,7 +98,7 @@ def figures(report: DetectorReport, task: str) -> dict[str, Any]:
 
 
 def ask(person: StandIn, task: str, orders: list[str]) -> int:
-    """Have a task's questions answered, such as 100 of "likely"; what a queue lacks is made up from the new ones."""
+    """Answer a task's questions, such as 100 of "likely"; if a queue is too short, new ones fill it up."""
     made = 0
     for order, count in (part.split(":") for part in orders):
         found = person.label(task, int(count), order)

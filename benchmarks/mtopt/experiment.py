@@ -1,4 +1,4 @@
-"""What the experiments of MT-Opt share: a clock, a report that is never lost, worlds, and statistics.
+"""The common part of the experiments of MT-Opt: a clock, a report on disk, worlds, and statistics.
 
 Every script takes `--seconds`, prints progress to standard error, rewrites its `--out` after every stage, and prints
 one JSON object at the end. Without a GPU everything runs on the CPU, at sizes given by the flags.
@@ -21,18 +21,19 @@ from typing import Any
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import torch
+from captured import CapturedUpdate
 from torch import Tensor
 
 from polytask.cuda_graph import Graphed
 from polytask.mtopt.config.learning import CEMConfig, LearnerConfig
 from polytask.mtopt.config.network import AugmentConfig, CameraConfig, NetworkConfig
 from polytask.mtopt.config.world import WorldConfig
-from polytask.mtopt.learning.buffers import Transitions
-from polytask.mtopt.learning.captured import CapturedUpdate
-from polytask.mtopt.learning.cem import draw, first_sampler, maximise
+from polytask.mtopt.learning.acting import BatchObservation, best_action
+from polytask.mtopt.learning.cem import draw, first_sampler
 from polytask.mtopt.learning.learner import QLearner, TrainBatch
-from polytask.mtopt.tasks import KINDS
-from polytask.mtopt.world import ALL_TASKS, BinWorld, Observation
+from polytask.mtopt.learning.transitions import Transitions
+from polytask.mtopt.tasks import ALL_TASKS, KINDS
+from polytask.mtopt.world import BinWorld, Observation
 from polytask.runs.provenance import provenance
 
 LIFTS = ("lift-any", *(f"lift-{kind}" for kind in KINDS))
@@ -55,13 +56,13 @@ def parser(description: str, seconds: float, worlds: int) -> argparse.ArgumentPa
 
 
 class Report:
-    """Results as they come, on disk after every stage, and the time that is left."""
+    """The results so far, written to disk after every stage, and the time that is left."""
 
     def __init__(self, name: str, arguments: argparse.Namespace) -> None:
         """Start the clock."""
         self._start, self._seconds, self._out = time.monotonic(), float(arguments.seconds), arguments.out
         settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
-        settings.pop("out", None)  # says nothing to a reader
+        settings.pop("out", None)  # does not matter to a reader
         origin = {"command": command(name), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
         self.results: dict[str, Any] = {
             "name": name,
@@ -72,7 +73,7 @@ class Report:
 
     @property
     def left(self) -> float:
-        """Tell how many seconds are left."""
+        """Return the seconds that are left."""
         return self._seconds - (time.monotonic() - self._start)
 
     def say(self, text: str) -> None:
@@ -80,7 +81,7 @@ class Report:
         print(f"[{time.monotonic() - self._start:6.1f} s] {text}", file=sys.stderr, flush=True)
 
     def put(self, key: str, value: Any, quiet: bool = False) -> None:
-        """Keep a result and write all of them."""
+        """Set a result and write all of them."""
         self.results[key] = value
         self.results["seconds"] = round(time.monotonic() - self._start, 1)
         if not quiet:
@@ -98,14 +99,14 @@ class Report:
 
 
 def run(name: str, arguments: argparse.Namespace, body: Callable[[argparse.Namespace, Report], None]) -> dict[str, Any]:
-    """Run an experiment; an error is part of its report, and what was found before is kept."""
+    """Run an experiment; an error is part of its report, and the results before it are kept."""
     report = Report(name, arguments)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     error = None
     try:
         body(arguments, report)
-    except Exception as caught:  # a run far away must not lose its first stages to a fault in a later one
+    except Exception as caught:  # an error in a later stage must not lose the results of the first ones
         error = caught
         report.put("error", "".join(traceback.format_exception(caught))[-4000:])
     report.put("finished", error is None)
@@ -116,7 +117,7 @@ def run(name: str, arguments: argparse.Namespace, body: Callable[[argparse.Names
 
 
 def command(name: str) -> str:
-    """Write the command as a reader would type it, without where the report goes."""
+    """Return the command as a reader would type it, without `--out`."""
     words = list(sys.argv[1:]) if Path(sys.argv[0]).stem == name else []
     if "--out" in words:
         place = words.index("--out")
@@ -125,7 +126,7 @@ def command(name: str) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Round numbers for a report; what is not a number becomes none."""
+    """Round numbers for a report; NaN and infinity become None."""
     if isinstance(value, dict):
         return {str(key): clean(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -136,19 +137,19 @@ def clean(value: Any) -> Any:
 
 
 def short(value: Any) -> str:
-    """Write a result on one line of a terminal."""
+    """Return a result as one line for a terminal."""
     text = json.dumps(clean(value), default=str)
     return text if len(text) < 400 else text[:400] + " ..."
 
 
 def wait(device: torch.device | str) -> None:
-    """Wait for the device, so that a clock may be read."""
+    """Wait for the device before the clock is read."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize()
 
 
 def make_world(arguments: argparse.Namespace, seed: int, **options: Any) -> BinWorld:
-    """Make the worlds that the flags ask for."""
+    """Make the worlds of the flags."""
     sizes = {"image_size": arguments.image_size, "outcome_size": arguments.outcome_size}
     config = WorldConfig(arguments.worlds, arguments.sim, arguments.device, **sizes, seed=seed, **options)
     return BinWorld(config)
@@ -163,7 +164,7 @@ def generator_on(device: torch.device | str, seed: int) -> torch.Generator:
 
 
 def auc(score: Tensor, truth: Tensor) -> float:
-    """Return the chance that a success scores higher than a failure; nan without both. Equal scores count half."""
+    """Return the probability that a success scores higher than a failure; NaN without both. Ties count half."""
     score, truth = score.double().cpu(), truth.bool().cpu()
     successes, failures = int(truth.sum()), int((~truth).sum())
     if not successes or not failures:
@@ -178,7 +179,7 @@ def rate(hits: Tensor, seed: int = 0, draws: int = 2000) -> dict[str, float | in
     count, mean = len(hits), float(hits.double().mean()) if len(hits) else math.nan
     if not count:
         return {"mean": math.nan, "low": math.nan, "high": math.nan, "count": 0}
-    # Drawing M yes-or-no results with replacement is drawing a binomial number.
+    # A bootstrap sample of M yes-or-no results is a binomial number.
     means = torch.binomial(
         torch.full((draws,), float(count), dtype=torch.float64),
         torch.full((draws,), mean, dtype=torch.float64),
@@ -189,14 +190,14 @@ def rate(hits: Tensor, seed: int = 0, draws: int = 2000) -> dict[str, float | in
 
 
 def pooled(rows: Sequence[dict[str, float | int]], seed: int = 0, draws: int = 2000) -> dict[str, float | int]:
-    """Pool rates of several seeds: seeds are drawn with replacement, then the episodes within them."""
+    """Pool rates of several seeds: draw seeds with replacement, then the episodes within them."""
     low, high = drawn_means(rows, seed, draws).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
     mean = sum(float(row["mean"]) for row in rows) / len(rows)
     return {"mean": mean, "low": low, "high": high, "count": sum(int(row["count"]) for row in rows), "seeds": len(rows)}
 
 
 def drawn_means(rows: Sequence[dict[str, float | int]], seed: int, draws: int) -> Tensor:
-    """Draw the mean rate (draws,) of seeds and episodes chosen with replacement."""
+    """Draw mean rates (draws,) of seeds and episodes with replacement."""
     generator = torch.Generator().manual_seed(seed)
     mean = torch.tensor([float(row["mean"]) for row in rows], dtype=torch.float64)
     count = torch.tensor([float(row["count"]) for row in rows], dtype=torch.float64)
@@ -207,7 +208,7 @@ def drawn_means(rows: Sequence[dict[str, float | int]], seed: int, draws: int) -
 def contrast(
     better: Sequence[dict[str, float | int]], worse: Sequence[dict[str, float | int]], draws: int = 2000
 ) -> dict[str, float]:
-    """Return how much higher one setting's rates are than another's, with the 95 % bootstrap interval."""
+    """Return the difference between the rates of two settings, with the 95 % bootstrap interval."""
     gap = drawn_means(better, 1, draws) - drawn_means(worse, 2, draws)
     low, high = gap.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
     means = [sum(float(row["mean"]) for row in rows) / len(rows) for rows in (better, worse)]
@@ -218,15 +219,15 @@ def contrast(
 
 
 class QPolicy:
-    """Acts by CEM on a learner's averaged network, for tasks that the learner knows."""
+    """Acts by CEM on a learner's averaged network, for the learner's tasks."""
 
     name = "q"
 
     def __init__(self, learner: QLearner, tasks: Sequence[str], generator: torch.Generator, **options: Any) -> None:
-        """Take a learner into use.
+        """Use a learner.
 
         Args:
-            learner: What has been trained.
+            learner: The trained learner.
             tasks: Names in the order of the learner's indices.
             generator: Source of samples, on the learner's device.
             options: `cem` (CEMConfig), `epsilon` and `noise` of exploration.
@@ -236,7 +237,7 @@ class QPolicy:
         self.epsilon, self.noise = options.pop("epsilon", 0.0), options.pop("noise", 0.0)
         known = [tasks.index(name) if name in tasks else 0 for name in ALL_TASKS]
         self._index = torch.tensor(known, device=learner.device)
-        self.value: Tensor | None = None  # (N,) what the last actions were expected to be worth
+        self.value: Tensor | None = None  # (N,) expected values of the last actions
         if options:
             raise TypeError(f"unknown options {sorted(options)}")
 
@@ -263,17 +264,12 @@ class QPolicy:
         return action
 
     def _best(self, image: Tensor, closed: Tensor, height: Tensor, pose: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
-        q = self.learner.q1
-        seen = q.image_part(image)
-
-        def score(action: Tensor) -> Tensor:
-            return q.action_part(seen, closed, height, task, action, pose)
-
-        return maximise(score, len(task), self.cem, self.generator)
+        observation = BatchObservation(image, closed, height, pose)
+        return best_action(self.learner.q1, observation, task, self.cem, self.generator)
 
 
 class Supervised:
-    """Trains a learner on examples (row, task) of a fixed table, in a CUDA graph where there is one."""
+    """Trains a learner on examples (row, task) of a fixed table, in a CUDA graph on a GPU."""
 
     def __init__(self, learner: QLearner, table: dict[str, Tensor], batch: int, seed: int, is_eager: bool) -> None:
         """Prepare for tables of image, closed, height, pose, action (M, ...) and truth (M, K)."""
@@ -295,7 +291,7 @@ class Supervised:
         except RuntimeError as error:
             if self.learner.device.type != "cuda" or self._run.device.type != "cuda":
                 raise
-            print(f"capture failed, going on without: {error}", file=sys.stderr, flush=True)
+            print(f"the capture failed; training continues without it: {error}", file=sys.stderr, flush=True)
             self._generator = generator_on(self.learner.device, self._seed)
             self._run = Graphed(self._step, torch.device("cpu"))
             metrics = self._run()
@@ -313,7 +309,7 @@ class Supervised:
 def train_updates(
     learner: QLearner, sample: Callable[[], Transitions], generator: torch.Generator, **options: Any
 ) -> Iterator[dict[str, Tensor]]:
-    """Yield the metrics of one update after another; without end. Options are `CapturedUpdate`'s."""
+    """Yield the metrics of one update after another, without end. The options are those of `CapturedUpdate`."""
     update = CapturedUpdate(learner, generator, **options)
     while True:
         batch = sample()
@@ -322,7 +318,7 @@ def train_updates(
         except RuntimeError as error:
             if learner.device.type != "cuda" or options.get("is_eager"):
                 raise
-            print(f"capture failed, going on without: {error}", file=sys.stderr, flush=True)
+            print(f"the capture failed; training continues without it: {error}", file=sys.stderr, flush=True)
             options["is_eager"] = True
             update = CapturedUpdate(learner, generator_on(learner.device, 1), **options)
             metrics = update(batch)

@@ -1,8 +1,8 @@
-"""Is the whole decision process learned? Offline Q on scripted episodes, then rounds of the policy's own collection.
+"""Test whether the whole task is learned: offline Q-learning on scripted episodes, then rounds of collection.
 
-Scripted picks fill the buffers, graded by a detector that was trained from a few hundred labels (or by the truth, to
-tell faults of the detector from faults of Q). Success, length, modes of action and the calibration of Q are followed
-over updates and rounds, by the truth of greedy episodes.
+Scripted picks fill the buffers. A detector that was trained from a few hundred labels grades them (or the truth does,
+to separate errors of the detector from errors of Q). The report has success, length, modes of action and the
+calibration of Q over updates and rounds, by the truth of greedy episodes.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from polytask.mtopt.detector import Detector
 from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.cem import MODES
 from polytask.mtopt.learning.learner import QLearner
-from polytask.mtopt.world import ALL_TASKS, EpisodeBatch, ScriptedPick, run_episodes
+from polytask.mtopt.tasks import ALL_TASKS
+from polytask.mtopt.world import EpisodeBatch, ScriptedPick, run_episodes
 
 
 class Study:
     """Worlds, buffers and learner of one run."""
 
     def __init__(self, arguments: argparse.Namespace, report: Report) -> None:
-        """Make all that the flags ask for."""
+        """Build everything from the flags."""
         self.arguments, self.report = arguments, report
         self.tasks = tuple(arguments.tasks)
         options = {"assisted": arguments.assisted, "reach": arguments.reach, "spread": arguments.spread}
@@ -77,15 +78,15 @@ class Study:
         return self.buffers.sample(self.arguments.batch, self.generator)
 
     def keep(self, episodes: EpisodeBatch, broken: Tensor) -> dict[str, float]:
-        """Grade episodes on all tasks and put them into the buffers; tell how often the detector was right.
+        """Grade episodes on all tasks and put them into the buffers; return rates, with the detector's precision.
 
-        Where physics broke (N,), no success counts.
+        Worlds whose physics diverged, `broken` (N,), have no success.
         """
         truth = episodes.truth[:, self.columns]
         said = truth if self.detector is None else verdicts(self.detector, episodes.outcome, self.tasks)
         said = said & ~broken[:, None]
         numbers = list(itertools.islice(self._number, len(truth)))
-        self.buffers.add_many(numbers, episodes, said.to(torch.int8))
+        self.buffers.add_from_device(numbers, episodes, said.to(torch.int8))
         right, wrong = (said & truth).sum(), (said & ~truth).sum()
         return {
             "success": float(truth.float().mean(0)[0]),
@@ -107,7 +108,7 @@ class Study:
                 self.world.reset()
             episodes = run_episodes(self.world, policy, ["lift-any"], arguments.max_steps)
             waiting.append((episodes, self.world.broken.clone()))
-            count += self.world.num_worlds
+            count += self.world.num_envs
             wait(arguments.device)
             is_last = count >= arguments.episodes or start - report.left > start * arguments.collect_share
             if self.detector is None and arguments.labels == "detector":
@@ -148,18 +149,18 @@ class Study:
         return {**row, "updates_per_second": (self.learner.step - before) / max(1e-9, start - self.report.left)}
 
     def play(self, epsilon: float = 0.0, noise: float = 0.0) -> tuple[EpisodeBatch, Tensor]:
-        """Run one episode in every world after a new drop; also return what first actions were expected to be worth."""
+        """Run one episode in every world after a new drop; also return the expected values of the first actions."""
         policy = First(self.learner, self.tasks, self.generator, epsilon=epsilon, noise=noise)
-        task = self.columns[torch.arange(self.world.num_worlds, device=self.world.device) % len(self.tasks)]
+        task = self.columns[torch.arange(self.world.num_envs, device=self.world.device) % len(self.tasks)]
         self.world.reset()
         episodes = run_episodes(self.world, policy, task, self.arguments.max_steps)
         assert policy.first is not None
         return episodes, policy.first
 
     def evaluate(self) -> dict[str, Any]:
-        """Play greedily and look at what happens."""
+        """Run greedy episodes and describe them."""
         episodes, value = self.play()
-        own = episodes.truth.gather(1, episodes.task[:, None]).squeeze(1)  # success of what was commanded
+        own = episodes.truth.gather(1, episodes.task[:, None]).squeeze(1)  # success of the commanded task
         result: dict[str, Any] = {"updates": self.learner.step}
         for index, name in zip(self.columns.tolist(), self.tasks, strict=True):
             mine = episodes.task == index
@@ -168,7 +169,7 @@ class Study:
 
 
 class First(QPolicy):
-    """Remembers what the first action of an episode was expected to be worth."""
+    """Remembers the expected value of the first action of an episode."""
 
     first: Tensor | None = None
 
@@ -180,7 +181,7 @@ class First(QPolicy):
 
 
 def habits(episodes: EpisodeBatch) -> dict[str, Any]:
-    """Describe how a policy acts: length, shares of the modes, and how episodes end."""
+    """Describe the actions of a policy: length, shares of the modes, and the ends of episodes."""
     steps = episodes.actions.shape[1]
     taken = torch.arange(steps, device=episodes.length.device) < episodes.length[:, None]  # (N, T)
     flags = episodes.actions[..., 5:] > 0.5  # (N, T, 3)
@@ -195,7 +196,7 @@ def habits(episodes: EpisodeBatch) -> dict[str, Any]:
 
 
 def calibration(value: Tensor, success: Tensor) -> dict[str, Any]:
-    """Compare what first actions promised (N,) with what came (N,), in fifths of the promise."""
+    """Compare the expected values (N,) of first actions with the successes (N,), in fifths of the value."""
     order = value.argsort()
     parts = [(float(value[rows].mean()), float(success[rows].float().mean())) for rows in order.chunk(5)]
     return {"promised": float(value.mean()), "promised_and_came": parts}
@@ -217,7 +218,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
             for _ in range(arguments.round_batches):
                 episodes, _ = study.play(arguments.epsilon, arguments.noise)
                 rows.append(study.keep(episodes, study.world.broken))
-            report.append("collected", {"round": name, "episodes": study.world.num_worlds * len(rows), **rows[-1]})
+            report.append("collected", {"round": name, "episodes": study.world.num_envs * len(rows), **rows[-1]})
         done = 0
         while done < updates and (report.left > end + 3 or not done):
             before = study.learner.step

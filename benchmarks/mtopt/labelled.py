@@ -1,4 +1,4 @@
-"""Outcomes with stand-in labels: pools of picks and places, which of them a person would be shown, and detectors."""
+"""Outcomes with labels of the stand-in: pools of picks and places, the choice of those to label, and detectors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector, train_detector
-from polytask.mtopt.tasks import TASKS
-from polytask.mtopt.world import ALL_TASKS, BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
+from polytask.mtopt.tasks import ALL_TASKS, TASKS
+from polytask.mtopt.world import BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
 
 
 @dataclass
 class Pool:
-    """Ends of episodes and what the simulator says of them."""
+    """Outcomes of episodes and the simulator's truth on them."""
 
     frames: Tensor  # (M, V, S, S, 3) uint8
     truth: Tensor  # (M, len(ALL_TASKS)) bool
@@ -31,7 +31,7 @@ class Pool:
         return self.truth[:, ALL_TASKS.index(task)]
 
     def near(self, task: str) -> Tensor:
-        """Tell where another task of the same skill succeeded and this one did not: wrong object, wrong section."""
+        """Return where the broad task of the skill succeeded and this one did not: wrong object, wrong section."""
         broad = "lift-any" if TASKS[task].skill == "lift" else "place-any"
         return self.of(broad) & ~self.of(task)
 
@@ -39,7 +39,7 @@ class Pool:
 def pick_and_place(world: BinWorld, max_steps: int, seed: int) -> tuple[EpisodeBatch, EpisodeBatch]:
     """Run a scripted pick in every world after a new drop, then a scripted place after another."""
     script = ScriptConfig(seed=seed)
-    if max_steps == 1:  # one action has to do all, so it is never cut short
+    if max_steps == 1:  # one action does everything, so it must not be interrupted
         script = ScriptConfig(noise=0.0, early_end=0.0, early_grip=0.0, margin=0.02, seed=seed)
     world.reset()
     picks = run_episodes(world, ScriptedPick(world, script), ["lift-any"], max_steps)
@@ -59,7 +59,7 @@ def collect_pool(arguments: argparse.Namespace, report: Report, seed: int, wante
             frames.append(episodes.outcome)
             truth.append(episodes.truth)
             is_place.append(torch.full_like(episodes.truth[:, 0], bool(index)))
-            count += world.num_worlds
+            count += world.num_envs
         wait(world.device)
         number += 1
     wait(world.device)
@@ -68,9 +68,9 @@ def collect_pool(arguments: argparse.Namespace, report: Report, seed: int, wante
 
 
 def choose(pool: Pool, task: str, count: int, generator: torch.Generator) -> Tensor:
-    """Choose rows to label as a person who shows outcomes does: half successes, and near misses among the failures.
+    """Choose rows to label as a person would: half successes, and near misses among the failures.
 
-    Of the failures, half are near misses where there are so many, and a fifth comes from the other skill.
+    Of the failures, half are near misses, if there are enough, and a fifth comes from the other skill.
     """
     success, near = pool.of(task), pool.near(task)
     other = pool.is_place if TASKS[task].skill == "lift" else ~pool.is_place
@@ -118,7 +118,7 @@ def fit_detector(
 
 
 def verdicts(detector: Detector, outcome: Tensor, tasks: tuple[str, ...]) -> Tensor:
-    """Let a detector judge outcomes (M, V, S, S, 3) on every task; what it was not taught never succeeds. (M, K)"""
+    """Return the verdicts (M, K) of a detector on outcomes (M, V, S, S, 3); tasks it was not taught never succeed."""
     columns = [detector.index(name) for name in tasks]
     taught = torch.tensor([name in detector.taught for name in tasks], device=outcome.device)
     return (detector.predict_all(outcome)[:, columns] > detector.threshold) & taught

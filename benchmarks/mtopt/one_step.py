@@ -1,8 +1,8 @@
-"""Can a grasp be learned from pictures? One action chooses place and turn; descent, grip and lift are automatic.
+"""Test whether a grasp can be learned from pictures. One action chooses place and turn; the rest is automatic.
 
-Collects scripted one-action picks, trains a predictor of success for the eight lifts at several numbers of samples with
-each way of merging action and picture, and reports the held-out AUC. Then the best predictor of each merge chooses
-grasps by CEM, for lift-any and for each kind on command, against the scripted rate.
+The script collects scripted one-action picks and trains predictors of success for the eight lifts, at several numbers
+of samples and with each merge of action and picture. It reports the held-out AUC. Then the predictor with the most
+samples of each merge chooses grasps by CEM, for lift-any and for each kind, and is compared with the scripted rate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector.train import balanced_weights
 from polytask.mtopt.learning.learner import QLearner
-from polytask.mtopt.world import ALL_TASKS, BinWorld, ScriptedPick, run_episodes
+from polytask.mtopt.tasks import ALL_TASKS
+from polytask.mtopt.world import BinWorld, ScriptedPick, run_episodes
 
 Table = dict[str, Tensor]
 
@@ -62,7 +63,7 @@ def collect(arguments: argparse.Namespace, report: Report) -> tuple[BinWorld, Ta
                 "truth": torch.stack([episodes.truth[:, ALL_TASKS.index(name)] for name in LIFTS], 1),
             }
         )
-        count += world.num_worlds
+        count += world.num_envs
         if len(parts) % 4 == 0:
             wait(world.device)
             report.say(f"{count} of {wanted} picks")
@@ -84,14 +85,14 @@ def train(
     step = Supervised(learner, table, arguments.batch, arguments.seed + 2, arguments.eager)
     truth = table["truth"][:samples]
     task = torch.arange(len(LIFTS), device=truth.device).repeat(samples)
-    # Half-way between the natural mix, in which a kind succeeds once in thirty, and equal shares.
+    # The mean of the natural mix, in which a kind succeeds once in thirty, and equal shares.
     weight = 0.5 * balanced_weights(task, truth.flatten(), len(LIFTS)) + 0.5 / len(task)
     wait(arguments.device)
     start, done, chosen = time.monotonic(), 0, torch.empty(0, dtype=torch.long)
     metrics: dict[str, Tensor] = {}
     while done < arguments.updates and (report.left > deadline or done < 3):
         place = done % 64
-        if place == 0:  # drawing is a pass over all examples, so many batches are drawn at once
+        if place == 0:  # a draw is a pass over all examples, so it draws 64 batches at once
             chosen = torch.multinomial(weight, 64 * arguments.batch, replacement=True, generator=generator)
             wait(arguments.device)
         pair = chosen[place * arguments.batch : (place + 1) * arguments.batch]
@@ -122,7 +123,7 @@ def act(arguments: argparse.Namespace, report: Report, world: BinWorld, learner:
     cem = CEMConfig(samples=arguments.cem_samples, iterations=arguments.cem_rounds, **search)
     generator = generator_on(arguments.device, arguments.seed + 3)
     policy = QPolicy(learner, LIFTS, generator, cem=cem)
-    task = torch.arange(world.num_worlds, device=world.device) % len(LIFTS)
+    task = torch.arange(world.num_envs, device=world.device) % len(LIFTS)
     columns = torch.tensor([ALL_TASKS.index(name) for name in LIFTS], device=world.device)
     truths, tasks, values = [], [], []
     for _ in range(arguments.rounds):
@@ -152,7 +153,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
     held_out = slice(total - min(arguments.held_out, total // 4), total)
     sizes = [size for size in sorted(arguments.samples, reverse=True) if size <= held_out.start] or [held_out.start]
     acting = arguments.act_seconds * len(arguments.merges)
-    jobs = [(merge, size) for size in sizes for merge in arguments.merges]  # the largest first: it is what acts
+    jobs = [(merge, size) for size in sizes for merge in arguments.merges]  # the largest first: its learner acts
     share = max(1.0, (report.left - acting) / len(jobs))
     for number, (merge, size) in enumerate(jobs):
         deadline = max(0.0, acting if size == sizes[0] else 0.0) + share * (len(jobs) - number - 1)

@@ -1,4 +1,4 @@
-"""Draw what full_mdp.py and sharing.py found: lifting over updates, the table of sharing, a task by relabelling.
+"""Draw the results of full_mdp.py and sharing.py: lifting over updates, the table of sharing, a task by relabelling.
 
 python benchmarks/mtopt/plot.py --mdp benchmarks/results/h200_mtopt_full_mdp.json \
     --sharing benchmarks/results/h200_mtopt_sharing.json --out docs/images/mtopt_h200.png
@@ -52,7 +52,7 @@ def sharing(axis: Axes, report: dict[str, Any]) -> None:
 
 
 def relabelling(axis: Axes, report: dict[str, Any]) -> None:
-    """Draw the new task's success by accident, told before it was learned, and after relabelling."""
+    """Draw the new task's success by accident, on command before it was learned, and after relabelling."""
     names = {"accidental": "by accident\n(lift-any)", "before": "asked, not\nlearned", "after": "relabelled"}
     rows = [pooled([row[key] for row in report["relabelling"]]) for key in names]
     errors = [[row["mean"] - row["low"] for row in rows], [row["high"] - row["mean"] for row in rows]]

@@ -1,9 +1,9 @@
-"""Does sharing data between tasks help? Impersonation x re-balancing on one fixed data set, and a task by relabelling.
+"""Test whether sharing data helps: impersonation x re-balancing on one data set, and a new task by relabelling.
 
-The data: scripted one-action picks and places, each collected for a task drawn from uneven shares, as when broad tasks
-are run more often than narrow ones. For each of the 3 x 2 settings and each seed a network is trained for the same
-number of updates on the same episodes, and judged by simulator truth on every task. Then one more task, for which no
-episode was ever collected, is learned from new labels on the old episodes alone.
+The data are scripted one-action picks and places, each collected for a task drawn from uneven shares: broad tasks are
+more frequent than narrow ones. For each of the 3 x 2 settings and each seed, a network is trained for the same number
+of updates on the same episodes, and evaluated by the simulator's truth on every task. Then one more task, for which no
+episode was collected, is learned from new labels on the old episodes alone.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ from polytask.mtopt.config.learning import CEMConfig, ReplayConfig
 from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.sharing import STRATEGIES, impersonate
-from polytask.mtopt.tasks import MAIN_TASKS, TASKS
-from polytask.mtopt.world import ALL_TASKS, BinWorld, EpisodeBatch, run_episodes
+from polytask.mtopt.tasks import ALL_TASKS, MAIN_TASKS, TASKS
+from polytask.mtopt.world import BinWorld, EpisodeBatch, run_episodes
 
-# Shares of the episodes of a skill that each task was commanded in; broad tasks gather data for narrow ones.
+# Share of each task in the episodes of its skill; broad tasks collect data for narrow ones.
 LIFT_SHARES = (0.50, 0.16, 0.11, 0.08, 0.06, 0.04, 0.03, 0.02)
 PLACE_SHARES = (0.60, 0.20, 0.12, 0.08)
+Rates = dict[str, dict[str, float | int]]  # task -> rate with its interval
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Log:
 
     episodes: list[EpisodeBatch]
     commanded: list[Tensor]  # (N,) index into MAIN_TASKS for each batch
-    success: list[Tensor]  # (N, K) verdicts on all tasks, new one included
+    success: list[Tensor]  # (N, K) verdicts on all tasks, including the new one
 
 
 def deal(shares: tuple[float, ...], first: int, count: int, generator: torch.Generator) -> Tensor:
@@ -61,7 +62,7 @@ def deal(shares: tuple[float, ...], first: int, count: int, generator: torch.Gen
 
 
 def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...]) -> tuple[BinWorld, Log]:
-    """Collect the data set and have it graded."""
+    """Collect the data set and grade it."""
     world = make_world(arguments, arguments.seed, assisted=True, reach=arguments.reach)
     generator = generator_on(arguments.device, arguments.seed + 5)
     episodes: list[EpisodeBatch] = []
@@ -72,14 +73,14 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
         shares = ((LIFT_SHARES, 0), (PLACE_SHARES, len(LIFTS)))
         for batch, (share, first) in zip(batches, shares, strict=True):
             episodes.append(batch)
-            commanded.append(deal(share, first, world.num_worlds, generator))
-            total += world.num_worlds
+            commanded.append(deal(share, first, world.num_envs, generator))
+            total += world.num_envs
         wait(world.device)
     report.put("collected", {"episodes": total, "seconds": start - report.left})
     truth = [torch.stack([batch.truth[:, ALL_TASKS.index(name)] for name in tasks], 1) for batch in episodes]
     success = truth
     if arguments.labels == "detector":
-        use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * world.num_worlds)))
+        use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * world.num_envs)))
         is_place = [torch.full_like(batch.truth[:, 0], index % 2 == 1) for index, batch in enumerate(episodes[:use])]
         pool = Pool(
             torch.cat([batch.outcome for batch in episodes[:use]]),
@@ -102,7 +103,7 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
 def fill(
     log: Log, tasks: tuple[str, ...], learned: tuple[str, ...], strategy: str, balanced: bool, arguments: Any
 ) -> TaskBuffers:
-    """Give every task the episodes that a strategy says are its own."""
+    """Fill the buffers of every task with the episodes that a strategy gives it."""
     table = torch.full((len(MAIN_TASKS), len(tasks)), False, device=arguments.device)
     for row, name in enumerate(MAIN_TASKS):
         for other in impersonate(strategy, name, {key: TASKS[key] for key in tasks}):
@@ -113,7 +114,7 @@ def fill(
     number = itertools.count()
     for batch, commanded, success in zip(log.episodes, log.commanded, log.success, strict=True):
         verdict = torch.where(table[commanded], success.to(torch.int8), -1)
-        buffers.add_many(list(itertools.islice(number, len(commanded))), batch, verdict)
+        buffers.add_from_device(list(itertools.islice(number, len(commanded))), batch, verdict)
     return buffers
 
 
@@ -146,7 +147,7 @@ def judge(
         cem = CEMConfig(samples=arguments.cem_samples, iterations=arguments.cem_rounds, **search)
         policy = QPolicy(learner, tasks, generator, cem=cem)
         index = torch.tensor([ALL_TASKS.index(name) for name in names], device=world.device)
-        which = torch.arange(world.num_worlds, device=world.device) % len(names)
+        which = torch.arange(world.num_envs, device=world.device) % len(names)
         for _ in range(arguments.rounds):
             world.generator.manual_seed(1234 + len(result[names[0]]))  # the same drops for every setting
             world.reset()
@@ -158,12 +159,12 @@ def judge(
     return {name: torch.cat(parts) for name, parts in result.items()}
 
 
-def own_rates(truths: dict[str, Tensor]) -> dict[str, dict[str, float | int]]:
+def own_rates(truths: dict[str, Tensor]) -> Rates:
     """Return the success rate of each task where it was commanded."""
     return {name: rate(truth[:, ALL_TASKS.index(name)]) for name, truth in truths.items()}
 
 
-def summary(rows: list[dict[str, dict[str, float | int]]], rare: tuple[str, ...]) -> dict[str, Any]:
+def summary(rows: list[Rates], rare: tuple[str, ...]) -> dict[str, Any]:
     """Pool the seeds of one setting; min, mean and max over tasks, and the mean of the tasks with least data."""
     tasks = {name: pooled([row[name] for row in rows]) for name in rows[0]}
     means = {name: float(value["mean"]) for name, value in tasks.items()}
@@ -191,7 +192,7 @@ def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log:
         column = ALL_TASKS.index(new)
         row: dict[str, Any] = {
             "seed": seed,
-            "accidental": rate(before[broad][:, column]),  # the broad policy, judged by the new task
+            "accidental": rate(before[broad][:, column]),  # success of the broad policy in the new task
             "before": rate(before[new][:, column]),
             "broad_before": rate(before[broad][:, ALL_TASKS.index(broad)]),
         }
@@ -204,10 +205,8 @@ def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log:
         report.append("relabelling", row)
 
 
-def body(arguments: argparse.Namespace, report: Report) -> None:
-    """Collect, then fill the table seed by seed, then relabel."""
-    tasks = (*MAIN_TASKS, arguments.new_task)
-    world, log = collect(arguments, report, tasks)
+def describe(arguments: argparse.Namespace, report: Report, log: Log, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    """Report the scripts' rates and the data of each task; return the tasks with the least data."""
     scripted = torch.cat([batch.truth for batch in log.episodes])
     is_pick = torch.cat([torch.full_like(batch.task, index % 2 == 0) for index, batch in enumerate(log.episodes)])
     rates = {
@@ -216,12 +215,22 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
     report.put("scripted", rates)
     counts = fill(log, tasks, MAIN_TASKS, "orig", True, arguments).counts()
     report.put("own_data", {name: part._asdict() for name, part in counts.items()})
-    # Of tasks with as many successes, the one with fewer episodes is rarer.
+    # Among tasks with equal successes, the one with fewer episodes is rarer.
     rare = tuple(sorted(MAIN_TASKS, key=lambda name: (counts[name].success, counts[name].failure))[:6])
     report.put("rare", rare)
-    if arguments.relabel_first:
-        relabel(arguments, report, world, log, tasks)
-    rows: dict[str, list[dict[str, dict[str, float | int]]]] = {}
+    return rare
+
+
+def fill_table(
+    arguments: argparse.Namespace,
+    report: Report,
+    world: BinWorld,
+    log: Log,
+    tasks: tuple[str, ...],
+    rare: tuple[str, ...],
+) -> tuple[dict[str, list[Rates]], float]:
+    """Train and evaluate every setting, seed by seed; return the rates of each, and the seconds of the last."""
+    rows: dict[str, list[Rates]] = {}
     spent = arguments.cell_seconds
     for seed in arguments.seeds:
         for strategy, balanced in itertools.product(arguments.strategies, (False, True)):
@@ -240,6 +249,11 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
             means = {name: value["mean"] for name, value in found.items()}
             report.append("cells", {"setting": key, "seed": seed, "seconds": spent, **means})
             report.put("table", {name: summary(part, rare) for name, part in rows.items()}, quiet=True)
+    return rows, spent
+
+
+def conclude(report: Report, rows: dict[str, list[Rates]], rare: tuple[str, ...]) -> None:
+    """Compare the paper's setting with the others on the rarest lift, and print a line per setting."""
     rarest = next(name for name in rare if name in LIFTS)
     if "skill/balanced" in rows:
         others = {name: part for name, part in rows.items() if name != "skill/balanced"}
@@ -249,6 +263,17 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
     for name, part in rows.items():
         total = summary(part, rare)
         report.say(f"{name}: " + ", ".join(f"{key} {total[key]:.3f}" for key in ("min", "mean", "max", "mean_of_rare")))
+
+
+def body(arguments: argparse.Namespace, report: Report) -> None:
+    """Collect, then fill the table seed by seed, then relabel."""
+    tasks = (*MAIN_TASKS, arguments.new_task)
+    world, log = collect(arguments, report, tasks)
+    rare = describe(arguments, report, log, tasks)
+    if arguments.relabel_first:
+        relabel(arguments, report, world, log, tasks)
+    rows, spent = fill_table(arguments, report, world, log, tasks, rare)
+    conclude(report, rows, rare)
     if not arguments.relabel_first and report.left > spent:
         relabel(arguments, report, world, log, tasks)
 

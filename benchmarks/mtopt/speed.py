@@ -1,4 +1,4 @@
-"""How fast are collection and training? Images and episodes a second by scripted policies; trained samples a second.
+"""Measure the speed of collection and training: images and episodes per second, trained samples per second.
 
 An episode counts with its reset, its 13 pictures and the three views of its outcome. A trained sample counts with its
 target: CEM on the next state by the averaged network, a look by the lagged one, and the update.
@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 import torch
+from captured import CapturedUpdate
 from experiment import (
     Report,
     generator_on,
@@ -24,9 +25,8 @@ from experiment import (
 )
 
 from polytask.mtopt.config.world import ScriptConfig
-from polytask.mtopt.learning.buffers import Transitions
-from polytask.mtopt.learning.captured import CapturedUpdate
 from polytask.mtopt.learning.learner import QLearner
+from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.records import ACTION_DIM
 from polytask.mtopt.world import BinWorld, ScriptedPick, run_episodes
 
@@ -43,7 +43,7 @@ def episodes(world: BinWorld, max_steps: int, report: Report, seconds: float) ->
         success += batch.truth[:, 0].float().mean()
         wait(world.device)
         count += 1
-    taken, total = time.monotonic() - start, count * world.num_worlds
+    taken, total = time.monotonic() - start, count * world.num_envs
     return {
         "episodes_per_second": total / taken,
         "images_per_second": total * (max_steps + 1) / taken,  # the outcome's views, of another size, are not counted
@@ -55,8 +55,8 @@ def episodes(world: BinWorld, max_steps: int, report: Report, seconds: float) ->
 
 
 def parts(world: BinWorld, repeats: int) -> dict[str, float]:
-    """Time pictures, actions, presenting and resetting apart, in milliseconds for all worlds."""
-    action = torch.zeros(world.num_worlds, ACTION_DIM, device=world.device)
+    """Time observations, actions, presenting and resets separately, in milliseconds for all worlds."""
+    action = torch.zeros(world.num_envs, ACTION_DIM, device=world.device)
     result = {}
     jobs = {"observe": world.observe, "step": lambda: world.step(action)}
     jobs |= {"present": world.present, "reset": world.reset}
@@ -72,10 +72,10 @@ def parts(world: BinWorld, repeats: int) -> dict[str, float]:
 
 
 def syncs(world: BinWorld) -> int:
-    """Count how often torch waits for the device in one action and one look; there should be none."""
+    """Count how often torch waits for the device in one observation, action and reset; there should be none."""
     if world.device.type != "cuda":
         return 0
-    action = torch.zeros(world.num_worlds, ACTION_DIM, device=world.device)
+    action = torch.zeros(world.num_envs, ACTION_DIM, device=world.device)
     torch.cuda.set_sync_debug_mode("warn")
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -89,7 +89,7 @@ def syncs(world: BinWorld) -> int:
 
 
 def transitions(batch: int, size: int, device: str) -> Transitions:
-    """Make up a batch."""
+    """Make a random batch."""
     generator = generator_on(device, 0)
     image = torch.randint(0, 256, (2, batch, size, size, 3), dtype=torch.uint8, device=device, generator=generator)
     some, pose = torch.rand(batch, device=device, generator=generator), torch.zeros(batch, 3, device=device)

@@ -1,13 +1,18 @@
-"""Targets and update in one call give what the two calls give."""
+"""Targets and update in one call give the same result as two calls."""
 
+import importlib
+from pathlib import Path
+
+import pytest
 import torch
 from torch.testing import assert_close
 
 from polytask.mtopt.config.learning import BellmanConfig, CEMConfig, LearnerConfig
 from polytask.mtopt.config.network import NetworkConfig
-from polytask.mtopt.learning.buffers import Transitions
-from polytask.mtopt.learning.captured import CapturedUpdate
 from polytask.mtopt.learning.learner import QLearner, TrainBatch
+from polytask.mtopt.learning.transitions import Transitions
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "mtopt"
 
 
 def transitions(seed, count=6):
@@ -55,20 +60,28 @@ def by_hand(target_of, cost=0.0):
     return weights(learner)
 
 
-def captured(cost=0.0, **options):
-    learner, generator = make(cost)
-    update = CapturedUpdate(learner, generator, **options)
-    for seed in range(3):
-        metrics = update(transitions(seed))
-    assert learner.step == 3 and metrics["done"] == 0.5
-    return weights(learner)
+@pytest.fixture
+def captured(monkeypatch):
+    """Import the class as if its folder's script were run, and return a function that trains with it."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    kind = importlib.import_module("captured").CapturedUpdate
+
+    def train(cost=0.0, **options):
+        learner, generator = make(cost)
+        update = kind(learner, generator, **options)
+        for seed in range(3):
+            metrics = update(transitions(seed))
+        assert learner.step == 3 and metrics["done"] == 0.5
+        return weights(learner)
+
+    return train
 
 
-def test_the_same_weights_as_by_two_calls():
+def test_the_same_weights_as_by_two_calls(captured):
     assert_close(captured(), by_hand(lambda learner, row, generator: learner.targets(row, generator)), atol=0, rtol=0)
 
 
-def test_a_bound_and_the_reward_alone():
+def test_a_bound_and_the_reward_alone(captured):
     def bounded(learner, row, generator):
         return learner.targets(row, generator, row.success * 0.9 ** row.remaining.float())
 
@@ -76,7 +89,7 @@ def test_a_bound_and_the_reward_alone():
     assert_close(captured(has_next=False), by_hand(lambda learner, row, generator: row.reward), atol=0, rtol=0)
 
 
-def test_a_steps_cost_counts_in_the_bound_and_in_the_reward_alone():
+def test_a_steps_cost_counts_in_the_bound_and_in_the_reward_alone(captured):
     def bounded(learner, row, generator):
         # All steps are the last or the last but one, which pays for two.
         got = torch.where(row.done, 1 - 0.2, 0.9 - 0.2 - 0.9 * 0.2)

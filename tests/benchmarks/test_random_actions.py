@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from random_action_counts import REACH_HIGH, REACH_LOW, random_actions
 
 import polytask
-from polytask.sim import SimConfig
-from polytask.tools.random_actions import REACH_HIGH, REACH_LOW, random_actions
+from polytask.sim.config import WarpSim
 
 
 class Scripted:
@@ -57,10 +57,8 @@ def test_held_actions_carry_the_hand_farther():
 
 
 def test_steps_in_too_small_buffers_are_counted():
-    config = SimConfig(constraints_per_world=4)
-    env = polytask.make(
-        tasks=["push"], num_envs=2, sim="warp", sim_config=config, episode_length=50, stagger=False, threads=1
-    )
+    sim = WarpSim(constraints_per_world=4)
+    env = polytask.make(tasks=["push"], num_envs=2, sim=sim, episode_length=50, stagger=False, threads=1)
     with pytest.warns(RuntimeWarning, match="ran out of contact or constraint slots"):
         counts = random_actions(env, steps=3)["push"]
     assert (counts.overflow, counts.diverged, counts.nan) == (6, 6, 0)

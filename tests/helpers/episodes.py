@@ -1,4 +1,4 @@
-"""Small episodes whose content tells where it comes from, and a process that writes them until it is killed."""
+"""Small episodes whose content follows from their seed, and a process that writes them until it is killed."""
 
 import sys
 

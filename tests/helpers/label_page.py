@@ -1,4 +1,4 @@
-"""A small store whose pictures tell success from failure at a glance, and a client that speaks JSON."""
+"""Episodes whose pictures show success or failure clearly, and a client that speaks JSON."""
 
 import json
 import threading
@@ -60,7 +60,7 @@ class Page(InProcessClient):
 
 @contextmanager
 def running(config, tasks=TASKS):
-    """Serve the page on a free port and give its address."""
+    """Serve the page on a free port and yield its address."""
     config.port = 0
     server = build_server(config, tasks)
     with listen(config) as listener:

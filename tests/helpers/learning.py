@@ -1,4 +1,4 @@
-"""What every algorithm's tests ask of it on the point mass: to resume, train, report and act as promised."""
+"""Checks on the point mass for every algorithm: resuming, training, metrics and actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polytask.nets.mlp import MlpConfig, MultiheadConfig
 from polytask.nets.moore import MooreConfig
 from polytask.nets.simba_v2 import SimbaV2Config
 
-METHODS = ("mean", "pcgrad", "famo")  # that weigh task losses not at all, by their gradients and by their past
+METHODS = ("mean", "pcgrad", "famo")  # equal task weights, weights from gradients, weights from past losses
 SMALL_NETS: dict[str, Any] = {
     "mlp": MlpConfig(hidden=[16]),
     "multihead": MultiheadConfig(hidden=[16]),
@@ -28,12 +28,12 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 
 def context_of(env: PointMass, net: Any, grads: Any = None, total_frames: int = 10**6) -> AlgoContext:
-    """Give the surroundings of a learner in the environment."""
+    """Return the context of a learner in an environment."""
     return AlgoContext(env.spec, env.device, net=net, grads=grads or MeanConfig(), total_frames=total_frames)
 
 
 def assert_resumes(build: Callable[[PointMass], Any], before: int = 1, after: int = 2) -> None:
-    """Check bit for bit that a run saved after some iterations goes on as if it had not been interrupted."""
+    """Check that a run that is saved and resumed equals an uninterrupted run, bit for bit."""
     env = PointMass((5, 4, 3))
     algo = build(env)
     for _ in range(before):
@@ -55,14 +55,14 @@ def assert_resumes(build: Callable[[PointMass], Any], before: int = 1, after: in
 
 
 def flat(state: Any, prefix: str = "") -> dict[str, Any]:
-    """Name every leaf of a nested state by its path."""
+    """Return the leaves of a nested state, by their paths."""
     if not isinstance(state, dict):
         return {prefix: torch.as_tensor(state)}
     return {name: leaf for key, value in state.items() for name, leaf in flat(value, f"{prefix}/{key}").items()}
 
 
 def assert_trains(algo: Any, env: PointMass) -> None:
-    """Check that two iterations report finite scalars under the same names and move most of the parameters."""
+    """Check that two iterations return finite scalars with the same names and change most of the parameters."""
     before = [p.clone() for learner in algo.learners.values() for p in learner.net.parameters()]
     first, second = algo.iterate(env), algo.iterate(env)
     after = [p for learner in algo.learners.values() for p in learner.net.parameters()]
@@ -74,14 +74,14 @@ def assert_trains(algo: Any, env: PointMass) -> None:
 
 
 def assert_reports(algo: Any, env: PointMass, names: set[str], loss: str) -> None:
-    """Check that these are among the metrics, and that they are not one buffer handed out twice."""
+    """Check that the metrics have these names, and that two iterations do not return the same buffer."""
     first, second = algo.iterate(env), algo.iterate(env)
     assert names | {loss} <= second.keys()
     assert first[loss] != second[loss]
 
 
 def assert_acts_in_bounds(algo: Any, env: PointMass) -> None:
-    """Check that actions lie in [-1, 1] however far the observation, repeat without noise and differ with it."""
+    """Check that actions are in [-1, 1] even for large observations, deterministic without noise and random with it."""
     obs = 100 * env.obs
     mean = algo.act(obs, env.task, explore=False)
     assert (mean == algo.act(obs, env.task, explore=False)).all()
@@ -90,7 +90,7 @@ def assert_acts_in_bounds(algo: Any, env: PointMass) -> None:
 
 
 def assert_solves(algo: Any, env: PointMass, iterations: int) -> dict[str, torch.Tensor]:
-    """Check that so many iterations solve every task, and return the metrics of the last."""
+    """Check that the given number of iterations solves every task, and return the metrics of the last iteration."""
     for _ in range(iterations):
         metrics = algo.iterate(env)
     assert all(value.isfinite() for value in metrics.values())

@@ -1,7 +1,7 @@
-"""A point in the plane that each task wants at another goal: an analytic VecEnv that any learner solves in seconds.
+"""An analytic VecEnv that any learner solves in seconds: a point in the plane, with a different goal in each task.
 
-The observation does not tell the goal, so only the task number does, and rewards differ in scale from task to task. An
-episode is truncated after thirty steps and terminated, to its loss, when the point leaves the arena.
+The observation does not contain the goal, so a policy needs the task number. The scale of the rewards differs between
+tasks. An episode is truncated after 30 steps. It is terminated, without reward, when the point leaves the arena.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from torch import Tensor
 from polytask.types import EnvSpec, Step
 
 GOALS = ((0.6, 0.6), (-0.6, 0.3), (0.2, -0.7))
-SCALES = (1.0, 10.0, 0.1)  # reward for a step spent at the goal
-ARENA, STRIDE, REACH = 1.5, 0.25, 0.2  # half-width, length of a full step along an axis, distance that is success
+SCALES = (1.0, 10.0, 0.1)  # reward of a step at the goal, per task
+ARENA, STRIDE, REACH = 1.5, 0.25, 0.2  # half-width, largest step along an axis, largest distance of a success
 
 
 class PointMass:
-    """N points that move by their action, sorted by task, whose episodes are staggered from the start."""
+    """N points that move by their action, sorted by task. Their first episodes start at different steps."""
 
     def __init__(self, envs_per_task: tuple[int, ...] = (16, 16, 16), seed: int = 0, device: str = "cpu") -> None:
         """Build one task per entry of `envs_per_task`, at most three, and reset."""
@@ -34,14 +34,14 @@ class PointMass:
         self.clock = torch.arange(self.spec.num_envs, device=self.device) * 7 % self.spec.episode_length
 
     def reset(self) -> Tensor:
-        """Put every point anywhere within one of the origin and start all clocks."""
+        """Put every point at a random position, with coordinates in [-1, 1], and start all episodes."""
         self.position = self._sample()  # (N, 2)
         self.clock = torch.zeros(self.spec.num_envs, dtype=torch.int64, device=self.device)
         self.obs = self._observe()
         return self.obs
 
     def step(self, action: Tensor) -> Step:
-        """Move, pay for nearness to the goal, and restart the points whose episode ended."""
+        """Move the points, reward closeness to the goal, and reset the points whose episode ended."""
         self.position = self.position + STRIDE * action.clamp(-1, 1)
         self.clock = self.clock + 1
         next_obs = self._observe()
@@ -56,7 +56,7 @@ class PointMass:
         return Step(self.obs, next_obs, reward, terminated, truncated, distance < REACH)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a copy needs to go on identically."""
+        """Return everything that a copy needs to continue identically."""
         return {"position": self.position, "clock": self.clock, "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -70,12 +70,12 @@ class PointMass:
         return 2 * torch.rand(shape, generator=self.generator, device=self.device) - 1
 
     def _observe(self) -> Tensor:
-        # The last entry never changes, as many entries of a real observation do not.
+        # The last entry is constant, like many entries of real observations.
         return torch.cat([self.position, torch.full_like(self.position[:, :1], 3.0)], dim=-1)  # (N, 3)
 
 
 def success_rate(env: PointMass, act: Any) -> Tensor:
-    """Play one whole episode without noise and return the share of points that end at their goal, per task. (K,)"""
+    """Run one episode without noise and return the share of points that end at their goal, per task. (K,)"""
     obs = env.reset()
     for _ in range(env.spec.episode_length - 1):
         step = env.step(act(obs, env.task, explore=False))

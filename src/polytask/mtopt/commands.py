@@ -1,20 +1,18 @@
-"""What `polytask mtopt ...` and `polytask label` do."""
+"""The commands `polytask mtopt ...` and `polytask label`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from polytask.errors import UserError, require_known
 from polytask.mtopt.config.commands import EvaluateConfig, RelabelConfig, StatusConfig
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.detector.folder import choose, newest
-from polytask.mtopt.roles import DetectorTrainer, Evaluation, Evaluator, Labeller
-from polytask.mtopt.runtime.beside import collect_beside
-from polytask.mtopt.runtime.checks import check
-from polytask.mtopt.runtime.device import prepare
+from polytask.mtopt.detector.folder import choose, newest, next_version
+from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Evaluation, Labeller
+from polytask.mtopt.runtime.checks import check, check_devices
+from polytask.mtopt.runtime.collect_alongside import collect_alongside
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
@@ -26,30 +24,30 @@ from polytask.result import Result, Table, note
 
 def run(config: RunConfig) -> Result:
     """Run `polytask mtopt run`."""
-    config = _typed(config)
+    config = check(config)
     if config.runtime == "ray":
-        from polytask.mtopt.runtime.ray import run_ray
+        from polytask.mtopt.runtime.ray.start import run_ray
 
         evaluation = run_ray(config, note)
     else:
-        prepare(config.device, config.world.device)
+        check_devices(config.device, config.world.device)
         runtime = LocalRuntime(config, note)
         try:
             evaluation = runtime.run()
         finally:
             runtime.close()
     if evaluation is None:
-        return _your_turn(config)
-    return _shown(evaluation, config.run_dir)
+        return _wait_for_labels(config)
+    return _evaluation_result(evaluation, config.run_dir)
 
 
 def collect(config: RunConfig) -> Result:
-    """Run `polytask mtopt collect`; beside a run that is under way, episodes are added and nothing else is touched."""
-    prepare(config.world.device)
+    """Run `polytask mtopt collect`; if another process has the run, only add episodes."""
+    check_devices(config.world.device)
     try:
-        runtime = LocalRuntime(_typed(config), note, is_plan=False)
+        runtime = LocalRuntime(check(config), note, is_plan=False)
     except BusyError:
-        done = collect_beside(config, config.collector.episodes, note)
+        done = collect_alongside(config, config.collector.episodes, note)
     else:
         try:
             done = runtime.collect(config.collector.episodes)
@@ -62,8 +60,8 @@ def collect(config: RunConfig) -> Result:
 
 def train(config: RunConfig) -> Result:
     """Run `polytask mtopt train`."""
-    prepare(config.device)
-    runtime = LocalRuntime(_typed(config), note, is_plan=False)
+    check_devices(config.device)
+    runtime = LocalRuntime(check(config), note, is_plan=False)
     try:
         metrics = runtime.train(config.trainer.updates)
     finally:
@@ -77,30 +75,30 @@ def train(config: RunConfig) -> Result:
 def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
     settings = RunFolder(config.run_dir).config()
-    _known(config.tasks)
+    _require_tasks(config.tasks)
     if config.episodes is not None and config.episodes < 1:
-        raise UserError(f"episodes={config.episodes}: at least one is needed")
+        raise UserError(f"episodes={config.episodes}: at least 1 is needed")
     episodes = config.episodes or settings.evaluator.episodes
     settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
     if config.device is not None:
         settings.device = settings.world.device = config.device
-    prepare(settings.world.device)
-    evaluator = Evaluator(settings)
+    check_devices(settings.world.device)
+    evaluator = BinEvaluator(settings)
     if config.scripted:
         evaluator.judge.sync()
     else:
         evaluator.sync(config.weights)
-    return _shown(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.run_dir)
+    return _evaluation_result(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.run_dir)
 
 
 def relabel(config: RelabelConfig) -> Result:
     """Run `polytask mtopt relabel`."""
     folder = RunFolder(config.run_dir)
     folder.require()
-    _known(config.add)
+    _require_tasks(config.add)
     if config.train and config.detector is not None:
         raise UserError(
-            f"train=true uses the detector that it trains, not detector={config.detector}: give one of them"
+            f"train=true uses the detector that it trains, not detector={config.detector}: set only one of them"
         )
     folder.lock()
     try:
@@ -132,10 +130,10 @@ def label(config: LabelConfig) -> Result:
 
 
 def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
-    """Relabel a run that nobody else writes to; the detector is in use from then on."""
+    """Relabel a run that this process has locked, and take the detector into use."""
     settings = folder.config()
     settings.device = config.device or settings.device
-    prepare(settings.device)
+    check_devices(settings.device)
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
     version = _train_detector(settings, config.add) if config.train else config.detector or newest(settings.detectors)
     if version is None:
@@ -143,7 +141,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
             f"there is no detector in '{settings.detectors}'; label first: polytask label run_dir={config.run_dir}"
         )
     labeller = Labeller(settings, version)
-    _taught(config.add, labeller.judge.taught(config.add), f"detector {version}", config.run_dir)
+    _require_taught(config.add, labeller.judge.taught(config.add), f"detector {version}", config.run_dir)
     choose(settings.detectors, version)
     done = labeller.run()
     labeller.close()
@@ -160,55 +158,53 @@ def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
     return Result({**done, **found.plain()}, [found.verdicts_table()], lines)
 
 
-def _typed(config: Any) -> RunConfig:
-    assert isinstance(config, RunConfig)
-    return check(config)
-
-
-def _known(tasks: Sequence[str]) -> None:
+def _require_tasks(tasks: Sequence[str]) -> None:
     for task in tasks:
         require_known("task", task, TASKS)
 
 
-def _taught(wanted: Sequence[str], taught: Sequence[str], who: str, store: str) -> None:
-    """Refuse tasks that a detector was not taught."""
+def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, run_dir: str) -> None:
+    """Check that a detector was taught the tasks.
+
+    Raises:
+        UserError: If it was not taught one of them.
+    """
     missing = [task for task in wanted if task not in taught]
     if missing:
         raise UserError(
             f"{who} was taught no success and failure of '{missing[0]}'; label both, then train a detector: "
-            f"polytask label run_dir={store} tasks=[{missing[0]}]"
+            f"polytask label run_dir={run_dir} tasks=[{missing[0]}]"
         )
 
 
 def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
-    """Train a detector under a name that no other has, and return the name."""
+    """Train a detector as a new version, and return the version."""
     trainer = DetectorTrainer(config)
-    _taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
-    numbers = [int(path.stem.removeprefix("relabel-")) for path in config.detectors.glob("relabel-*.pt")]
-    number = max(numbers, default=0) + 1
+    _require_taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
+    version = next_version(config.detectors, "relabel")
     shown = -1
 
     def progress(share: float) -> None:
         nonlocal shown
         if int(10 * share) > shown:
             shown = int(10 * share)
-            note(f"training detector relabel-{number}: {share:.0%}")
+            note(f"training detector {version}: {share:.0%}")
 
-    trainer.step(f"relabel-{number}", progress)
+    trainer.step(version, progress)
     trainer.close()
-    return f"relabel-{number}"
+    return version
 
 
-def _your_turn(config: RunConfig) -> Result:
+def _wait_for_labels(config: RunConfig) -> Result:
     line = (
-        f"Now it is your turn: `polytask label run_dir={config.run_dir}`, label some successes and some failures of "
-        "each task, then give the same command again."
+        f"The run waits for your labels: run `polytask label run_dir={config.run_dir}`, label some successes and some "
+        "failures of each task, then run the same command again."
     )
     return Result({"waiting": "labels", "run_dir": config.run_dir}, [], [line])
 
 
-def _shown(evaluation: Evaluation, run_dir: str) -> Result:
-    """Lay an evaluation out."""
+def _evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
+    """Return an evaluation as the result of a command."""
     columns = ("task", "episodes", "success", "95 % interval", "detector says", "wrongly granted", "scripts", "actions")
     rows = [
         (

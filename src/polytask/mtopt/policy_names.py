@@ -1,7 +1,7 @@
 """Names of policies, as episodes carry them.
 
-A policy is named after the weights it used: `q:12`, or `q:12:lift-any` where it was told to act as for another task
-than the commanded one. Scripts have names of their own and count as version 0.
+A policy is named after the weights it used: `q:12`, or `q:12:lift-any` where it acted for another task than the
+commanded one. Scripts have names of their own and count as version 0.
 """
 
 from __future__ import annotations

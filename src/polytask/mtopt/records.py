@@ -1,4 +1,4 @@
-"""What the parts of MT-Opt hand to each other: tasks, episodes and labels."""
+"""Records that the parts of MT-Opt exchange: tasks, episodes and labels."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-# An action: translation (3) and the sine and cosine of twice the turn, each in [-1, 1] (twice, as a gripper looks the
-# same after half a turn); then close, open and terminate, which count as given above one half.
+# An action: translation (3) and the sine and cosine of twice the turn, each in [-1, 1]. The angle is doubled because a
+# gripper looks the same after half a turn. Then close, open and terminate, which are given where they exceed one half.
 ACTION_DIM = 8
 POSE_DIM = 3  # of the hand: x, y (m) and yaw (rad)
 
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """A task as people and buffers know it; what counts as success is learned from examples."""
+    """Name, skill and meaning of a task; what counts as success is learned from examples."""
 
     name: str
     skill: str  # tasks of one skill share their episodes
-    sentence: str  # what success looks like, for whoever labels
+    sentence: str  # what success looks like, for the person who labels
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Episode:
     task: str  # commanded
     policy: str  # name and version of what acted
     seed: int  # of the scene
-    # What the simulator knows. Only evaluation and the stand-in for a labelling person may look.
+    # What the simulator knows. Only evaluation and the stand-in for a labelling person may read it.
     truth: Mapping[str, bool] = field(default_factory=dict)
-    # Where the hand was told to be: x, y (m) and yaw (rad) in the robot's frame. Logs from elsewhere may lack it.
+    # Commanded pose of the hand: x, y (m) and yaw (rad) in the robot's frame. Logs of other robots may lack it.
     pose: NDArray[np.float32] | None = None  # (T + 1, 3)
 
 

@@ -1,17 +1,20 @@
-"""What a run's folder holds: counts of each task, versions, lags and the last losses."""
+"""The status of a run: counts of each task, versions, lags and the last losses."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from polytask.mtopt.config import RunConfig
+from polytask.mtopt.detector import Judge
 from polytask.mtopt.detector.folder import newest as newest_version
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.policy_names import version_of
-from polytask.mtopt.roles.judge import Judge
+from polytask.mtopt.roles.orders import SCRIPT
 from polytask.mtopt.runtime.folder import RunFolder
-from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.store import EpisodeRow, EpisodeStore
 from polytask.mtopt.tasks import TASKS
 from polytask.result import Table
 
@@ -24,16 +27,16 @@ class TaskCounts:
 
     task: str
     episodes: int  # commanded
-    success: int  # by the verdict that counts: a person's, else that of the detector in use; over the skill's episodes
+    success: int  # episodes of the skill, by the verdict that counts: a person's, else that of the detector in use
     failure: int
     person: int  # labels of people or of their stand-in
     source: str  # what acts for it
-    is_taught: bool  # the detector in use judges it; otherwise only people's labels count
+    is_taught: bool  # the detector in use was taught it; otherwise only people's labels count
 
 
 @dataclass(frozen=True)
-class Status:
-    """All of it."""
+class RunStatus:
+    """The status of a run."""
 
     tasks: list[TaskCounts]
     policies: dict[str, int]  # episodes of each
@@ -48,28 +51,28 @@ class Status:
     last: dict[str, float | None]  # losses and lags of the last training job
 
     def plain(self) -> dict[str, Any]:
-        """Turn it into plain values."""
+        """Return plain values."""
         return asdict(self)
 
-    def episodes_table(self) -> Any:
-        """Lay out who collected what."""
+    def episodes_table(self) -> Table:
+        """Return the table of episodes by policy."""
         return Table("episodes", ("policy", "episodes"), list(self.policies.items()))
 
-    def verdicts_table(self) -> Any:
-        """Lay out the counts of the tasks."""
+    def verdicts_table(self) -> Table:
+        """Return the table of counts by task."""
         columns = ("task", "commanded", "successes", "failures", "people's labels", "acts")
         rows = [(one.task, one.episodes, one.success, one.failure, one.person, one.source) for one in self.tasks]
         return Table(f"tasks, by detector {self.detector or 'none'}", columns, rows)
 
-    def tables(self) -> list[Any]:
-        """Lay everything out."""
+    def tables(self) -> list[Table]:
+        """Return all tables."""
         shown = [self.verdicts_table(), self.episodes_table()]
         known = [(name, value) for name, value in self.last.items() if value is not None]
         return [*shown, Table("last training", ("figure", "value"), known)] if known else shown
 
     def lines(self) -> list[str]:
-        """Say the rest in words."""
-        where = "no run was begun" if self.round is None else f"round {self.round}, phase {self.phase}"
+        """Return the lines below the tables."""
+        where = "the run has not started" if self.round is None else f"round {self.round}, phase {self.phase}"
         weights = "none" if self.weights is None else str(self.weights)
         detector = f"detector {self.detector or 'none'}"
         if self.newest_detector != self.detector:
@@ -79,37 +82,27 @@ class Status:
         return [text, *self.untaught_lines(), lag]
 
     def untaught_lines(self) -> list[str]:
-        """Name the tasks of which the detector in use knows nothing, if there are any."""
+        """Return a line that names the tasks that the detector in use was not taught, if there are any."""
         tasks = [one.task for one in self.tasks if not one.is_taught]
         if not tasks or not self.detector:
             return []
-        return [f"not judged, for the detector was taught no success and failure of it: {', '.join(tasks)}"]
+        return [f"not judged, because the detector was taught no success and failure of it: {', '.join(tasks)}"]
 
 
-def status_of(folder: RunFolder) -> Status:
-    """Look at a folder; verdicts are those of people and of the detector in use."""
+def status_of(folder: RunFolder) -> RunStatus:
+    """Read the status of a run; verdicts are those of people and of the detector in use."""
     config = folder.config()
-    state = folder.require()
-    controller = state["controller"] or {}
+    controller = folder.require()["controller"] or {}
     store = EpisodeStore(config.root, config.storage)
     judge = Judge(config.detectors, "cpu")
-    taught = judge.taught(config.learned)
     rows = store.rows()
-    commanded = Counter(row.task for row in rows)
-    people = Counter(label.task for source in ("person", "oracle") for label in store.labels(source=source))
-    skills = {row.id: TASKS[row.task].skill for row in rows if row.task in TASKS and row.length}
-    tasks = []
-    for task in config.learned:
-        verdicts = store.rewards(task, judge.version, judge.threshold)
-        mine = [value for number, value in verdicts.items() if skills.get(number) == TASKS[task].skill]
-        source = controller.get("sources", {}).get(task, "script")
-        counts = (commanded[task], sum(mine), len(mine) - sum(mine), people[task])
-        tasks.append(TaskCounts(task, *counts, source, task in taught))
+    tasks = task_counts(store, rows, config, judge, controller.get("sources", {}))
     store.close()
     weights = WeightFolder(config.weights).newest()
     acted = max((version_of(row.policy) for row in rows[-config.world.num_envs :]), default=0)
-    trained: dict[str, Any] = next((one for one in reversed(_records(folder)) if one.get("kind") == "train"), {})
-    return Status(
+    records: list[dict[str, Any]] = [dict(record) for record in folder.records()]
+    trained: dict[str, Any] = next((one for one in reversed(records) if one["kind"] == "train"), {})
+    return RunStatus(
         tasks=tasks,
         policies=dict(sorted(Counter(row.policy for row in rows).items())),
         episodes=len(rows),
@@ -124,5 +117,18 @@ def status_of(folder: RunFolder) -> Status:
     )
 
 
-def _records(folder: RunFolder) -> list[dict[str, Any]]:
-    return [dict(record) for record in folder.records()]
+def task_counts(
+    store: EpisodeStore, rows: Sequence[EpisodeRow], config: RunConfig, judge: Judge, sources: Mapping[str, str]
+) -> list[TaskCounts]:
+    """Count the episodes and verdicts of every learned task."""
+    taught = judge.taught(config.learned)
+    commanded = Counter(row.task for row in rows)
+    people = Counter(label.task for source in ("person", "oracle") for label in store.labels(source=source))
+    skills = {row.id: TASKS[row.task].skill for row in rows if row.task in TASKS and row.length}
+    counts = []
+    for task in config.learned:
+        verdicts = store.rewards(task, judge.version, judge.threshold)
+        mine = [value for number, value in verdicts.items() if skills.get(number) == TASKS[task].skill]
+        numbers = (commanded[task], sum(mine), len(mine) - sum(mine), people[task])
+        counts.append(TaskCounts(task, *numbers, sources.get(task, SCRIPT), task in taught))
+    return counts

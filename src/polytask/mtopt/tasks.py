@@ -1,4 +1,4 @@
-"""The tasks of MT-Opt by name. What counts as success is learned from labelled pictures; the sentences tell people."""
+"""The tasks of MT-Opt by name. What counts as success is learned from labelled pictures; people read the sentences."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ MAIN_TASKS = (
     *(f"place-{section}" for section in SECTIONS),
 )
 HELD_OUT = ("lift-red-thing", "lift-any-two", "place-banana")  # learned by relabelling old episodes alone
-FINE_TUNING = ("cover-object",)  # learned from few episodes of its own
-SUITES = {"main": MAIN_TASKS, "held-out": HELD_OUT, "fine-tuning": FINE_TUNING}
 
 _SECTION_WORDS = {
     "bottom": "the large beige section",
@@ -39,10 +37,6 @@ TASKS: dict[str, TaskInfo] = {
         TaskInfo("cover-object", "cover", "The black lid lies on top of an object."),
     )
 }
-
-
-def skill_of(task: str) -> str:
-    """Return a task's skill, or name the valid tasks."""
-    if task not in TASKS:
-        raise KeyError(f"unknown task '{task}'; valid: {', '.join(TASKS)}")
-    return TASKS[task].skill
+# The order of a task's index in networks, detectors and episodes. It includes tasks that a run does not learn yet, so
+# that a new task needs new data and no new network.
+ALL_TASKS = tuple(TASKS)

@@ -176,7 +176,9 @@ def test_uploads_become_examples_and_refusals_are_explained(open_page, store, tm
     assert open_page.problems == []
     page.set_input_files("#upload-files", [tmp_path / "bad.png", tmp_path / "good.jpg"])
     page.click("#upload button")
-    sync_api.expect(page.locator("#upload-status")).to_contain_text("1 added. bad.png: this is no picture")
+    sync_api.expect(page.locator("#upload-status")).to_contain_text(
+        "1 added. bad.png: the file is not a readable picture"
+    )
     assert len(store) == 45
     (logged,) = open_page.problems
     assert "422" in logged  # a browser logs every refused request

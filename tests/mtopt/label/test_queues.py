@@ -1,27 +1,14 @@
-"""Which episode is asked about next."""
+"""The order of the questions."""
 
 import pytest
 
 from polytask.mtopt.label import queues
+from polytask.mtopt.seeds import uniform_hash
 
 
-def test_scatter_spreads_evenly_and_stays_put():
-    values = [queues.scatter(episode, "lift-any") for episode in range(10_000)]
-    assert values == [queues.scatter(episode, "lift-any") for episode in range(10_000)]
-    shares = [sum(low / 10 <= value < (low + 1) / 10 for value in values) / 10_000 for low in range(10)]
-    assert shares == pytest.approx([0.1] * 10, abs=0.01)
-
-
-def test_scatter_has_not_changed():
-    """Else episodes that measured detectors would train them."""
-    assert [queues.scatter(episode, "lift-any") for episode in (0, 1, 99_999)] == [
-        0.6321575613430616,
-        0.5585101173034057,
-        0.146407176236209,
-    ]
+def test_new_orders_by_the_hash_of_the_episode():
     episodes = [0, 7, 2**62 + 5, 2**63 - 1]
-    assert queues.scatter_all(episodes, "a").tolist() == [queues.scatter(episode, "a") for episode in episodes]
-    assert queues.new(episodes, "a") == sorted(episodes, key=lambda episode: queues.scatter(episode, "a"))
+    assert queues.new(episodes, "a") == sorted(episodes, key=lambda episode: uniform_hash(episode, "a"))
     assert queues.new([], "a") == queues.due_again([], "a", 0.1, done=()) == []
 
 

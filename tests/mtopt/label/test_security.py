@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Which requests are accepted."""
 
 import pytest
 from helpers.label_page import TASKS, Page
@@ -78,7 +78,7 @@ def test_bodies_need_a_length_and_a_type_that_no_form_sends():
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "robot.example"])
 def test_a_page_that_others_can_reach_is_not_made_without_a_token(tmp_path, host):
-    with pytest.raises(UserError, match=f"open to all who reach host={host}: give it a token"):
+    with pytest.raises(UserError, match=f"host={host} opens the labelling page to other machines: set token="):
         create_app(LabelConfig(run_dir=str(tmp_path / "store"), host=host), TASKS)
     assert not list(tmp_path.iterdir())
 

@@ -4,7 +4,8 @@ import pytest
 from helpers.label_page import running
 
 from polytask.errors import UserError
-from polytask.mtopt.label import LabelConfig, serve
+from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.label import serve
 from polytask.mtopt.label.client import UrlClient, get
 from polytask.mtopt.label.server import address, check, listen
 
@@ -25,7 +26,7 @@ def test_a_store_must_be_named_and_exist(tmp_path):
 
 def test_unknown_tasks_are_refused(config):
     config.tasks = ["lift-anything"]
-    with pytest.raises(UserError, match="unknown task 'lift-anything'; known: lift-any"):
+    with pytest.raises(UserError, match="unknown task 'lift-anything'; did you mean 'lift-any'"):
         serve(config)
 
 

@@ -1,4 +1,4 @@
-"""The stand-in labels as a person would, and errs as often as it is told."""
+"""The stand-in labels as a person would, with the configured rate of errors."""
 
 import pytest
 from helpers.label_page import TASKS, Page, running

@@ -6,9 +6,7 @@ import pytest
 from helpers.label_page import TASKS, Page
 
 from polytask.mtopt.label.app import create_app
-from polytask.mtopt.label.judge import compare, next_version
 from polytask.mtopt.label.stand_in import StandIn
-from polytask.mtopt.label.training import split
 
 
 @pytest.fixture
@@ -24,16 +22,6 @@ def wait(page):
         assert time.monotonic() < end
         time.sleep(0.05)
     return status
-
-
-def test_labels_are_kept_aside_by_episode_for_ever():
-    few = {"a": dict.fromkeys(range(500), True), "b": dict.fromkeys(range(300), False)}
-    learned, held = split(few, 0.2)
-    assert len(held["a"]) == pytest.approx(100, abs=25)
-    assert set(learned["a"]) | set(held["a"]) == set(range(500))
-    assert not set(learned["a"]) & set(held["a"])
-    assert set(held["b"]) == {episode for episode in held["a"] if episode < 300}  # the same side for every task
-    assert set(split({"a": dict.fromkeys(range(900), True)}, 0.2)[1]["a"]) >= set(held["a"])  # and later
 
 
 def test_without_both_kinds_of_label_it_says_what_to_do(page):
@@ -95,7 +83,7 @@ def test_one_training_at_a_time(page, store, config):
     StandIn(page, store.truth).label("lift-any", 20)
     assert page.post("/api/train", {}).status == 202
     assert page.post("/api/train", {}).status == 409
-    assert page.answer(40, True)["successes"] > 0  # labelling goes on meanwhile
+    assert page.answer(40, True)["successes"] > 0  # labelling continues meanwhile
     assert wait(page)["state"] == "done"
 
 
@@ -106,21 +94,3 @@ def test_a_failure_inside_is_reported(page, store, config):
     status = wait(page)
     assert status["state"] == "failed"
     assert "tiny" in status["message"]
-
-
-def test_rows_are_for_tasks_with_labels():
-    rows = compare(
-        {"a": {1: True}, "b": {}, "c": {}}, {"a": {2: False, 3: True, 5: True}, "b": {}, "c": {4: True}}, {}, {}
-    )
-    assert [(row.task, row.labels, row.held_successes, row.held_failures) for row in rows] == [
-        ("a", 1, 2, 1),
-        ("c", 0, 1, 0),
-    ]
-    assert rows[0].precision_after is None
-
-
-def test_versions_count_on(tmp_path):
-    assert next_version(tmp_path / "nothing") == "page-1"
-    for name in ("page-2.pt", "page-10.pt", "other-99.pt", "page-11.json"):
-        (tmp_path / name).touch()
-    assert next_version(tmp_path) == "page-11"

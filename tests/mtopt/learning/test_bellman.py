@@ -4,29 +4,11 @@ import math
 from types import SimpleNamespace
 
 import torch
-from torch import nn
+from helpers.known_q import KnownQ
 from torch.testing import assert_close
 
 from polytask.mtopt.config.learning import BellmanConfig, CEMConfig
-from polytask.mtopt.learning.bellman import View, best_action, return_to_go, targets
-
-
-class Known(nn.Module):
-    """Values an action by its x alone, at most `peak` where x is `best`; counts how often it looks at pictures."""
-
-    def __init__(self, peak, best):
-        super().__init__()
-        self.peak, self.best, self.looks = peak, best, 0
-
-    def image_part(self, image):
-        self.looks += 1
-        return image
-
-    def action_part(self, image_map, closed, height, task, action, pose=None):
-        return math.log(self.peak / (1 - self.peak)) - 3 * (action[..., 0] - self.best).abs()
-
-    def forward(self, image, closed, height, task, action, pose=None):
-        return self.action_part(self.image_part(image), closed, height, task, action, pose)
+from polytask.mtopt.learning.bellman import return_to_go, targets
 
 
 def transitions(reward, done):
@@ -50,7 +32,7 @@ def compute(q1, q2, reward, done, lower_bound=None, **options):
 
 def test_target_by_hand():
     # Q1 is at most 0.8, at x = 0.5, where Q2 says 0.6: V = 0.6, and 0.9 * 0.6 = 0.54.
-    target = compute(Known(0.8, 0.5), Known(0.6, 0.5), [0.0, 0.0, 1.0, 1.0], [False, True, True, False])
+    target = compute(KnownQ(0.8, 0.5), KnownQ(0.6, 0.5), [0.0, 0.0, 1.0, 1.0], [False, True, True, False])
     assert_close(target, torch.tensor([0.54, 0.0, 1.0, 1.0]), atol=0.01, rtol=0)  # the last is 1.54, clipped
 
 
@@ -58,17 +40,17 @@ def test_the_first_network_chooses_and_the_second_only_values():
     # Q2 would like x = -0.5 (0.9), but at Q1's x = 0.5 it says sigmoid(logit(0.9) - 3).
     expected = 0.9 / (1 + math.exp(-(math.log(9) - 3)))
     assert_close(
-        compute(Known(0.8, 0.5), Known(0.9, -0.5), [0.0], [False]), torch.tensor([expected]), atol=0.01, rtol=0
+        compute(KnownQ(0.8, 0.5), KnownQ(0.9, -0.5), [0.0], [False]), torch.tensor([expected]), atol=0.01, rtol=0
     )
 
 
 def test_the_smaller_of_the_two_counts_either_way():
-    low_first = compute(Known(0.3, 0.0), Known(0.7, 0.0), [0.0], [False])
+    low_first = compute(KnownQ(0.3, 0.0), KnownQ(0.7, 0.0), [0.0], [False])
     assert_close(low_first, torch.tensor([0.27]), atol=0.01, rtol=0)
 
 
 def test_options():
-    networks = Known(0.8, 0.0), Known(0.8, 0.0)
+    networks = KnownQ(0.8, 0.0), KnownQ(0.8, 0.0)
     assert_close(compute(*networks, [0.0], [False], gamma=0.5), torch.tensor([0.4]), atol=0.01, rtol=0)
     assert_close(compute(*networks, [0.0, 0.0], [False, True], cost=0.05), torch.tensor([0.67, 0.0]), atol=0.01, rtol=0)
     bounded = compute(*networks, [0.0, 0.0], [False, False], lower_bound=torch.tensor([0.81, 0.1]))
@@ -88,17 +70,7 @@ def test_return_to_go_by_hand():
     assert_close(0.5 * dear[:2] - 0.1, dear[1:3])
 
 
-def test_pictures_are_looked_at_once_for_all_samples():
-    q1, q2 = Known(0.8, 0.0), Known(0.8, 0.0)
+def test_pictures_are_processed_once_for_all_samples():
+    q1, q2 = KnownQ(0.8, 0.0), KnownQ(0.8, 0.0)
     compute(q1, q2, [0.0], [False])
     assert (q1.looks, q2.looks) == (1, 1)
-
-
-def test_best_action_is_the_networks_favourite():
-    view = View(torch.zeros(3, 4, 4, 3, dtype=torch.uint8), torch.zeros(3), torch.zeros(3))
-    generator = torch.Generator().manual_seed(0)
-    action, logit = best_action(
-        Known(0.9, -0.4), view, torch.zeros(3, dtype=torch.long), CEMConfig(iterations=8), generator
-    )
-    assert_close(action[:, 0], torch.full((3,), -0.4), atol=0.02, rtol=0)
-    assert_close(logit.sigmoid(), torch.full((3,), 0.9), atol=0.01, rtol=0)

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import CEMConfig
-from polytask.mtopt.learning.cem import draw, draw_mode, first_sampler, maximise, refit
+from polytask.mtopt.learning.cem import draw, draw_mode, first_sampler, maximize, refit
 
 CPU = torch.device("cpu")
 
@@ -28,7 +28,7 @@ def search(iterations, samples=64, elites=6):
     def score(action):
         return -(action - goal[:, None]).square().sum(-1)
 
-    action, value = maximise(score, 64, CEMConfig(samples, elites, iterations), generator)
+    action, value = maximize(score, 64, CEMConfig(samples, elites, iterations), generator)
     assert_close(value, score(action[:, None])[:, 0])
     return (action - goal).abs()
 
@@ -63,7 +63,7 @@ def test_first_round_covers_the_box_and_the_circle():
     assert_close(action[:, 3:5].std(0), torch.full((2,), 0.5**0.5), atol=0.02, rtol=0)
 
 
-def test_modes_are_dealt_by_share_in_every_state():
+def test_modes_are_drawn_by_share_in_every_state():
     flags = draw_mode(torch.tensor([[0.5, 0.25, 0.125, 0.125]]).expand(100, -1), 64, torch.Generator().manual_seed(0))
     assert flags.sum(1).sub(torch.tensor([16, 8, 8])).abs().max() <= 1
     none = draw_mode(torch.tensor([[0.7, 0.3, 0.0, 0.0]]).expand(2000, -1), 64, torch.Generator().manual_seed(0))
@@ -72,7 +72,7 @@ def test_modes_are_dealt_by_share_in_every_state():
 
 def test_a_mode_that_is_not_offered_is_never_taken():
     config = CEMConfig(modes=[1.0, 0.0, 0.0, 0.0], iterations=3)
-    action, _ = maximise(lambda action: action[..., 5:].sum(-1), 8, config, torch.Generator().manual_seed(0))
+    action, _ = maximize(lambda action: action[..., 5:].sum(-1), 8, config, torch.Generator().manual_seed(0))
     assert action[:, 5:].sum() == 0
 
 
@@ -80,7 +80,7 @@ def test_turns_can_be_limited():
     config = CEMConfig(max_turn=0.5, iterations=3)
     generator = torch.Generator().manual_seed(0)
     assert draw(first_sampler(1, config, CPU), 1000, generator)[..., 4].min() >= math.cos(0.5) - 1e-6
-    action, _ = maximise(lambda action: action[..., 3], 8, config, generator)  # the largest sine allowed
+    action, _ = maximize(lambda action: action[..., 3], 8, config, generator)  # the largest sine allowed
     assert_close(action[:, 3:5], torch.tensor([[math.sin(0.5), math.cos(0.5)]]).expand(8, -1), atol=0.02, rtol=0)
 
 
@@ -98,7 +98,7 @@ def test_elites_by_hand():
 def test_states_do_not_mix_and_the_generator_decides():
     def run(offset):
         best = torch.tensor([0.5, offset])[:, None, None]
-        return maximise(
+        return maximize(
             lambda a: -(a[..., :3] - best).square().sum(-1), 2, CEMConfig(), torch.Generator().manual_seed(3)
         )
 
@@ -109,9 +109,9 @@ def test_states_do_not_mix_and_the_generator_decides():
 @pytest.mark.parametrize(
     "config", [CEMConfig(modes=[1.0]), CEMConfig(modes=[0.0] * 4), CEMConfig(elites=1), CEMConfig(elites=65)]
 )
-def test_senseless_settings_are_refused(config):
+def test_settings_that_are_not_valid_are_refused(config):
     with pytest.raises(UserError, match="must"):
-        maximise(lambda action: action[..., 0], 1, config, torch.Generator())
+        maximize(lambda action: action[..., 0], 1, config, torch.Generator())
 
 
 def test_axes_limit_the_search():
@@ -122,7 +122,7 @@ def test_axes_limit_the_search():
         seen.append(action)
         return action[..., :3].sum(-1)
 
-    action, _ = maximise(score, 4, config, torch.Generator().manual_seed(0))
+    action, _ = maximize(score, 4, config, torch.Generator().manual_seed(0))
     tried = torch.cat(seen, 1)[..., :3].abs().amax((0, 1))
     assert 0.9 < tried[0] <= 1 and 0.4 < tried[1] <= 0.5 and tried[2] == 0
     assert (action[:, 1] <= 0.5).all()

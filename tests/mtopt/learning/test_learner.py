@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import BellmanConfig, CEMConfig, LearnerConfig
 from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
-from polytask.mtopt.learning.bellman import View
+from polytask.mtopt.learning.acting import BatchObservation, best_action
 from polytask.mtopt.learning.cem import draw, first_sampler
 from polytask.mtopt.learning.learner import QLearner, TrainBatch
 from polytask.mtopt.networks import LAYOUTS
@@ -54,6 +54,10 @@ def batch(count=32, seed=0, size=SIDE):
     )
 
 
+def act(learner, view, task, generator):
+    return best_action(learner.q1, view, task, learner.config.bellman.cem, generator)[0]
+
+
 def flat(net):
     return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
 
@@ -95,7 +99,7 @@ def test_solves_a_bandit_in_which_picture_and_task_decide():
         row = torch.randint(count, (64,), generator=generator)
         example = TrainBatch(image[row], zero[row], zero[row], task[row], action[row], reward[row])
         metrics = learner.update(example, generator)
-    chosen = learner.act(View(image[:200], zero[:200], zero[:200]), task[:200], generator)
+    chosen = act(learner, BatchObservation(image[:200], zero[:200], zero[:200]), task[:200], generator)
     found = is_near(chosen, centre[:200] * (1 - 2 * task[:200, None])).float().mean()
     assert reward.mean() < 0.3 and found > 0.75
     assert metrics["excess"] < 0.3
@@ -121,7 +125,7 @@ class Steps:
 
 
 def chain_step(centre, closed, action):
-    """Closing near the square grasps it, opening lets go; to terminate with it in hand is success."""
+    """Closing near the square grasps it, opening releases it; terminating with it in the hand is success."""
     closes, opens, ends = (action[:, 5:] > 0.5).unbind(-1)
     return (closed | (closes & is_near(action, centre))) & ~opens, (ends & closed).float(), ends
 
@@ -151,8 +155,8 @@ def chain_success(learner, count, generator, limit=4):
     alive, won = torch.ones(count, dtype=torch.bool), torch.zeros(count)
     zero = torch.zeros(count)
     for _ in range(limit):
-        view = View(picture(centre, colour(closed)), closed.float(), zero)
-        action = learner.act(view, zero.long(), generator)
+        view = BatchObservation(picture(centre, colour(closed)), closed.float(), zero)
+        action = act(learner, view, zero.long(), generator)
         closed, reward, ends = chain_step(centre, closed, action)
         won += reward * alive
         alive &= ~ends
@@ -257,31 +261,12 @@ def test_conservatism_lowers_actions_that_no_data_covers():
     assert careful[1] < 0.3 < 0.6 < careful[0]
 
 
-def test_epsilon_and_noise_explore():
-    learner = QLearner(config(), num_tasks=2)
-    example = batch(100)
-    view = View(example.image, example.closed, example.height)
-
-    def act(**options):
-        return learner.act(view, example.task, torch.Generator().manual_seed(0), **options)
-
-    greedy = act()
-    assert torch.equal(act(), greedy)
-    changed = (act(epsilon=0.3) != greedy).any(-1).float().mean()
-    assert 0.15 < changed < 0.45
-    noisy = act(noise=0.1)
-    assert torch.equal(noisy[:, 3:], greedy[:, 3:]) and noisy[:, :3].abs().max() <= 1
-    assert 0.05 < (noisy - greedy)[:, :3].abs().mean() < 0.1
-
-
 def test_larger_pictures_are_cropped_in_training_and_in_acting():
     learner = QLearner(config(augment=AugmentConfig(enabled=True)), num_tasks=2)
     example = batch(8, size=SIDE + 4)
     learner.update(example, torch.Generator())
-    assert learner.act(View(example.image, example.closed, example.height), example.task, torch.Generator()).shape == (
-        8,
-        8,
-    )
+    view = BatchObservation(example.image, example.closed, example.height)
+    assert act(learner, view, example.task, torch.Generator()).shape == (8, 8)
 
 
 def test_batch_statistics_reach_the_copies_and_do_not_move_with_targets(monkeypatch):
@@ -291,10 +276,10 @@ def test_batch_statistics_reach_the_copies_and_do_not_move_with_targets(monkeypa
     mean = learner.net.trunk.image[1].running_mean
     assert mean.abs().max() > 0 and torch.equal(learner.q1.trunk.image[1].running_mean, mean)
     example = batch()
-    learner.act(View(example.image, example.closed, example.height), example.task, torch.Generator())
+    act(learner, BatchObservation(example.image, example.closed, example.height), example.task, torch.Generator())
     assert torch.equal(learner.q1.trunk.image[1].running_mean, mean)
 
 
 def test_an_unknown_optimizer_is_refused():
-    with pytest.raises(UserError, match="choose adam or momentum"):
+    with pytest.raises(UserError, match="unknown optimizer 'lion'; known: adam, momentum"):
         QLearner(config(optimizer="lion"), num_tasks=1)

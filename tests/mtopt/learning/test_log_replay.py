@@ -9,10 +9,10 @@ from helpers.episodes import make
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import LogReplayConfig, ReplayConfig
 from polytask.mtopt.config.store import StoreConfig
-from polytask.mtopt.learning.buffers import Counts, TaskBuffers
+from polytask.mtopt.learning.buffers import BufferCounts, TaskBuffers
 from polytask.mtopt.learning.log_replay import LogReplay, StepCounts
 from polytask.mtopt.records import Label, TaskInfo
-from polytask.mtopt.store import EpisodeStore, uploaded
+from polytask.mtopt.store import EpisodeStore, episode_of_pictures
 
 SKILLS = {"lift-any": "lift", "lift-can": "lift", "place-any": "place"}
 TASKS = {name: TaskInfo(name, skill, "") for name, skill in SKILLS.items()}
@@ -25,7 +25,7 @@ def store(tmp_path):
     with_store = EpisodeStore(tmp_path, StoreConfig(fsync=False))
     with with_store.writer("a") as writer:
         writer.append_many([make(seed, task=task) for seed, task in enumerate(COMMANDED)])
-        writer.append(uploaded(make(9).outcome, "lift-any"))
+        writer.append(episode_of_pictures(make(9).outcome, "lift-any"))
     yield with_store
     with_store.close()
 
@@ -145,7 +145,7 @@ def test_an_episode_of_an_unknown_task_is_named(store):
     with store.writer("b") as writer:
         number = writer.append(make(0, task="juggle"))
     judge(store)
-    with pytest.raises(UserError, match=f"episode {number} was collected for 'juggle', which is none of lift-any, "):
+    with pytest.raises(UserError, match=f"unknown task of episode {number} 'juggle'; known: lift-any, "):
         replay(store).step()
 
 
@@ -211,16 +211,16 @@ def test_a_resumed_replay_goes_on_where_it_was(store):
     log.step(limit=3)
     resumed.load_state_dict(log.state_dict())
     assert resumed.buffers.counts() == log.buffers.counts()
-    assert resumed.buffers.counts()["lift-any"] == Counts(1, 1, 3, 3)
+    assert resumed.buffers.counts()["lift-any"] == BufferCounts(1, 1, 3, 3)
     assert log.step() == resumed.step()
     assert resumed.counts == log.counts
     assert resumed.buffers.counts() == log.buffers.counts()
 
 
 def test_wrong_settings_fail_at_once(store):
-    with pytest.raises(UserError, match="no sharing strategy 'some'"):
+    with pytest.raises(UserError, match="unknown sharing strategy 'some'; known: orig, all, skill"):
         replay(store, strategy="some")
-    with pytest.raises(UserError, match="'juggle' is learned but is none of the tasks"):
+    with pytest.raises(UserError, match="unknown task 'juggle'; known: lift-any"):
         replay(store, tasks=("juggle",))
 
 

@@ -68,7 +68,7 @@ def test_counts_by_strategy_task_and_outcome():
 
 
 def test_unknown_words_are_named():
-    with pytest.raises(UserError, match="no sharing strategy 'some'; there are orig, all, skill"):
+    with pytest.raises(UserError, match="unknown sharing strategy 'some'; known: orig, all, skill"):
         impersonate("some", "lift-any", TASKS)
-    with pytest.raises(UserError, match="'juggle', which is none of lift-any, lift-can"):
+    with pytest.raises(UserError, match="unknown task 'juggle'; known: lift-any, lift-can"):
         impersonate("skill", "juggle", TASKS)

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from helpers.detectors import save_detector
 from helpers.tiny_run import tiny
 
-from polytask.mtopt.config.network import NetworkConfig
-from polytask.mtopt.detector import Detector
-from polytask.mtopt.networks import build_detector
 from polytask.mtopt.roles import Collector, Order, Trainer
-from polytask.mtopt.roles.controller import OWN, SCRIPT
+from polytask.mtopt.roles.orders import OWN, SCRIPT
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.world import ALL_TASKS
+from polytask.mtopt.tasks import ALL_TASKS
 
 
 def order(number, sources=SCRIPT, **changes):
@@ -33,7 +31,7 @@ def contents(store):
     return [(row.task, row.policy, row.seed, store.read(row.id)) for row in rows]
 
 
-def test_an_order_gives_the_same_episodes_whatever_came_before(collector, tmp_path):
+def test_an_order_gives_the_same_episodes_after_any_other(collector, tmp_path):
     collector.step(order(0))
     assert collector.step(order(1))["episodes"] == 4
     other = Collector(tiny(tmp_path / "other"))
@@ -96,9 +94,7 @@ def test_learned_policies_are_named_after_weights_and_the_task_they_act_for(coll
 
 
 def test_a_detector_grades_every_task_of_every_episode(collector):
-    network = build_detector("small", len(ALL_TASKS), 3, image_size=16)
-    detector = Detector("d7", ALL_TASKS, network, config=NetworkConfig(image_size=16))
-    detector.save(collector.config.detectors / "d7.pt")
+    detector = save_detector(collector.config.detectors, "d7", views=3)
     assert collector.step(order(0))["graded"] == 4
     labels = collector.store.labels(source="detector:d7")
     assert {(one.episode, one.task) for one in labels} == {
@@ -111,14 +107,10 @@ def test_a_detector_grades_every_task_of_every_episode(collector):
 
 
 def test_a_detector_grades_only_what_it_was_taught(collector):
-    network = build_detector("small", len(ALL_TASKS), 3, image_size=16)
-    detector = Detector("d7", ALL_TASKS, network, config=NetworkConfig(image_size=16), taught=["lift-can"])
-    detector.save(collector.config.detectors / "d7.pt")
+    save_detector(collector.config.detectors, "d7", views=3, taught=["lift-can"])
     assert collector.step(order(0))["graded"] == 4
     assert {one.task for one in collector.store.labels(source="detector:d7")} == {"lift-can"}
-    Detector("d8", ALL_TASKS, network, config=NetworkConfig(image_size=16), taught=["lift-milk"]).save(
-        collector.config.detectors / "d8.pt"
-    )
+    save_detector(collector.config.detectors, "d8", views=3, taught=["lift-milk"])
     assert collector.step(order(1))["graded"] == 0, "nothing that is learned here"
 
 

@@ -3,7 +3,9 @@
 import pytest
 from helpers.tiny_run import tiny
 
-from polytask.mtopt.roles.controller import OWN, SCRIPT, Controller, Job, Tries
+from polytask.mtopt.roles.controller import Controller
+from polytask.mtopt.roles.orders import OWN, SCRIPT, Job
+from polytask.mtopt.roles.tries import Tries
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ def test_several_collections_may_be_under_way_but_no_more_than_needed(controller
     assert controller.next() is None, "one label job at a time"
 
 
-def test_a_lost_job_is_handed_out_again_but_a_lost_collection_is_made_up_for(controller):
+def test_a_lost_job_is_issued_again_but_a_lost_collection_is_replaced(controller):
     controller.give_up(controller.next())
     assert controller.next() == Job("collect", 0, 1)
     controller.config.collector.episodes = 1
@@ -103,7 +105,7 @@ def test_orders_of_the_first_round_are_scripts_and_no_seed_comes_twice(controlle
     assert controller.order(Job("collect", 1, 0)).tries_own
 
 
-def test_a_task_is_switched_at_parity_and_the_broad_task_helps_out_before(controller):
+def test_a_task_is_switched_at_parity_and_the_broad_task_helps_before(controller):
     controller.config.controller.parity_episodes = 10
     assert controller.helpers() == {"lift-any": SCRIPT, "lift-can": SCRIPT, "place-any": SCRIPT}
     tries = {

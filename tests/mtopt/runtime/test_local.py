@@ -1,4 +1,4 @@
-"""A whole run in one process: it repeats exactly, and a kill at any moment changes nothing."""
+"""A whole run in one process: it repeats exactly, and a kill at any moment does not change its result."""
 
 import json
 import os
@@ -9,26 +9,23 @@ import torch
 from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
-from polytask.mtopt.config.run import RunConfig, from_plain
 from polytask.mtopt.detector.folder import choose, in_use
-from polytask.mtopt.roles import Evaluator, Trainer
-from polytask.mtopt.runtime.beside import collect_beside
+from polytask.mtopt.roles import BinEvaluator, Trainer
 from polytask.mtopt.runtime.checks import check
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
-from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 
 pytest.importorskip("fastapi")
 
 
 class Killed(Exception):
-    """Stands for a signal."""
+    """Stands in for a signal."""
 
 
 def contents(root):
-    """Collect what a run left: episodes, labels, counts, weights."""
+    """Read the results of a run: episodes, labels, counts, weights."""
     store = EpisodeStore(root)
     rows = [(row.id, row.task, row.policy, row.seed, row.length) for row in store.rows()]
     labels = sorted((one.episode, one.task, one.source, one.value) for one in store.labels())
@@ -84,16 +81,16 @@ def test_a_finished_run_has_nothing_left_to_do(finished):
 
 
 def test_a_run_that_is_killed_again_and_again_ends_the_same(finished, tmp_path, monkeypatch):
-    """Kill it once behind every job, after its work and before that is written down."""
-    note, killed = LocalRuntime._note, set()
+    """Kill it once in every job, after its work and before its state is saved."""
+    log, killed = LocalRuntime._log, set()
 
-    def die_or_note(self, job, *arguments):
+    def die_or_log(self, job, *arguments):
         if job not in killed:
             killed.add(job)
             raise Killed
-        note(self, job, *arguments)
+        log(self, job, *arguments)
 
-    monkeypatch.setattr(LocalRuntime, "_note", die_or_note)
+    monkeypatch.setattr(LocalRuntime, "_log", die_or_log)
     for _ in range(20):
         runtime = LocalRuntime(tiny(tmp_path), lambda line: None)
         try:
@@ -157,26 +154,7 @@ def test_two_processes_cannot_have_one_run(tmp_path):
     LocalRuntime(tiny(tmp_path), lambda line: None).close()
 
 
-def test_collecting_beside_a_run_adds_episodes_and_touches_nothing_else(finished, tmp_path):
-    config = tiny(tmp_path)
-    runtime = LocalRuntime(config, lambda line: None)
-    before = {name: (tmp_path / name).read_bytes() for name in ("run.json", "metrics.jsonl")}
-    assert collect_beside(tiny(tmp_path), 3, lambda line: None) == {"episodes": 4.0, "added": 4.0}
-    assert {name: (tmp_path / name).read_bytes() for name in before} == before
-    runtime.run()
-    runtime.close()
-    store = EpisodeStore(tmp_path)
-    beside, own = store.rows()[:4], store.rows()[4:]
-    store.close()
-    whole = contents(finished[0])["rows"]
-    assert {row.seed for row in own} == {row[3] for row in whole}, "the run collected all that it would have collected"
-    assert {row.seed for row in beside}.isdisjoint(row.seed for row in own)
-    config.seed = 5
-    with pytest.raises(UserError, match="seed=0, not 5"):
-        collect_beside(config, 30, lambda line: None)
-
-
-def test_training_goes_by_the_detector_in_use(finished, tmp_path):
+def test_training_uses_the_detector_in_use(finished, tmp_path):
     shutil.copytree(finished[0], tmp_path / "copy")
     config = tiny(tmp_path / "copy")
     assert in_use(config.detectors) == "run-2", "what the run trained last"
@@ -185,10 +163,10 @@ def test_training_goes_by_the_detector_in_use(finished, tmp_path):
     runtime.train(2)
     runtime.close()
     assert RunFolder(config.root).records()[-1]["detector"] == "run-1"
-    assert Evaluator(config).judge.version == "run-1"
+    assert BinEvaluator(config).judge.version == "run-1"
 
 
-def test_what_must_not_change_within_a_run_is_refused(finished):
+def test_settings_that_must_not_change_within_a_run_are_refused(finished):
     root, _ = finished
     config = tiny(root)
     config.seed = 5
@@ -200,45 +178,10 @@ def test_what_must_not_change_within_a_run_is_refused(finished):
         LocalRuntime(config, lambda line: None)
 
 
-def test_a_person_is_waited_for(tmp_path):
+def test_the_run_waits_for_a_person(tmp_path):
     config = tiny(tmp_path)
     config.labels.who = "person"
     runtime = LocalRuntime(config, lambda line: None)
     assert runtime.run() is None
     assert runtime.controller.phase == "label"
     runtime.close()
-
-
-def test_settings_survive_being_written_down(tmp_path):
-    config = tiny(tmp_path)
-    folder = RunFolder(tmp_path)
-    folder.begin(config)
-    folder.close()
-    assert RunFolder(tmp_path).config() == config
-    assert from_plain(RunConfig, {"seed": 3, "unknown": 1}).seed == 3
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (lambda config: config.tasks.append("lift-moon"), "unknown task 'lift-moon'"),
-        (lambda config: setattr(config.labels, "who", "nobody"), "labels.who=nobody"),
-        (lambda config: setattr(config.trainer, "batch", 1), "trainer.batch=1: at least 2"),
-        (lambda config: setattr(config.trainer, "buffer", 4), "trainer.buffer=4: at least 8"),
-        (lambda config: setattr(config.trainer, "reuse", 0.0), "trainer.reuse=0.0"),
-        (lambda config: setattr(config.trainer, "keep", 1), "trainer.keep=1: 0 keeps all weights, else at least 2"),
-        (lambda config: setattr(config.trainer, "keep", -1), "trainer.keep=-1"),
-        (lambda config: setattr(config.learner.network, "image_size", 32), "looks at 32 pixels, pictures have 16"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused(tmp_path, change, line):
-    config = tiny(tmp_path)
-    change(config)
-    with pytest.raises(UserError, match=line):
-        check(config)
-
-
-def test_seeds_for_different_purposes_differ():
-    seeds = {derive(seed, word, number) for seed in range(3) for word in ("a", "b") for number in range(10)}
-    assert len(seeds) == 60
-    assert derive(0, "a", 1) == derive(0, "a", 1)

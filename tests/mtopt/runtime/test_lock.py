@@ -1,4 +1,4 @@
-"""The lock of a run: one holder, named to whoever comes second, and gone with the holder's death."""
+"""The lock of a run: one holder, named to the second process, and released by the holder's death."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def test_one_at_a_time(tmp_path):
     root = tmp_path / "run"
     first, second = RunLock(root), RunLock(root)
     first.take()
-    first.take()  # it has it
+    first.take()  # it has the lock already
     with pytest.raises(BusyError, match=f"^the run in '{root}' is in use by process {os.getpid()}; "):
         second.take()
     assert issubclass(BusyError, UserError)
@@ -38,7 +38,7 @@ def test_one_at_a_time(tmp_path):
     second.release()
 
 
-def test_a_killed_process_locks_nobody_out_though_what_it_started_lives(tmp_path):
+def test_a_killed_process_releases_the_lock_though_its_child_lives(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE, text=True)
     started = int(holder.stdout.readline())
     try:

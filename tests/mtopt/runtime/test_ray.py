@@ -18,19 +18,20 @@ from polytask.mtopt.runtime.checks import check
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
-from polytask.mtopt.runtime.ray import prepare, run_ray
+from polytask.mtopt.runtime.ray.environment import set_environment
+from polytask.mtopt.runtime.ray.start import run_ray
 from polytask.mtopt.store import EpisodeStore
 
-prepare("")
+set_environment("")
 ray = pytest.importorskip("ray")
 
 from polytask.mtopt.runtime.ray.cluster import cluster  # noqa: E402
-from polytask.mtopt.runtime.ray.crew import Crew, TimeIsUpError  # noqa: E402
-from polytask.mtopt.runtime.ray.runtime import Counts, RayRuntime  # noqa: E402
-from polytask.mtopt.runtime.ray.transfer import Newest  # noqa: E402
+from polytask.mtopt.runtime.ray.runtime import DeliveryCounts, RayRuntime  # noqa: E402
+from polytask.mtopt.runtime.ray.transfer import CurrentFiles  # noqa: E402
+from polytask.mtopt.runtime.ray.worker_pool import TimeIsUpError, WorkerPool  # noqa: E402
 
 SMALL = RayConfig(collectors=2, updaters=1, cpus=2, object_store=100)
-# After which of the calls to it each is killed; the call is still under way then. The trainer's second call is to make
+# Each worker is killed after these calls to it, while the call still runs. The trainer's second call is to make
 # updates, its fourth to publish the first round's first version.
 VICTIMS = {"collector-0": {1}, "writer": {2}, "updater-0": {2}, "trainer": {2, 4}}
 DEATHS = [name for name, calls in VICTIMS.items() for _ in calls]
@@ -41,26 +42,26 @@ SEQUENCE = 4  # episodes: two worlds pick, then place
 class Outcome:
     config: object
     evaluation: object
-    counts: Counts
+    counts: DeliveryCounts
     lines: list
     killed: list
     pids: set
     again: object
 
 
-def kill_amid_calls(crew, killed, pids):
-    """Let `crew.call` kill each victim right after it was given something to do."""
-    call, seen = crew.call, Counter()
+def kill_amid_calls(pool, killed, pids):
+    """Let `pool.call` kill each victim right after it was given something to do."""
+    call, seen = pool.call, Counter()
 
-    def deadly(post, submit, then, lost):
-        call(post, submit, then, lost)
-        pids.add(post.pid)
-        seen[post.name] += post.pid > 0  # calls to those who are ready
-        if post.pid and seen[post.name] in VICTIMS.get(post.name, ()):
-            killed.append(post.name)
-            os.kill(post.pid, signal.SIGKILL)
+    def deadly(slot, submit, then, lost):
+        call(slot, submit, then, lost)
+        pids.add(slot.pid)
+        seen[slot.name] += slot.pid > 0  # calls to workers that are ready
+        if slot.pid and seen[slot.name] in VICTIMS.get(slot.name, ()):
+            killed.append(slot.name)
+            os.kill(slot.pid, signal.SIGKILL)
 
-    crew.call = deadly
+    pool.call = deadly
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://here:10001", "here"])
@@ -88,7 +89,7 @@ def outcome(session, tmp_path_factory):
     lines, killed, pids = [], [], set()
     runtime = RayRuntime(config, lines.append)
     try:
-        kill_amid_calls(runtime.crew, killed, pids)
+        kill_amid_calls(runtime.pool, killed, pids)
         evaluation, counts = runtime.run(), runtime.counts()
     finally:
         runtime.close()
@@ -106,12 +107,12 @@ def test_the_run_goes_on_when_workers_die(outcome):
     assert outcome.counts.deaths == len(DEATHS)
     assert [row.task for row in outcome.evaluation.tasks] == TASKS
     for name in VICTIMS:
-        assert f"{name} died; another one takes its place" in outcome.lines
+        assert f"{name} died; another worker replaces it" in outcome.lines
 
 
 def test_every_stored_episode_was_acknowledged_once(outcome):
-    counts, told = outcome.counts, records(outcome.config, "collect")
-    assert counts.stored == counts.acknowledged == sum(record["episodes"] for record in told)
+    counts, collected = outcome.counts, records(outcome.config, "collect")
+    assert counts.stored == counts.acknowledged == sum(record["episodes"] for record in collected)
     assert counts.lost == 1  # the sequence that the killed collector was at
     store = EpisodeStore(outcome.config.root)
     report = store.check(deep=True)
@@ -190,7 +191,7 @@ def test_a_run_is_refused_before_ray_starts(tmp_path, monkeypatch):
         run_ray(tiny(tmp_path, ray=SMALL, seed=5), lambda line: None)
     with pytest.raises(RuntimeError, match="Ray starts"):
         run_ray(config, lambda line: None)
-    folder.lock()  # whatever happens, it is let go of
+    folder.lock()  # it is released in any case
     folder.close()
     with pytest.raises(RuntimeError, match="Ray starts"):
         run_ray(tiny(tmp_path / "new"), lambda line: None)
@@ -203,11 +204,11 @@ def test_workers_get_the_detector_in_use(session, tmp_path):
     for version in ("d1", "d2"):
         (config.detectors / f"{version}.pt").write_bytes(version.encode())
     choose(config.detectors, "d1")
-    newest = Newest(config)
-    assert [(one.folder, one.name) for one in newest.parcels] == [("detectors", "d1.pt")]
+    files = CurrentFiles(config)
+    assert [(one.folder, one.name) for one in files.refs] == [("detectors", "d1.pt")]
     choose(config.detectors, "d2")
-    newest.look()
-    assert [ray.get(one.content) for one in newest.parcels] == [b"d2"]
+    files.refresh()
+    assert [ray.get(one.content) for one in files.refs] == [b"d2"]
 
 
 def test_no_worker_outlives_the_run(outcome):
@@ -237,7 +238,7 @@ def make_worker(deaths=0):
             return os.getpid() if deaths else self.die()
 
         def complain(self, kind):
-            raise kind("that cannot be")
+            raise kind("not possible")
 
         def wait(self):
             time.sleep(60)
@@ -249,48 +250,48 @@ def make_worker(deaths=0):
 
 
 @pytest.fixture
-def crew(session):
-    made = Crew(lambda line: None, max_deaths=2)
+def pool(session):
+    made = WorkerPool(lambda line: None, max_deaths=2)
     yield made
     made.close()
 
 
-def test_a_successor_is_asked_again(crew):
-    post = crew.add("worker", make_worker)
-    assert crew.ask(post, lambda actor: actor.once.remote()) == post.pid
-    assert post.deaths == 1
+def test_a_successor_is_asked_again(pool):
+    slot = pool.add("worker", make_worker)
+    assert pool.ask(slot, lambda actor: actor.once.remote()) == slot.pid
+    assert slot.deaths == 1
 
 
-def test_a_worker_that_always_dies_ends_the_run(crew):
-    post = crew.add("worker", make_worker)
+def test_a_worker_that_always_dies_ends_the_run(pool):
+    slot = pool.add("worker", make_worker)
     with pytest.raises(UserError, match="worker died 3 times"):
-        crew.ask(post, lambda actor: actor.die.remote())
+        pool.ask(slot, lambda actor: actor.die.remote())
 
 
-def test_calls_that_die_together_are_one_death(crew):
-    post, lost = crew.add("worker", make_worker), []
+def test_calls_that_die_together_are_one_death(pool):
+    slot, lost = pool.add("worker", make_worker), []
     for number in range(3):
-        crew.call(post, lambda actor: actor.die.remote(), lambda *_: None, lambda number=number: lost.append(number))
+        pool.call(slot, lambda actor: actor.die.remote(), lambda *_: None, lambda number=number: lost.append(number))
     while len(lost) < 3:
-        crew.step()
+        pool.step()
     assert sorted(lost) == [0, 1, 2]
-    assert post.deaths == 1
+    assert slot.deaths == 1
 
 
-def test_errors_of_a_worker_reach_the_driver(crew):
-    post = crew.add("worker", make_worker)
-    with pytest.raises(UserError, match=r"^that cannot be$"):
-        crew.ask(post, lambda actor: actor.complain.remote(UserError))
-    with pytest.raises(ValueError, match="that cannot be"):
-        crew.ask(post, lambda actor: actor.complain.remote(ValueError))
-    assert post.deaths == 0
+def test_errors_of_a_worker_reach_the_driver(pool):
+    slot = pool.add("worker", make_worker)
+    with pytest.raises(UserError, match=r"^not possible$"):
+        pool.ask(slot, lambda actor: actor.complain.remote(UserError))
+    with pytest.raises(ValueError, match="not possible"):
+        pool.ask(slot, lambda actor: actor.complain.remote(ValueError))
+    assert slot.deaths == 0
 
 
-def test_a_crew_stops_when_its_time_is_up(session):
-    crew = Crew(lambda line: None, max_deaths=2, max_seconds=0.01)
-    post = crew.add("worker", make_worker)
+def test_a_pool_stops_when_its_time_is_up(session):
+    pool = WorkerPool(lambda line: None, max_deaths=2, max_seconds=0.01)
+    slot = pool.add("worker", make_worker)
     with pytest.raises(TimeIsUpError):
-        crew.ask(post, lambda actor: actor.wait.remote())
+        pool.ask(slot, lambda actor: actor.wait.remote())
 
 
 def test_without_ray_one_line_names_the_extra(monkeypatch, tmp_path):

@@ -51,7 +51,7 @@ def test_killed_at_any_moment_a_writer_loses_only_what_was_not_promised(tmp_path
         assert set(promised) <= set(known)
         assert len(report.tails) <= number + 1
         assert len(known) + sum(tail.episodes for tail in report.tails) == whole_episodes(tmp_path)
-        with store.writer("after") as writer:  # and writing goes on
+        with store.writer("after") as writer:  # and writing continues
             promised.append(writer.append(make(number)))
         assert same(store.read(promised[-1]), make(number))
         store.close()
@@ -105,7 +105,7 @@ def test_a_shard_cut_inside_its_last_episode_loses_only_that_one(store, kept):
     report = store.check()
     assert report.lost == (ids[-1],)
     assert not report.is_sound
-    assert f"episode {ids[-1]}: its bytes are gone" in report.lines()
+    assert f"episode {ids[-1]}: its bytes are missing" in report.lines()
     assert all(same(store.read(one), make(seed)) for seed, one in enumerate(ids[:2]))
     with pytest.raises(UserError, match=f"episode {ids[-1]} cannot be read from 'a-000000.tar': the file ends"):
         store.read(ids[-1])
@@ -134,7 +134,7 @@ def test_bytes_without_a_row_are_reported_and_can_be_entered(store, monkeypatch)
     assert store.check().tails == ()
 
 
-def test_a_half_written_episode_is_left_behind(store, monkeypatch):
+def test_a_half_written_episode_stays_in_the_shard(store, monkeypatch):
     writer = store.writer("a")
     writer.append(make(0))
     write = os.write
@@ -201,7 +201,7 @@ def test_a_lost_index_is_rebuilt_from_the_shards_without_the_labels(tmp_path):
     store.close()
 
 
-def test_an_index_lost_to_a_kill_leaves_no_old_log_behind(tmp_path):
+def test_an_index_lost_to_a_kill_leaves_no_old_log(tmp_path):
     process = start(tmp_path, "a", 100_000, 8, 1)
     process.stdout.readline()
     process.kill()
@@ -223,7 +223,7 @@ def test_a_file_that_is_no_index_is_named(tmp_path):
 
 def test_a_place_that_cannot_be_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot open or make a store in '.*file': "):
+    with pytest.raises(UserError, match=r"cannot open or create a store in '.*file': "):
         EpisodeStore(tmp_path / "file")
 
 

@@ -17,7 +17,7 @@ from helpers.episodes import make, same
 from polytask.errors import UserError
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import Label
-from polytask.mtopt.store import EpisodeStore, shards, uploaded
+from polytask.mtopt.store import EpisodeStore, episode_of_pictures, shards
 from polytask.mtopt.store.png import DamagedError
 
 QUICK = StoreConfig(fsync=False)
@@ -70,7 +70,7 @@ def test_rows_come_in_order_and_can_be_chosen(store):
 def test_an_uploaded_picture_is_an_episode_without_actions(store):
     picture = make(4).outcome
     with store.writer("page") as writer:
-        episode = writer.append(uploaded(picture, "lift-can"))
+        episode = writer.append(episode_of_pictures(picture, "lift-can"))
     assert np.array_equal(store.outcome(episode), picture)
     read = store.read(episode)
     assert (read.policy, read.task, read.actions.shape, len(read.images)) == ("upload", "lift-can", (0, 8), 1)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from polytask.errors import UserError
 from polytask.mtopt.config.world import ScriptConfig, WorldConfig
-from polytask.mtopt.world import ALL_TASKS, BinWorld, ScriptedPick, ScriptedPlace, run_episodes, task_indices
+from polytask.mtopt.tasks import ALL_TASKS
+from polytask.mtopt.world import BinWorld, ScriptedPick, ScriptedPlace, run_episodes, task_indices
 
 WORLDS = 6
 
@@ -41,7 +41,7 @@ def test_episodes_are_cut_to_their_length(picks):
         assert (episode.actions[:-1, 7] <= 0.5).all()
 
 
-def test_the_data_hold_actions_out_of_turn():
+def test_the_data_hold_commands_at_the_wrong_time():
     world = BinWorld(WorldConfig(num_envs=2, image_size=8, outcome_size=8))
     script = ScriptedPick(world, ScriptConfig(early_end=0.2, early_grip=0.1))
     # The hand is high up, where the script itself asks for none of close, open and end.
@@ -52,7 +52,7 @@ def test_the_data_hold_actions_out_of_turn():
     assert not any((quiet.act(None)[:, 5:] > 0.5).any() for _ in range(20))
 
 
-def test_a_command_out_of_turn_replaces_the_one_whose_turn_it_is():
+def test_a_command_at_the_wrong_time_replaces_the_scripts():
     world = BinWorld(WorldConfig(num_envs=64, assisted=True, reach=0.14, image_size=8, outcome_size=8))
     script = ScriptedPick(world, ScriptConfig(noise=0.0, early_end=0.2, early_grip=0.2))
     given = []
@@ -60,14 +60,8 @@ def test_a_command_out_of_turn_replaces_the_one_whose_turn_it_is():
         script.reset()
         given.append(script.act(None)[:, 5:] > 0.5)
     commands = torch.cat(given)
-    assert (commands.sum(1) == 1).all(), "to close and open at once would teach of neither"
+    assert (commands.sum(1) == 1).all(), "to close and open at once would teach neither"
     assert commands.float().mean(0).tolist() == pytest.approx([0.6, 0.2, 0.2], abs=0.06)
-
-
-@pytest.mark.parametrize("chances", [{"early_grip": 0.5, "early_end": 0.1}, {"early_end": -0.1}])
-def test_chances_that_are_none_are_refused(chances):
-    with pytest.raises(UserError, match="chances of one lot"):
-        ScriptConfig(**chances)
 
 
 def test_detours_make_assisted_picks_longer_and_always_end_in_a_grip():

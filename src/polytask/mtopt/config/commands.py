@@ -1,4 +1,4 @@
-"""Settings of the MT-Opt commands that look at a run, judge it or export it."""
+"""Settings of the MT-Opt commands that show, evaluate, relabel or export a run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class EvaluateConfig(CommandConfig):
     """`polytask mtopt eval`."""
 
     run_dir: str = setting(RUN, "folder of the run", is_path=True)
-    tasks: list[str] = setting([], "tasks to measure (default: those of the run)")
-    scripted: bool = setting(False, "measure the scripts instead of what was learned")
+    tasks: list[str] = setting([], "tasks to evaluate (default: those of the run)")
+    scripted: bool = setting(False, "evaluate the scripts instead of the learned policy")
     weights: int | None = setting(None, "version of the weights (default: the newest)")
     episodes: int | None = setting(None, "episodes per task (default: evaluator.episodes of the run)")
     seed: int = setting(1000, "seed of the scenes")

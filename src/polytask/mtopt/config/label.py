@@ -16,12 +16,12 @@ class LabelConfig(CommandConfig):
     tasks: list[str] = setting([], "names to label (default: all)")
     host: str = setting("127.0.0.1", "where to listen; any address but this machine's own makes a token necessary")
     port: int = setting(8008, "port to listen on")
-    token: str = setting("", "what a browser must show when the page listens elsewhere (default: a random one)")
+    token: str = setting("", "token that a browser must send when the page listens elsewhere (default: a random one)")
     detectors: str = setting("", "folder of the detector files (default: `detectors` in run_dir)", is_path=True)
-    source: str = setting("person", "who answers: person, or oracle for the stand-in that knows the simulator's truth")
+    source: str = setting("person", "who answers: person, or oracle for the stand-in that reads the simulator's truth")
     share: str = setting("skill", "whose episodes a task is asked about: orig (its own), skill, all")
     goal: int = setting(500, "labels per task that the progress bars count towards")
-    reask: float = setting(0.1, "share of the labels that are asked again, unannounced")
+    reask: float = setting(0.1, "share of the labels that are asked again without a notice")
     reask_gap: int = setting(20, "answers of a task that must lie between a label and its second question")
     pool: int = setting(1000, "unlabelled episodes per task that a new detector ranks")
     held_out: float = setting(0.2, "share of the episodes whose labels measure the detector and never train it")
@@ -31,7 +31,7 @@ class LabelConfig(CommandConfig):
     views: int = setting(2, "views of an uploaded example in a store that holds no episode yet")
     seed: int = setting(0, "seed of the detector's training")
     device: str = setting("cpu", "torch device that trains and runs the detector")
-    # Fewer and smaller updates than in a run: somebody is waiting. The page sets version and tasks.
+    # Fewer and smaller updates than in a run, because a person waits. The page sets version and tasks.
     detector: DetectorConfig = field(
         default_factory=lambda: DetectorConfig(updates=600, batch=64),
         metadata={"about": "training of the detector (detector.updates=...)"},

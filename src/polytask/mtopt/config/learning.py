@@ -10,23 +10,25 @@ from polytask.settings import setting
 
 @dataclass
 class CEMConfig:
-    """How actions are searched (cross-entropy method)."""
+    """Settings of the search for actions (cross-entropy method)."""
 
     samples: int = setting(64, "samples of a round")
-    elites: int = setting(6, "best samples of a round, which the next is drawn around")
+    elites: int = setting(6, "best samples of a round; the next round is drawn around them")
     iterations: int = setting(2, "rounds")
-    modes: list[float] = setting([0.55, 0.15, 0.15, 0.15], "first shares of the modes move, close, open, terminate")
-    keep: float = setting(0.2, "share of the first table of modes that stays in the later ones")
+    modes: list[float] = setting(
+        [0.55, 0.15, 0.15, 0.15], "shares of the modes move, close, open, terminate in the first round"
+    )
+    keep: float = setting(0.2, "weight of these shares in the later rounds; the elites' shares have the rest")
     spread: float = setting(0.02, "smallest standard deviation of a later round")
     max_turn: float = setting(3.1416, "largest turn that is tried, rad")
     axes: list[float] = setting(
-        [1.0, 1.0, 1.0], "part of the range of x, y and z that is searched; 0 along z with assisted grasps"
+        [1.0, 1.0, 1.0], "part of the range of x, y and z that is searched; use 0 for z with assisted grasps"
     )
 
 
 @dataclass
 class BellmanConfig:
-    """What a target is made of."""
+    """Settings of the Bellman targets."""
 
     gamma: float = setting(0.9, "discount per step")
     cost: float = setting(0.0, "cost of a step; QT-Opt has 0.05, MT-Opt none")
@@ -35,7 +37,7 @@ class BellmanConfig:
 
 @dataclass
 class LearnerConfig:
-    """How the Q-network is built and trained."""
+    """Settings of the Q-network and its training."""
 
     network: NetworkConfig = setting(NetworkConfig, "the Q-network")
     bellman: BellmanConfig = setting(BellmanConfig, "the targets")
@@ -45,22 +47,22 @@ class LearnerConfig:
     )
     lr: float = setting(3e-4, "learning rate; the paper's, for momentum, is 1e-4")
     weight_decay: float = setting(0.0, "weight decay; the paper's, for momentum, is 7e-5")
-    max_norm: float = setting(10.0, "largest norm of the gradient; a longer one is shortened")
+    max_norm: float = setting(10.0, "largest norm of the gradient; a larger one is clipped")
     polyak: float = setting(0.9999, "share of itself that Q1 keeps in an update")
     lag: int = setting(6000, "updates between copies of Q1 to Q2")
-    has_warmup: bool = setting(True, "let both lags grow with training; else they are full from the start")
-    conservatism: float = setting(0.0, "weight of the loss that asks for zero on random actions")
-    conservative_samples: int = setting(4, "random actions for each state, where conservatism is above zero")
+    has_warmup: bool = setting(True, "both lags grow with training; else they are full from the start")
+    conservatism: float = setting(0.0, "weight of the loss that pulls the value of random actions to zero")
+    conservative_samples: int = setting(4, "random actions per state, where conservatism is above zero")
     seed: int = setting(0, "seed of the first weights")
 
 
 @dataclass
 class ReplayConfig:
-    """Size of the buffers and shares of a batch."""
+    """Settings of the replay buffers: their size, and the shares of a batch."""
 
     capacity: int = setting(100_000, "frames to keep; the oldest episodes make room for new ones")
     balance_tasks: bool = setting(
-        True, "give every task with data the same share of a batch; else the data's own share"
+        True, "every task with data has the same share of a batch; else the share of its data"
     )
     success_ratio: float | None = setting(
         0.5, "share of a task's rows that come from successes, where it has both (null: the data's own)"
@@ -69,30 +71,30 @@ class ReplayConfig:
 
 @dataclass
 class LogReplayConfig:
-    """How the log of episodes is shared between tasks."""
+    """Settings of data sharing: which tasks learn from an episode."""
 
     strategy: str = setting("skill", "whose episodes a task learns from: orig (its own), all or skill")
-    wait: bool = setting(True, "wait for missing verdicts on an episode; else use those that it has")
+    wait: bool = setting(True, "wait for missing verdicts on an episode; else use the verdicts that it has")
 
 
 @dataclass
 class DetectorConfig:
-    """What a detector is trained for, and how."""
+    """Settings of a success detector and its training."""
 
     version: str = setting("0", "name of the result; set by the run or the page")
     tasks: list[str] = setting([], "names in the order of their indices; set by the run or the page")
     network: NetworkConfig = setting(NetworkConfig, "the detector's network; its picture size is that of the frames")
-    # Colors tell objects apart, so they are changed less than for the Q-network.
+    # Colours distinguish objects, so they are changed less than for the Q-network.
     augment: AugmentConfig = field(
         default_factory=lambda: AugmentConfig(enabled=True, contrast=0.2, saturation=0.2, hue=0.02),
         metadata={"about": "changes of pictures in training"},
     )
     turned: list[int] = setting(
-        [], "views from above, by number, that are turned and mirrored; not where left and right count"
+        [], "numbers of the views from above, which are turned and mirrored; none where left and right matter"
     )
     updates: int = setting(1500, "optimizer steps")
     batch: int = setting(128, "examples per step")
-    lr: float = setting(1e-3, "Adam's learning rate at the start; it falls to zero along a cosine")
-    weight_decay: float = setting(1e-3, "share of a weight, times the learning rate, that is lost in a step")
+    lr: float = setting(1e-3, "learning rate of AdamW at the start; it falls to zero along a cosine")
+    weight_decay: float = setting(1e-3, "weight decay of AdamW")
     holdout: float = setting(0.1, "share of the outcomes whose labels only set the temperature")
     threshold: float = setting(0.5, "probability above which an outcome counts as a success")

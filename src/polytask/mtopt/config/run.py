@@ -1,4 +1,4 @@
-"""All settings of a run: what is collected, labelled and learned, and how."""
+"""All settings of a run: collection, labels, learning and evaluation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from polytask.settings import CommandConfig, setting
 
 @dataclass
 class CollectorConfig:
-    """How much is collected, and how."""
+    """Settings of collection."""
 
-    episodes: int = setting(2000, "episodes by scripts, before anything is learned")
+    episodes: int = setting(2000, "episodes by scripts, before learning starts")
     round_episodes: int = setting(2000, "episodes in each later round")
     max_steps: int = setting(12, "most actions of an episode")
     epsilon: float = setting(0.1, "chance that a learned policy takes a random action")
@@ -27,34 +27,34 @@ class CollectorConfig:
 
 @dataclass
 class LabelsConfig:
-    """Where the labels of the success detector come from."""
+    """Settings of the labels that train the success detector."""
 
     who: str = setting(
         "stand-in",
         "stand-in: answers from the simulator's truth, through the page's API; or person",
         choices=("stand-in", "person"),
     )
-    per_task: int = setting(500, "labels that the stand-in makes before the first detector is trained")
-    round_per_task: int = setting(100, "labels in each later round, where the detector is least certain")
+    per_task: int = setting(500, "labels per task that the stand-in makes before the first detector is trained")
+    round_per_task: int = setting(100, "labels per task in each later round, where the detector is least certain")
     error_rate: float = setting(0.0, "share of the stand-in's answers that are wrong")
 
 
 @dataclass
 class UpdaterConfig:
-    """How targets are made."""
+    """Settings of the Bellman updaters."""
 
-    lower_bound: bool = setting(False, "no target below the return that its episode had")
+    lower_bound: bool = setting(False, "no target lies below the return of its episode")
     rows: int = setting(1024, "transitions whose targets are computed at once")
 
 
 @dataclass
 class TrainerConfig:
-    """How long the Q-network is trained, and how often its weights are published."""
+    """Settings of the Q-network's training and of its published weights."""
 
     updates: int = setting(20_000, "updates after the scripts' episodes")
     round_updates: int = setting(10_000, "updates after each later round")
     batch: int = setting(256, "examples per update")
-    publish_every: int = setting(500, "updates between versions of the weights; state is saved as often")
+    publish_every: int = setting(500, "updates between versions of the weights; the state is saved as often")
     buffer: int = setting(20_000, "examples that the train buffer holds")
     reuse: float = setting(1.0, "times that an example is drawn, on average, before it is replaced")
     keep: int = setting(5, "versions of the weights that stay on disk, at least 2; 0 for all")
@@ -62,7 +62,7 @@ class TrainerConfig:
 
 @dataclass
 class EvaluatorConfig:
-    """How a policy is measured."""
+    """Settings of the evaluation of a policy."""
 
     episodes: int = setting(50, "episodes per task")
     seed: int = setting(1_000, "seed of the scenes")
@@ -70,30 +70,30 @@ class EvaluatorConfig:
 
 @dataclass
 class ControllerConfig:
-    """How many rounds there are, and when a task switches to its own policy."""
+    """Settings of the rounds, and of when a task switches to its own policy."""
 
     rounds: int = setting(2, "rounds of collection with the learned policies")
-    parity_episodes: int = setting(20, "tries that a task's own policy needs before it can replace its helper")
+    parity_episodes: int = setting(20, "attempts that a task's own policy needs before it can replace its helper")
 
 
 @dataclass
 class RayConfig:
-    """Workers of `runtime=ray`."""
+    """Settings of the workers of `runtime=ray`."""
 
     address: str = setting("", "address of a cluster, HOST:PORT or auto (default: this machine alone)")
     collectors: int = setting(2, "processes that collect")
     updaters: int = setting(1, "processes that compute targets")
     cpus: int = setting(0, "CPUs of this machine that Ray may use (0: all)")
     max_seconds: float = setting(0.0, "stop after this much time (0: never)")
-    object_store: int = setting(256, "shared memory in which data waits to be passed on, MB")
+    object_store: int = setting(256, "shared memory for data on its way between workers, MB")
     max_deaths: int = setting(20, "deaths of one worker after which the run fails")
 
 
 @dataclass
 class RunConfig(CommandConfig):
-    """`polytask mtopt run`, `collect` and `train`; plain values, so that it can be sent to other processes."""
+    """`polytask mtopt run`, `collect` and `train`. It holds plain values, so other processes can receive it."""
 
-    presets: ClassVar[str] = "mtopt_preset"
+    preset_folder: ClassVar[str] = "mtopt_preset"
 
     run_dir: str = setting(
         "runs/mtopt", "folder of episodes, labels, detectors, weights and the run's state", is_path=True
@@ -127,7 +127,7 @@ class RunConfig(CommandConfig):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Name the tasks that are learned."""
+        """Return the names of the tasks that are learned."""
         return tuple(self.tasks) or MAIN_TASKS
 
     @property

@@ -9,12 +9,12 @@ from polytask.settings import setting
 
 @dataclass
 class StoreConfig:
-    """How a store writes."""
+    """Settings of how a store writes."""
 
     fsync: bool = setting(
         True, "wait for the disk before an episode counts; without it a power cut may lose the last episodes"
     )
     compression: int = setting(1, "deflate level of the frames, 1 (fast) to 9 (small)")
-    shard_bytes: int = setting(256_000_000, "size at which a shard is closed and another one begun")
+    shard_bytes: int = setting(256_000_000, "size at which a shard is closed and the next one starts")
     threads: int = setting(1, "threads that compress and decompress several episodes at once")
-    busy_seconds: float = setting(60.0, "time to wait for another process that writes to the index")
+    busy_seconds: float = setting(60.0, "time to wait for another process that writes to the index, s")

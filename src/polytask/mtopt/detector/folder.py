@@ -1,13 +1,16 @@
 """A folder of detectors, and which of them is in use.
 
-    FOLDER/VERSION.pt    detectors, of the run and of the labelling page
-    FOLDER/in_use        version whose verdicts are the rewards of the run; where it is missing, the newest one's are
+    FOLDER/VERSION.pt            a detector, of the run or of the labelling page
+    FOLDER/VERSION.json          its figures, as the labelling page shows them
+    FOLDER/VERSION.scores.json   its full scores, for detectors of the run
+    FOLDER/in_use                version whose verdicts are the rewards of the run; without this file, the newest
 
-A detector that somebody trains on the page meanwhile changes no rewards: `polytask mtopt relabel` takes it into use.
+A detector that a person trains on the page meanwhile changes no rewards: `polytask mtopt relabel` takes it into use.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from polytask.errors import UserError
@@ -17,16 +20,16 @@ IN_USE = "in_use"
 
 
 def newest(folder: Path) -> str | None:
-    """Name the version that was written last; None where there is none."""
+    """Return the version that was written last; None if there is none."""
     files = [(path.stat().st_mtime_ns, path.stem) for path in folder.glob("*.pt")]
     return max(files)[1] if files else None
 
 
 def in_use(folder: Path) -> str | None:
-    """Name the version in use: the one that was chosen, else the newest; None where there is none.
+    """Return the version in use: the chosen one, else the newest; None if there is none.
 
     Raises:
-        UserError: If the chosen one is gone.
+        UserError: If the file of the chosen version is missing.
     """
     try:
         version = (folder / IN_USE).read_text().strip()
@@ -34,7 +37,7 @@ def in_use(folder: Path) -> str | None:
         return newest(folder)
     if not path_of(folder, version).is_file():
         raise UserError(
-            f"detector {version}, which is in use, is gone from '{folder}'; choose another one by `relabel`"
+            f"detector {version} is in use, but its file is missing in '{folder}'; choose another one by `relabel`"
         )
     return version
 
@@ -50,6 +53,18 @@ def choose(folder: Path, version: str) -> None:
     write_text(folder / IN_USE, version + "\n")
 
 
+def next_version(folder: Path, prefix: str) -> str:
+    """Return the first version `PREFIX-N` whose number is greater than that of every other `PREFIX-N`."""
+    pattern = re.compile(rf"{re.escape(prefix)}-(\d+)")
+    numbers = [int(found[1]) for path in folder.glob("*.pt") if (found := pattern.fullmatch(path.stem))]
+    return f"{prefix}-{max(numbers, default=0) + 1}"
+
+
 def path_of(folder: Path, version: str) -> Path:
     """Return the file of a version."""
     return folder / f"{version}.pt"
+
+
+def figures_path(folder: Path, version: str) -> Path:
+    """Return the file of a version's figures."""
+    return folder / f"{version}.json"

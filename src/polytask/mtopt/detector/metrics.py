@@ -1,4 +1,4 @@
-"""How good a success detector is, task by task, and which outcomes a person should look at next."""
+"""Scores of a success detector per task, and the outcomes that a person should look at next."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Numbers = Tensor | NDArray[np.floating] | Sequence[float]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Whether probabilities mean what they say: in each of ten bins, what was said and what was true."""
+    """Predicted and true rates of success in ten bins of the predicted probability."""
 
     error: float  # expected calibration error: mean of |said - true| over the examples
     count: list[int]  # examples in each bin
-    said: list[float | None]  # mean probability in each bin; none where it is empty
-    true: list[float | None]  # share of successes in each bin; none where it is empty
+    said: list[float | None]  # mean predicted probability in each bin; None in an empty bin
+    true: list[float | None]  # share of successes in each bin; None in an empty bin
 
 
 @dataclass(frozen=True)
 class TaskScore:
-    """A detector's verdicts on one task against the truth; none where there is nothing to divide by."""
+    """Scores of a detector's verdicts on one task; None where a score would divide by zero."""
 
     task: str
     count: int
@@ -42,7 +42,7 @@ class TaskScore:
 
 @dataclass(frozen=True)
 class DetectorReport:
-    """Scores of all tasks that have examples and were taught."""
+    """Scores of all taught tasks that have examples."""
 
     version: str
     threshold: float
@@ -61,20 +61,20 @@ class DetectorReport:
 
 @dataclass(frozen=True)
 class WrongObject:
-    """How often a narrow task is granted when a thing was done, but to another object."""
+    """How often a narrow task is accepted although the robot succeeded with another object."""
 
     task: str
     count: int  # outcomes in which the broad task succeeded and this one did not
-    accepted: int  # of them, granted
+    accepted: int  # of them, accepted
 
     @property
     def rate(self) -> float | None:
-        """Share granted; none if there were no such outcomes."""
-        return self.accepted / self.count if self.count else None
+        """Return the share that was accepted; None if there are no such outcomes."""
+        return ratio(self.accepted, self.count)
 
 
 def ratio(part: float, whole: int) -> float | None:
-    """Divide, or say none."""
+    """Divide; return None if the whole is zero."""
     return part / whole if whole else None
 
 
@@ -97,14 +97,14 @@ def calibration(probability: Tensor, truth: Tensor) -> Calibration:
 def score(task: str, probability: Tensor, truth: Tensor, threshold: float = 0.5) -> TaskScore:
     """Score probabilities (M,) of one task against truths (M,)."""
     said, true = probability > threshold, truth > 0.5
-    hits, successes, granted = int((said & true).sum()), int(true.sum()), int(said.sum())
+    hits, successes, accepted = int((said & true).sum()), int(true.sum()), int(said.sum())
     failures = len(true) - successes
-    recall, wrong = ratio(hits, successes), ratio(granted - hits, failures)
+    recall, wrong = ratio(hits, successes), ratio(accepted - hits, failures)
     return TaskScore(
         task=task,
         count=len(true),
         successes=successes,
-        precision=ratio(hits, granted),
+        precision=ratio(hits, accepted),
         recall=recall,
         false_positive_rate=wrong,
         balanced_accuracy=None if recall is None or wrong is None else (recall + 1 - wrong) / 2,
@@ -113,7 +113,7 @@ def score(task: str, probability: Tensor, truth: Tensor, threshold: float = 0.5)
 
 
 def evaluate(detector: Detector, frames: Tensor, task: Tensor, truth: Tensor) -> DetectorReport:
-    """Score a detector on frames (M, V, S, S, 3) of tasks (M,) with truths (M,), but for tasks it was not taught."""
+    """Score a detector on frames (M, V, S, S, 3) of tasks (M,) with truths (M,), without tasks it was not taught."""
     probability = detector.predict(frames, task)
     rows = []
     for index, name in enumerate(detector.tasks):
@@ -126,15 +126,15 @@ def evaluate(detector: Detector, frames: Tensor, task: Tensor, truth: Tensor) ->
 def wrong_objects(
     detector: Detector, frames: Tensor, truth: Mapping[str, Tensor], broad: str = "lift-any"
 ) -> list[WrongObject]:
-    """Count, for each task of `truth` but the broad one, verdicts of success where only another object had it.
+    """Count, for each narrow task of `truth`, outcomes that are accepted although only another object succeeded.
 
-    Such errors poison data sharing: each makes an episode that did the wrong thing an example of the right one. Tasks
-    that the detector was not taught have no verdicts and are left out.
+    Such errors harm data sharing: an episode with the wrong object becomes an example of the right one. Tasks that the
+    detector was not taught have no verdicts and are left out.
 
     Args:
-        detector: To be judged.
+        detector: Detector to measure.
         frames: (M, V, S, S, 3) outcomes.
-        truth: Task name to (M,) what the simulator says; the broad task and narrow ones of its skill.
+        truth: Task name -> (M,) the simulator's truth; the broad task and narrow ones of its skill.
         broad: Task that succeeds with any object.
     """
     rows = []
@@ -147,12 +147,12 @@ def wrong_objects(
 
 
 def uncertain_first(probabilities: Numbers, threshold: float = 0.5) -> Tensor:
-    """Order outcomes (M,) from the one nearest the threshold to the surest; equals stay in their order."""
+    """Order outcomes (M,) from the one nearest to the threshold to the surest; ties keep their order."""
     return (torch.as_tensor(probabilities).double() - threshold).abs().argsort(stable=True)
 
 
 def disagreements(labels: Numbers, probabilities: Numbers, threshold: float = 0.5) -> Tensor:
-    """List the outcomes whose label and verdict differ, the surest verdict first."""
+    """Return the outcomes whose label and verdict differ, the surest verdict first."""
     said = torch.as_tensor(probabilities).double()
     differs = (torch.as_tensor(labels).double() > 0.5) != (said > threshold)
     order = uncertain_first(said, threshold).flip(0)

@@ -1,30 +1,27 @@
-"""A trained success detector: what it says of outcomes, and the file it is kept in."""
+"""A trained success detector: its verdicts on outcomes, and its file."""
 
 from __future__ import annotations
 
-import pickle
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from polytask.errors import UserError
-from polytask.files import write_atomically
+from polytask.errors import UserError, require_known
+from polytask.files import load_tensors, save_tensors
 from polytask.mtopt.config.network import NetworkConfig
-from polytask.mtopt.networks import DetectorNetwork, seed_zero
+from polytask.mtopt.networks import DetectorNetwork
 
 KIND = "polytask success detector"
 FORMAT = 1  # raised when the layout of the file changes
 
 
 class Detector:
-    """Tells how likely an outcome is a success of a task.
+    """Returns the probability that an outcome is a success of a task.
 
-    Training deals successes and failures out equally, so a probability is that of a success where both are as frequent.
+    Training draws successes and failures equally often, so the probabilities hold where both are equally frequent.
     """
 
     def __init__(  # noqa: PLR0913 - what a file of a detector holds
@@ -37,20 +34,20 @@ class Detector:
         config: NetworkConfig | None = None,
         taught: Collection[str] | None = None,
     ) -> None:
-        """Take a network into use.
+        """Wrap a trained network.
 
         Args:
-            version: Name that labels and logs carry.
+            version: Name in labels and logs.
             tasks: Names in the order of their indices.
-            network: In its final state.
+            network: The trained network.
             threshold: Probability above which an outcome counts as a success.
-            temperature: Logits are divided by it.
-            config: What the network was built from; None for the defaults.
-            taught: Tasks of which it has seen successes and failures; None for all. What the network says of the
-                others comes from columns that nothing trained.
+            temperature: Divides the logits.
+            config: The network's configuration; None for the defaults.
+            taught: Tasks with both successes and failures in training; None for all. The network's columns of other
+                tasks are untrained.
         """
         if not set(tasks if taught is None else taught) <= set(tasks):
-            raise ValueError("a detector cannot have been taught a task that it has no column for")
+            raise ValueError("a detector cannot be taught a task that it has no column for")
         self.taught = tuple(task for task in tasks if taught is None or task in taught)
         self.version, self.tasks = version, tuple(tasks)
         self.network = network.eval()
@@ -59,7 +56,7 @@ class Detector:
 
     @property
     def views(self) -> int:
-        """Tell how many pictures an outcome has."""
+        """Return the number of pictures of an outcome."""
         return self.network.views
 
     def to(self, device: torch.device | str) -> Detector:
@@ -73,9 +70,7 @@ class Detector:
         Raises:
             UserError: If the detector has no column for it.
         """
-        if task not in self.tasks:
-            raise UserError(f"detector {self.version} does not know '{task}'; it knows {', '.join(self.tasks)}")
-        return self.tasks.index(task)
+        return self.tasks.index(require_known(f"task of detector {self.version}", task, self.tasks))
 
     def predict(self, outcome: Tensor, task: Tensor, batch: int = 512) -> Tensor:
         """Return probabilities (B,) that views (B, V, S, S, 3) of bytes show successes of tasks (B,).
@@ -99,7 +94,7 @@ class Detector:
 
     @torch.no_grad()
     def predict_all(self, outcome: Tensor, batch: int = 128) -> Tensor:
-        """Return probabilities (B, K) that views (B, V, S, S, 3) of bytes show successes of each task it knows.
+        """Return probabilities (B, K) that views (B, V, S, S, 3) of bytes show successes of each of its tasks.
 
         Raises:
             UserError: If the outcomes have another number of views.
@@ -110,11 +105,11 @@ class Detector:
 
     def _check(self, outcome: Tensor) -> None:
         if outcome.ndim != 5 or outcome.shape[1] != self.views:
-            raise UserError(f"detector {self.version} judges {self.views} views, not outcomes {tuple(outcome.shape)}")
+            raise UserError(f"detector {self.version} needs {self.views} views, not outcomes {tuple(outcome.shape)}")
         self.network.eval()
 
     def accepts(self, outcome: Tensor, task: Tensor) -> Tensor:
-        """Tell which outcomes count as successes (B,); see `predict`."""
+        """Return which outcomes (B,) count as successes; see `predict`."""
         return self.predict(outcome, task) > self.threshold
 
     def save(self, path: Path) -> None:
@@ -132,38 +127,25 @@ class Detector:
             "weights": {name: value.cpu() for name, value in self.network.state_dict().items()},
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda temporary: torch.save(state, temporary))
+        save_tensors(path, state)
 
     @classmethod
     def load(cls, path: str | Path) -> Detector:
-        """Read a detector onto the CPU; opening a stranger's file runs none of its code.
+        """Read a detector onto the CPU; no code in the file is run.
 
         Raises:
             UserError: If there is no such file, or it holds no detector of this format.
         """
-        state = read(Path(path).expanduser())
+        state = load_tensors(Path(path).expanduser(), "success detector", kind=KIND)
+        if state.get("format") != FORMAT:
+            found = state.get("format")
+            raise UserError(f"'{path}' is a success detector of format {found}; this version reads {FORMAT}")
         try:
             config = NetworkConfig(**state["network"])
-            network = DetectorNetwork(config, len(state["tasks"]), state["views"], seed_zero())
+            network = DetectorNetwork(config, len(state["tasks"]), state["views"])
             network.load_state_dict(state["weights"])
             known = (str(state["version"]), state["tasks"], network, float(state["threshold"]))
-            taught = state.get("taught")  # files that do not say are older than the question
+            taught = state.get("taught")  # None in files of older versions, which were taught all tasks
             return cls(*known, temperature=float(state["temperature"]), config=config, taught=taught)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(f"'{path}' is damaged: its parts do not fit together") from error
-
-
-def read(file: Path) -> dict[str, Any]:
-    """Read a detector's file into plain values and CPU tensors."""
-    if not file.is_file():
-        raise UserError(f"no success detector at '{file}'")
-    try:
-        with warnings.catch_warnings(action="ignore"):  # on odd files torch warns before it fails
-            state = torch.load(file, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as error:
-        raise UserError(f"'{file}' cannot be read: it is truncated or no success detector") from error
-    if not isinstance(state, dict) or state.get("kind") != KIND:
-        raise UserError(f"'{file}' is not a success detector")
-    if state.get("format") != FORMAT:
-        raise UserError(f"'{file}' is a success detector of format {state.get('format')}; this version reads {FORMAT}")
-    return state

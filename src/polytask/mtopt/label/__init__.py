@@ -1,9 +1,8 @@
-"""A page on which a person says what success looks like, and the server behind it.
+"""A page on which a person labels outcomes as success or failure, and the server behind it.
 
-Nothing here is imported with `polytask.mtopt`: the server needs the extra `label`.
+Nothing else in `polytask.mtopt` imports the server at its start, because the server needs the extra `label`.
 """
 
-from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.server import serve
 
-__all__ = ["LabelConfig", "serve"]
+__all__ = ["serve"]

@@ -1,4 +1,4 @@
-"""The labelling page's web server: a table of routes, each a few lines around the session."""
+"""The labelling page's web server: a table of routes, each of which calls the session."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from polytask.mtopt.label.pictures import strip
 from polytask.mtopt.label.queues import ORDERS
 from polytask.mtopt.label.security import COOKIE, Access, Guard, is_loopback
 from polytask.mtopt.label.session import LabelSession
-from polytask.mtopt.label.training import Training
+from polytask.mtopt.label.training import DetectorTraining
 from polytask.mtopt.label.uploads import Uploads
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.store import EpisodeStore
 
-# The only files that are ever served: request path, file beside this module, type.
+# The only files that are served: request path, file in `static`, type.
 STATIC = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/label.css": ("label.css", "text/css; charset=utf-8"),
     "/label.js": ("label.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-Order = Literal["new", "uncertain", "likely", "disagrees"]
-LARGEST = 2**63 - 1  # that the index can hold
+QueueName = Literal["new", "uncertain", "likely", "disagrees"]
+LARGEST = 2**63 - 1  # number that the index can hold
 
 
 class AnswerBody(BaseModel):
@@ -44,34 +44,34 @@ class AnswerBody(BaseModel):
     task: str
     episode: int = Field(ge=0, le=LARGEST, strict=True)
     value: bool | None = Field(strict=True)
-    order: Order = "new"
+    order: QueueName = "new"
 
 
 class AnswersBody(BaseModel):
-    """Some answers at once."""
+    """Several answers at once."""
 
     model_config = ConfigDict(extra="forbid")
     answers: list[AnswerBody] = Field(min_length=1, max_length=500)
 
 
 class UndoBody(BaseModel):
-    """Whose last answer to take back."""
+    """The task whose last answer is taken back."""
 
     model_config = ConfigDict(extra="forbid")
     task: str
 
 
 class Api:
-    """The routes. Requests run in threads, one at a time: one person answers."""
+    """The routes. Requests run in threads, one at a time, because one person answers."""
 
-    def __init__(self, session: LabelSession, uploads: Uploads, training: Training) -> None:
+    def __init__(self, session: LabelSession, uploads: Uploads, training: DetectorTraining) -> None:
         self.session = session
         self.uploads = uploads
         self.training = training
         self.lock = session.lock
 
     def state(self) -> dict[str, Any]:
-        """Give the tasks with their progress, the queues and the detector in use."""
+        """Return the tasks with their progress, the queues and the page's detector."""
         with self.lock:
             progress = self.session.progress()
             tasks = [asdict(self.session.tasks[name]) | asdict(counts) for name, counts in progress.items()]
@@ -89,30 +89,30 @@ class Api:
         }
 
     def examples(self, task: str) -> dict[str, list[int]]:
-        """Give known successes and failures of a task."""
+        """Return labelled successes and failures of a task."""
         with self.lock:
             return self.session.examples(self._known(task))
 
     def questions(
-        self, task: str, order: Order = "new", count: Annotated[int, Query(ge=1, le=200)] = 24
+        self, task: str, order: QueueName = "new", count: Annotated[int, Query(ge=1, le=200)] = 24
     ) -> dict[str, Any]:
-        """Give the next episodes to judge."""
+        """Return the next episodes to judge."""
         with self.lock:
             asked, size = self.session.questions(self._known(task), order, count)
         return {"questions": [asdict(question) for question in asked], "size": size}
 
     def outcome(self, episode: Annotated[int, PathValue(ge=0, le=LARGEST)]) -> Response:
-        """Draw the views of an episode's end side by side."""
+        """Return a picture of an episode's end, all views side by side."""
         with self.lock:
             self.session.require(episode)
             views = self.session.store.outcome(episode)
-        # Episodes never change, so a browser may keep the picture.
+        # Episodes never change, so a browser may cache the picture.
         return Response(strip(views), media_type="image/png", headers={"cache-control": "private, max-age=86400"})
 
     def answer(self, body: AnswersBody) -> dict[str, Any]:
-        """Take answers and give the progress of their tasks."""
+        """Save answers and return the progress of their tasks."""
         with self.lock:
-            for answer in body.answers:  # all are looked at before any is taken
+            for answer in body.answers:  # all are checked before any is saved
                 self.session.require(answer.episode)
                 self._known(answer.task)
             for answer in body.answers:
@@ -121,15 +121,15 @@ class Api:
         return {"progress": {name: asdict(progress[name]) for name in {a.task for a in body.answers}}}
 
     def undo(self, body: UndoBody) -> dict[str, Any]:
-        """Take the last answer to a task back."""
+        """Take the last answer on a task back."""
         with self.lock:
             episode = self.session.undo(self._known(body.task))
             progress = self.session.progress()[body.task]
         return {"episode": episode, "progress": {body.task: asdict(progress)}}
 
     async def upload(self, request: Request, task: str, value: bool) -> dict[str, int]:
-        """Take one example picture, as the plain body of the request."""
-        data = await request.body()  # its length was checked before
+        """Store one example picture: the plain body of the request."""
+        data = await request.body()  # the guard has checked its length
         return {"episode": await run_in_threadpool(self._add_example, self._known(task), value, data)}
 
     def _add_example(self, task: str, value: bool, data: bytes) -> int:
@@ -145,7 +145,7 @@ class Api:
         return JSONResponse(self.training.status(), 202)
 
     def train_status(self) -> dict[str, Any]:
-        """Say how the training goes, and with its figures once it is done."""
+        """Return the state of the training, with its figures once it is done."""
         return self.training.status()
 
     def _known(self, task: str) -> str:
@@ -160,7 +160,7 @@ def _static(access: Access, path: str) -> Any:
 
     def serve_file() -> Response:
         answer = Response(content, media_type=media_type, headers={"cache-control": "no-cache"})
-        if path == "/" and access.token:  # whoever got here has shown it
+        if path == "/" and access.token:  # the guard has checked it already
             answer.set_cookie(COOKIE, access.token, httponly=True, samesite="lax")
         return answer
 
@@ -171,13 +171,13 @@ def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeSt
     """Build the server for a store; `app.state.api` holds its parts.
 
     Raises:
-        UserError: If others could reach it and there is no token to keep them out.
+        UserError: If other machines could reach it and there is no token.
     """
     if not config.token and not is_loopback(config.host):
-        raise UserError(f"the labelling page would be open to all who reach host={config.host}: give it a token")
+        raise UserError(f"host={config.host} opens the labelling page to other machines: set token=...")
     store = store or EpisodeStore(Path(config.run_dir))
     session = LabelSession(store, tasks, config)
-    api = Api(session, Uploads(store, config), Training(session))
+    api = Api(session, Uploads(store, config), DetectorTraining(session))
     access = Access(is_loopback(config.host), config.token, max(config.max_upload_bytes, 1024 * 1024))
 
     @asynccontextmanager
@@ -186,7 +186,7 @@ def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeSt
         api.training.stop()
         api.uploads.close()
 
-    # No generated documentation pages: theirs load code from elsewhere.
+    # No generated documentation pages: they load code from other sites.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.api = api
     for path in STATIC:
@@ -206,5 +206,5 @@ def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeSt
 
 
 def _refuse(_: Request, error: Exception) -> JSONResponse:
-    """Hand the one line that explains a mistake to whoever made it."""
+    """Answer with the line that explains the mistake."""
     return JSONResponse({"detail": str(error)}, 422)

@@ -1,4 +1,4 @@
-"""Talk to the labelling page's API from a program: over the network, or to a server object in the same process."""
+"""Call the labelling page's API from a program: over the network, or on a server object in the same process."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ TIMEOUT = 60.0  # s
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes
 
     def json(self) -> Any:
-        """Read the body."""
+        """Parse the body."""
         return json.loads(self.body)
 
 
 class Client(Protocol):
-    """Anything that carries a request to the page."""
+    """Anything that sends a request to the page."""
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """Send one request; an answer of any status is returned."""
+        """Send one request and return the answer, whatever its status."""
         ...
 
 
 class UrlClient:
-    """Reaches a page that runs elsewhere, by the address that it printed, token included."""
+    """Calls a page in another process, by the address that it printed, including the token."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self.base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         token = parse_qs(parts.query).get("token", [])
         self.headers = {"x-polytask-token": token[0]} if token else {}
-        self.opener = build_opener(ProxyHandler({}))  # a proxy has no business with this, least of all with the token
+        self.opener = build_opener(ProxyHandler({}))  # no proxy, which would read the token
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -110,12 +110,20 @@ class InProcessClient:
 
 
 def get(client: Client, path: str) -> Any:
-    """Read something from the page's API; UserError where it refuses."""
+    """Read from the page's API.
+
+    Raises:
+        UserError: If the page refuses.
+    """
     return _checked(client.request("GET", path))
 
 
 def post(client: Client, path: str, body: Any) -> Any:
-    """Send something to the page's API; UserError where it refuses."""
+    """Send to the page's API.
+
+    Raises:
+        UserError: If the page refuses.
+    """
     data = json.dumps(body).encode()
     return _checked(client.request("POST", path, data, {"content-type": "application/json"}))
 

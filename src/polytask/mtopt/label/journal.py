@@ -1,4 +1,4 @@
-"""The second answers to questions that were asked again, as lines of a file: what the agreement figure counts."""
+"""The second answers to questions that were asked again, as lines of a file; the agreement figure counts them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class SecondAnswer:
-    """How a label was confirmed or contradicted later by whoever gave it."""
+    """A later answer by the same person that confirms or contradicts a label."""
 
     task: str
     episode: int
@@ -18,7 +18,7 @@ class SecondAnswer:
 
 
 class Journal:
-    """Append-only file; the newest line of a (task, episode) counts. A torn last line, after a crash, is ignored."""
+    """An append-only file; the newest line of a (task, episode) counts. A line that a crash cut off is ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,19 +31,19 @@ class Journal:
                 continue
 
     def add(self, answer: SecondAnswer) -> None:
-        """Record an answer at once."""
+        """Write an answer to the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            # The leading line break closes whatever a crash left unfinished.
+            # The leading line break ends a line that a crash cut off.
             file.write(("\n" if file.tell() else "") + json.dumps(asdict(answer)))
         self._keep(answer)
 
     def done(self, task: str) -> list[int]:
-        """Name the episodes of a task that were asked about twice."""
+        """Return the episodes of a task that were asked about twice."""
         return [episode for name, episode in self.answers if name == task]
 
     def agreement(self, task: str | None = None) -> tuple[int, int]:
-        """Count (equal answers, questions asked twice), of one task or of all."""
+        """Return the numbers of equal answers and of questions asked twice, of one task or of all."""
         asked = [a for a in self.answers.values() if task is None or a.task == task]
         return sum(a.first == a.second for a in asked), len(asked)
 

@@ -1,4 +1,4 @@
-"""Pictures in and out: PNG strips of outcome views for the page, and checked uploads turned into outcome views."""
+"""Pictures of the page: PNG strips of outcome views, and uploads that are checked and turned into outcome views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMATS = ("PNG", "JPEG", "WEBP")
 
 @dataclass(frozen=True)
 class UploadLimits:
-    """What an uploaded picture may be."""
+    """Largest size of an uploaded picture."""
 
     bytes: int
     pixels: int
@@ -26,27 +26,31 @@ def strip(outcome: NDArray[np.uint8]) -> bytes:
     """Encode the views of an episode's end (V, S, S, 3) side by side as one PNG."""
     picture = Image.fromarray(np.concatenate(list(outcome), axis=1))  # (S, V * S, 3)
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", compress_level=1)  # it stays on this machine: quick matters more than small
+    picture.save(buffer, "PNG", compress_level=1)  # the picture stays on this machine, so speed matters more than size
     return buffer.getvalue()
 
 
 def decode(data: bytes, limits: UploadLimits) -> Image.Image:
-    """Decode an upload, or say in a sentence why it is refused. Its content counts, never a name or a header."""
+    """Decode an upload. Its content counts, never a name or a header.
+
+    Raises:
+        UserError: If it is no picture of a valid format and size.
+    """
     if not data:
         raise UserError("the file is empty")
     if len(data) > limits.bytes:
-        raise UserError(f"the picture has {len(data):,} bytes; at most {limits.bytes:,} are taken")
+        raise UserError(f"the picture has {len(data):,} bytes; at most {limits.bytes:,} are allowed")
     try:
         picture = Image.open(io.BytesIO(data), formats=FORMATS)  # reads the header only
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise UserError("this is no picture that can be read; PNG, JPEG and WebP are taken") from error
+        raise UserError("the file is not a readable picture; valid formats: PNG, JPEG, WebP") from error
     width, height = picture.size
     if width * height > limits.pixels:
-        raise UserError(f"the picture has {width} x {height} pixels; at most {limits.pixels:,} are taken")
+        raise UserError(f"the picture has {width} x {height} pixels; at most {limits.pixels:,} are allowed")
     if min(width, height) < 8:
         raise UserError(f"the picture has {width} x {height} pixels; each side needs at least 8")
     try:
-        upright: Image.Image = ImageOps.exif_transpose(picture)  # phones store the turn beside the pixels
+        upright: Image.Image = ImageOps.exif_transpose(picture)  # phones store the rotation in the metadata
         return upright.convert("RGB")
     except (OSError, ValueError, SyntaxError, EOFError) as error:
         raise UserError("the picture is damaged: its pixels cannot be read") from error
@@ -55,8 +59,8 @@ def decode(data: bytes, limits: UploadLimits) -> Image.Image:
 def views(picture: Image.Image, count: int, size: int) -> NDArray[np.uint8]:
     """Turn a picture into outcome views (V, S, S, 3).
 
-    A strip as wide as its views are many, which is how the page shows them, is cut into them. Any other picture is
-    cropped to its central square and stands for every view.
+    A strip of `count` squares, as the page shows outcomes, is cut into its views. Any other picture is cropped to its
+    central square and used for every view.
     """
     width, height = picture.size
     if count > 1 and width == count * height:

@@ -1,10 +1,10 @@
-"""Who may talk to the page. The checks stand before every route, so that no route can forget them.
+"""Access control of the page. The checks run before every route, so that no route can forget them.
 
-- On this machine only (a loopback address): no token, but the Host header must name this machine, so that a foreign
-  site whose name resolves to 127.0.0.1 reaches nothing (DNS rebinding).
-- Anywhere else: a token, as cookie or header, compared in constant time.
-- A browser on another site's page gets nothing from the API, whatever it sends: its Origin or Sec-Fetch-Site tells.
-- Bodies have a declared length below a limit, and a type that no plain HTML form can send.
+- On a loopback address: no token, but the Host header must name this machine. So a foreign site whose name resolves to
+  127.0.0.1 reaches nothing (DNS rebinding).
+- On any other address: a token, as cookie or header, compared in constant time.
+- The API refuses requests of a browser from another site's page, by their Origin or Sec-Fetch-Site header.
+- Bodies need a declared length below a limit, and a type that no plain HTML form can send.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """Who is let in."""
+    """What a request needs to be accepted."""
 
-    local: bool  # listens on a loopback address: the Host header is checked
-    token: str  # empty: none is asked for
+    local: bool  # the page listens on a loopback address: the Host header is checked
+    token: str  # empty: none is needed
     max_body: int  # bytes
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address or name means this machine and nothing else."""
+    """Return whether an address or name means this machine only."""
     if host == "localhost":
         return True
     try:
@@ -53,18 +53,18 @@ def is_loopback(host: str) -> bool:
 
 
 def refusal(method: str, path: str, headers: Mapping[str, str], query: str, access: Access) -> tuple[int, str] | None:
-    """Say with which status and words a request is turned away; None lets it in. Header names are lower case."""
+    """Return the status and the reason why a request is refused; None accepts it. Header names are lower case."""
     host = headers.get("host", "")
     try:
         hostname = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         hostname = ""
     if access.local and not is_loopback(hostname):
-        return 421, "this page answers only to localhost"
+        return 421, "this page answers only requests to localhost"
     if path.startswith("/api/") and not _is_same_site(headers, host):
         return 403, "requests from other sites are refused"
     if access.token and not _has_token(headers, query if path == "/" else "", access.token):
-        return 401, "open the address that was printed at the start; it holds the token"
+        return 401, "open the address that was printed at the start; it contains the token"
     return _bad_body(headers, access) if method not in ("GET", "HEAD") else None
 
 
@@ -90,14 +90,14 @@ def _bad_body(headers: Mapping[str, str], access: Access) -> tuple[int, str] | N
     if not length.isdecimal():
         return 411, "a request with a body must state its length"
     if int(length) > access.max_body:
-        return 413, f"at most {access.max_body:,} bytes are taken"
+        return 413, f"at most {access.max_body:,} bytes are allowed"
     if headers.get("content-type", "").partition(";")[0].strip().lower() not in BODY_TYPES:
         return 415, f"the body must be one of: {', '.join(BODY_TYPES)}"
     return None
 
 
 class Guard:
-    """ASGI middleware: turns requests away by `refusal` and adds the security headers to every answer."""
+    """ASGI middleware: refuses requests by `refusal` and adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self.app = app

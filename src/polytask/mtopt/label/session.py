@@ -1,4 +1,4 @@
-"""What the labelling page knows and does: progress, questions, answers, undo. No web code here."""
+"""The state of the labelling page: progress, questions, answers, undo. There is no web code here."""
 
 from __future__ import annotations
 
@@ -24,52 +24,52 @@ EXAMPLES = 8  # of each kind in a task's example strip
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What a detector thinks of the episodes it has looked at."""
+    """Probabilities by a detector for the episodes it has judged."""
 
     version: str
     threshold: float
     probability: Mapping[str, Mapping[int, float]]  # of success, by task and episode
 
     def of(self, task: str) -> Mapping[int, float]:
-        """Give the probabilities of a task."""
+        """Return the probabilities of a task."""
         return self.probability.get(task, {})
 
 
 @dataclass(frozen=True)
 class Question:
-    """An episode to be judged. Nothing in it tells a second question from a first one."""
+    """An episode to judge. First and second questions look the same."""
 
     episode: int
-    label: bool | None = None  # what the person said; only where the queue is about that
-    probability: float | None = None
+    label: bool | None = None  # the person's label, in the queue `disagrees` only
+    probability: float | None = None  # the detector's, in the queue `disagrees` only
 
 
 @dataclass(frozen=True)
 class Undo:
-    """What was answered, and what counted before."""
+    """One answer that can be taken back."""
 
     episode: int
     kind: Literal["label", "again", "skip"]
-    before: bool | None = None
+    before: bool | None = None  # the answer that counted before it
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a task is."""
+    """Progress of labelling one task."""
 
     successes: int
     failures: int
-    candidates: int  # episodes it could be asked about, the labelled ones included
-    agreed: int  # of those asked about twice
-    asked_twice: int
+    candidates: int  # episodes that can be labelled for it, including labelled ones
+    agreed: int  # episodes with two equal answers
+    asked_twice: int  # episodes with two answers
 
 
 class LabelSession:
-    """One person labelling one store. Whoever calls from several threads holds `lock`."""
+    """One person who labels one store. Callers in several threads must hold `lock`."""
 
     def __init__(self, store: EpisodeStore, tasks: Mapping[str, TaskInfo], config: LabelConfig) -> None:
         self.store = store
-        self.tasks = tasks  # all that exist, because any may have collected an episode worth asking about
+        self.tasks = tasks  # all tasks, because episodes of any task may be shared with those on the page
         self.names = tuple(config.tasks) or tuple(tasks)
         self.config = config
         self.journal = Journal(Path(config.run_dir) / "second_answers.jsonl")
@@ -84,14 +84,18 @@ class LabelSession:
         self._undo: dict[str, deque[Undo]] = defaultdict(lambda: deque(maxlen=UNDO_DEPTH))
 
     def require(self, episode: int) -> None:
-        """Insist that the store holds an episode."""
+        """Check that the store holds an episode.
+
+        Raises:
+            UserError: If it does not.
+        """
         if episode not in self._known:
             self.refresh()
         if episode not in self._known:
             raise UserError(f"there is no episode {episode}")
 
     def refresh(self) -> None:
-        """Take note of episodes that collectors have added."""
+        """Read the rows of episodes that collectors have added."""
         for row in self.store.rows(after=self._last_row):
             self._last_row = max(self._last_row, row.id)
             self._known.add(row.id)
@@ -99,16 +103,16 @@ class LabelSession:
                 self._candidates[task].append(row.id)
 
     def candidates(self, task: str) -> list[int]:
-        """Name the episodes that a task can be asked about, oldest first."""
+        """Return the episodes that can be labelled for a task, oldest first."""
         self.refresh()
         return self._candidates[task]
 
     def labels(self, task: str) -> dict[int, bool]:
-        """Give the answers that count, oldest first."""
+        """Return the answers on a task that count, oldest first."""
         return {label.episode: label.value > 0.5 for label in self.store.labels(task, self.config.source)}
 
     def all_labels(self) -> dict[str, dict[int, bool]]:
-        """Give the answers that count, by task."""
+        """Return the answers that count, by task."""
         found: dict[str, dict[int, bool]] = {}
         for label in self.store.labels(source=self.config.source):
             found.setdefault(label.task, {})[label.episode] = label.value > 0.5
@@ -126,7 +130,7 @@ class LabelSession:
         return found
 
     def examples(self, task: str) -> dict[str, list[int]]:
-        """Pick known successes and failures to show, the newest first."""
+        """Return labelled successes and failures to show, the newest first."""
         labels = self.labels(task)
         newest = list(reversed(labels))
         return {
@@ -135,7 +139,7 @@ class LabelSession:
         }
 
     def questions(self, task: str, order: str, count: int) -> tuple[list[Question], int]:
-        """Pick what to ask next; also say how many the queue holds."""
+        """Return the next questions, and the length of the queue."""
         labels = self.labels(task)
         verdicts = self.verdicts.of(task) if self.verdicts else {}
         threshold = self.verdicts.threshold if self.verdicts else 0.5
@@ -156,9 +160,9 @@ class LabelSession:
         return [Question(e) for e in asked], len(queue)
 
     def answer(self, task: str, episode: int, value: bool | None, order: str) -> None:
-        """Take an answer: success, failure or, with None, a skip. A second one to the same question replaces the first.
+        """Save an answer: success, failure or, with None, a skip. A later answer replaces an earlier one.
 
-        An answer to a question that was asked again confirms or contradicts the label and leaves it as it is.
+        An answer to a question that was asked again confirms or contradicts the label and does not change it.
         """
         self.require(episode)
         if value is None:
@@ -177,7 +181,7 @@ class LabelSession:
         self._write(task, episode, value)
 
     def undo(self, task: str) -> int | None:
-        """Take the last answer to a task back and name its episode; None when there is nothing left to take back."""
+        """Take the last answer on a task back and return its episode; None if there is no answer left."""
         if not self._undo[task]:
             return None
         last = self._undo[task].pop()
@@ -190,5 +194,5 @@ class LabelSession:
         return last.episode
 
     def _write(self, task: str, episode: int, value: bool | None) -> None:
-        number = math.nan if value is None else float(value)  # NaN takes back
+        number = math.nan if value is None else float(value)  # NaN withdraws a label
         self.store.add_labels([Label(episode, task, number, self.config.source)])

@@ -1,7 +1,7 @@
-"""Stand in for the labelling person: answer from the simulator's truth, through the page's own API.
+"""A stand-in for the labelling person, which answers from the simulator's truth through the page's own API.
 
-It sees what a person's browser would see and sends what it would send; a settable share of its answers is wrong. Only
-evaluation and tests use it: whoever runs it must be able to read the truth.
+It receives the questions that a person's browser receives and sends answers as a browser does. A share of its answers
+can be wrong. It needs the simulator's truth, so it works for simulated episodes only.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ BATCH = 100  # questions at once
 
 @dataclass
 class StandIn:
-    """A labeller that knows the truth and errs now and then."""
+    """Answers questions from the truth, with a rate of errors."""
 
     client: Client
-    truth: Callable[[int], Mapping[str, bool]]  # of an episode, by task; `EpisodeStore.truth`
+    truth: Callable[[int], Mapping[str, bool]]  # returns an episode's truth by task, such as `EpisodeStore.truth`
     error_rate: float = 0.0
     seed: int = 0
     _random: random.Random = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Start the sequence of its errors."""
+        """Seed the errors."""
         if not 0 <= self.error_rate <= 1:
-            raise UserError(f"error_rate={self.error_rate} is not a share between 0 and 1")
+            raise UserError(f"error_rate={self.error_rate}: must lie between 0 and 1")
         self._random = random.Random(self.seed)
 
     def label(self, task: str, count: int, order: str = "new") -> int:
-        """Answer questions about a task until it has `count` more labels or the queue is empty; give the labels made.
+        """Answer questions about a task until it has `count` more labels or the queue is empty.
 
-        Hidden second questions are answered too, and make no label.
+        Hidden second questions are answered too, and add no label.
+
+        Returns:
+            The number of new labels.
         """
         before = made = self._labels(task)
         while made - before < count:
@@ -52,7 +55,11 @@ class StandIn:
         return made - before
 
     def train(self, timeout: float = 3600.0, poll: float = 0.2) -> dict[str, Any]:
-        """Have the page train a detector, wait for it and give its report."""
+        """Let the page train a detector, wait for it and return its report.
+
+        Raises:
+            UserError: If the training fails or takes too long.
+        """
         post(self.client, "/api/train", {})
         end = time.monotonic() + timeout
         while True:
@@ -66,7 +73,7 @@ class StandIn:
             time.sleep(poll)
 
     def _answer(self, task: str, episode: int, order: str) -> dict[str, Any]:
-        value = self.truth(episode).get(task)  # None, a skip, where the simulator knows nothing: an uploaded picture
+        value = self.truth(episode).get(task)  # None, a skip, for an uploaded picture, which has no truth
         if value is not None and self._random.random() < self.error_rate:
             value = not value
         return {"task": task, "episode": episode, "value": value, "order": order}

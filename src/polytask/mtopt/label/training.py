@@ -6,75 +6,77 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
 from polytask.errors import UserError
 from polytask.files import write_text
+from polytask.mtopt.detector import Detector
+from polytask.mtopt.detector.folder import figures_path, newest, next_version, path_of
+from polytask.mtopt.detector.labelled import TaskFigures, compare, judge_episodes, measure, train_on_labels
+from polytask.mtopt.detector.labels import Labels, split, teachable, teaching_labels
 from polytask.mtopt.label import queues
-from polytask.mtopt.label.judge import (
-    Labels,
-    TaskFigures,
-    all_labels,
-    compare,
-    fit,
-    judge,
-    measure,
-    newest,
-    next_version,
-    taught,
-)
 from polytask.mtopt.label.session import LabelSession, Verdicts
 
 _log = logging.getLogger(__name__)
-PATIENCE = 10.0  # s that a stop waits for the thread
+PREFIX = "page"  # of the versions that the page trains
+PATIENCE = 10.0  # s that `stop` waits for the thread
 
 
-class Stopped(Exception):
-    """Ends a training that nobody waits for any more."""
+class StoppedError(Exception):
+    """Ends a training when the server stops."""
 
 
 @dataclass
-class Status:
-    """How it goes."""
+class TrainingStatus:
+    """The state of the training, as the page shows it."""
 
     state: str = "idle"  # idle, running, done or failed
     message: str = "No detector has been trained yet."
-    seconds: float = 0.0  # since it began, or that it took
-    version: str | None = None  # of the detector in use
+    seconds: float = 0.0  # since the start, or in all when it is done
+    version: str | None = None  # of the page's detector
     figures: list[TaskFigures] = field(default_factory=list)
 
 
-class Training:
-    """Trains one detector at a time and hands its verdicts to the session."""
+class DetectorTraining:
+    """Trains one detector at a time and gives its verdicts to the session."""
 
     def __init__(self, session: LabelSession) -> None:
-        """Rank by the newest detector, if there is one, whichever the run uses."""
+        """Rank episodes by the newest detector, if there is one, even if the run uses another."""
         self.session = session
         self.config = session.config
         self.folder = Path(self.config.detectors or Path(self.config.run_dir) / "detectors")
-        self.detector = newest(self.folder, self.config.device)
-        self._status = Status()
+        version = newest(self.folder)
+        self.detector = None if version is None else Detector.load(path_of(self.folder, version)).to(self.config.device)
+        self._status = TrainingStatus()
         self._began = 0.0
         self._lock = Lock()
         self._halt = Event()
         self._thread: Thread | None = None
         if self.detector is not None:
-            self._say(version=self.detector.version, figures=self._old_figures(self.detector.version))
-            self._begin(self._look, "Judging the episodes…")
+            self._update(version=self.detector.version, figures=self._saved_figures(self.detector.version))
+            self._begin(self._judge, "Judging the episodes…")
 
     def start(self) -> bool:
-        """Begin to train in the background; False when something is under way already."""
+        """Start to train in the background; return False if a training runs already."""
         return self._begin(self._train, "Reading the labels…")
 
     def status(self) -> dict[str, Any]:
-        """Say how it goes."""
+        """Return the state of the training as plain values."""
         with self._lock:
             if self._status.state == "running":
                 self._status.seconds = time.monotonic() - self._began
             return asdict(self._status)
+
+    def stop(self) -> None:
+        """Stop the training and wait for its thread, before the server ends."""
+        self._halt.set()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+
+    # --- the thread -------------------------------------------------------------------------------------------------
 
     def _begin(self, work: Callable[[], None], message: str) -> bool:
         with self._lock:
@@ -85,13 +87,7 @@ class Training:
         self._thread.start()
         return True
 
-    def stop(self) -> None:
-        """End what is under way and wait for it: the server is about to go."""
-        self._halt.set()
-        if self._thread is not None:
-            self._thread.join(PATIENCE)
-
-    def _say(self, **changes: Any) -> None:
+    def _update(self, **changes: Any) -> None:
         with self._lock:
             for name, value in changes.items():
                 setattr(self._status, name, value)
@@ -100,44 +96,47 @@ class Training:
         try:
             work()
             result = {"message": "", "state": "done"}
-        except Stopped:
+        except StoppedError:
             result = {"message": "Stopped.", "state": "failed"}
         except UserError as error:
             result = {"message": str(error), "state": "failed"}
-        except Exception as error:  # a thread has no caller: whatever happens must reach the page and the log
+        except Exception as error:  # a thread has no caller, so every error must reach the page and the log
             _log.exception("the detector's thread failed")
-            result = {"message": f"This failed: {error}", "state": "failed"}
-        self._say(**result, seconds=time.monotonic() - self._began)
+            result = {"message": f"The training failed: {error}", "state": "failed"}
+        self._update(**result, seconds=time.monotonic() - self._began)
 
     def _train(self) -> None:
-        session, device = self.session, self.config.device
+        session, config = self.session, self.config
         with session.lock:
             # Of all tasks, not only those on the page: the detector in use grades every task.
-            labels = {task: each for task, each in all_labels(session.store).items() if task in session.tasks}
-        learned, held = split(labels, self.config.held_out)
-        if not taught(learned):
+            labels = {task: each for task, each in teaching_labels(session.store).items() if task in session.tasks}
+        learned, held = split(labels, config.held_out)
+        if not teachable(learned):
             raise UserError("Label some successes and some failures of a task first; a few dozen of each are a start.")
         count = sum(map(len, learned.values()))
 
         def progress(share: float) -> None:
             if self._halt.is_set():
-                raise Stopped
-            self._say(message=f"Training on {count} labels… {share:.0%}")
+                raise StoppedError
+            self._update(message=f"Training on {count} labels… {share:.0%}")
 
-        detector = fit(session.store, learned, tuple(session.tasks), self.config, next_version(self.folder), progress)
-        self._say(message="Measuring…")
-        # A detector of other pictures cannot judge these.
-        old = self.detector if self.detector and self.detector.views == detector.views else None
-        before, after = (measure(each, session.store, held, device) for each in (old, detector))
-        figures = compare(learned, held, before, after)
-        detector.save(self.folder / f"{detector.version}.pt")
-        report = json.dumps([asdict(row) for row in figures], indent=1)
-        write_text(self._report(detector.version), report)
+        settings = replace(config.detector, version=next_version(self.folder, PREFIX), tasks=list(session.tasks))
+        detector = train_on_labels(session.store, learned, settings, config.device, config.seed, progress)
+        self._update(message="Measuring…")
+        figures = self._measure(detector, learned, held)
+        detector.save(path_of(self.folder, detector.version))
+        write_text(figures_path(self.folder, detector.version), json.dumps([asdict(row) for row in figures], indent=1))
         self.detector = detector
-        self._say(message="Judging the episodes…", version=detector.version, figures=figures)
-        self._look()
+        self._update(message="Judging the episodes…", version=detector.version, figures=figures)
+        self._judge()
 
-    def _look(self) -> None:
+    def _measure(self, detector: Detector, learned: Labels, held: Labels) -> list[TaskFigures]:
+        """Compare a new detector with the one before it, unless that one needs another number of views."""
+        store, device, old = self.session.store, self.config.device, self.detector
+        before = measure(old, store, held, device) if old is not None and old.views == detector.views else {}
+        return compare(learned, held, before, measure(detector, store, held, device))
+
+    def _judge(self) -> None:
         """Judge every labelled episode and a pool of others, for the queues of tasks that have labels."""
         detector, wanted = self.detector, {}
         assert detector is not None
@@ -146,27 +145,9 @@ class Training:
                 labels = self.session.labels(task)
                 others = queues.new((e for e in self.session.candidates(task) if e not in labels), task)
                 wanted[task] = [*labels, *others[: self.config.pool]] if labels else []
-        found = judge(detector, self.session.store, wanted, self.config.device)
+        found = judge_episodes(detector, self.session.store, wanted, self.config.device)
         self.session.verdicts = Verdicts(detector.version, detector.threshold, found)
 
-    def _report(self, version: str) -> Path:
-        return self.folder / f"{version}.json"
-
-    def _old_figures(self, version: str) -> list[TaskFigures]:
-        path = self._report(version)
+    def _saved_figures(self, version: str) -> list[TaskFigures]:
+        path = figures_path(self.folder, version)
         return [TaskFigures(**row) for row in json.loads(path.read_text())] if path.exists() else []
-
-
-def split(labels: Labels, share: float) -> tuple[dict[str, dict[int, bool]], dict[str, dict[int, bool]]]:
-    """Divide labels into those to learn from and those to measure with.
-
-    An episode is on the same side for every task and for ever, so that no later detector has seen what measures it.
-    """
-    learned: dict[str, dict[int, bool]] = {}
-    held: dict[str, dict[int, bool]] = {}
-    for task, values in labels.items():
-        chance = queues.scatter_all(list(values), "held out").tolist()
-        aside = {episode for episode, lot in zip(values, chance, strict=True) if lot < share}
-        learned[task] = {episode: value for episode, value in values.items() if episode not in aside}
-        held[task] = {episode: value for episode, value in values.items() if episode in aside}
-    return learned, held

@@ -1,10 +1,10 @@
-"""Example pictures from outside: stored as episodes without actions, their views shaped like all others."""
+"""Uploaded example pictures, stored as episodes without actions whose views have the shape of all others."""
 
 from __future__ import annotations
 
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.pictures import UploadLimits, decode, views
-from polytask.mtopt.store import EpisodeStore, ShardWriter, uploaded
+from polytask.mtopt.store import EpisodeStore, ShardWriter, episode_of_pictures
 
 
 class Uploads:
@@ -17,20 +17,24 @@ class Uploads:
         self._writer: ShardWriter | None = None
 
     def add(self, task: str, data: bytes) -> int:
-        """Store a picture as the end of an attempt at a task and give its episode number; UserError where refused."""
+        """Store a picture as the outcome of an episode of a task and return the episode's id.
+
+        Raises:
+            UserError: If the picture is refused.
+        """
         outcome = views(decode(data, self.limits), *self._shape())
         if self._writer is None:
             self._writer = self.store.writer("upload")
-        return self._writer.append(uploaded(outcome, task))
+        return self._writer.append(episode_of_pictures(outcome, task))
 
     def close(self) -> None:
-        """Complete the file that the pictures went to."""
+        """Complete the shard of the pictures."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
     def _shape(self) -> tuple[int, int]:
-        """Give the number and the size of the views that the store's episodes have."""
+        """Return the number and the size of the views of the store's episodes."""
         for row in self.store.rows(limit=1):
             shape = self.store.outcome(row.id).shape
             return shape[0], shape[1]

@@ -1,10 +1,7 @@
 """Hold episodes in memory for several tasks at once and draw balanced batches of transitions.
 
-Frames are stored once per episode, in a ring on the device; what a task has of an episode is one verdict. A batch is
-drawn in three steps (MT-Opt, arXiv 2104.08212, section on re-balancing): a task, success or failure, then any
-transition of that task's episodes with that outcome. Tasks and outcomes are dealt out evenly (systematic sampling): in
-every batch each share is met to within one row. Tables of the draw are made on the host when episodes come or go;
-a draw itself never waits for the device.
+Frames are stored once per episode, in a ring on the device. A task adds only its verdict on the episode. `balance.py`
+decides which transitions a batch has.
 
 Letters: B batch, C capacity in frames, E episodes, K tasks, H and W of a frame.
 """
@@ -19,53 +16,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polytask.errors import UserError
+from polytask.errors import UserError, require_known
 from polytask.mtopt.config.learning import ReplayConfig
-from polytask.mtopt.learning.device_episodes import Rows
+from polytask.mtopt.learning.balance import DrawnRows, DrawTables, draw_tables
+from polytask.mtopt.learning.device_episodes import DeviceEpisodes
+from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.records import ACTION_DIM, POSE_DIM, Episode
 
-_NONE = -1  # verdict on an episode that is not data of a task
+_NONE = -1  # verdict of a task that does not use an episode
 
 
-class Transitions(NamedTuple):
-    """A batch."""
-
-    image: Tensor  # (B, H, W, 3) uint8
-    closed: Tensor  # (B,)
-    height: Tensor  # (B,) m
-    action: Tensor  # (B, 8)
-    next_image: Tensor  # (B, H, W, 3) uint8
-    next_closed: Tensor  # (B,)
-    next_height: Tensor  # (B,) m
-    reward: Tensor  # (B,) 1 at the last action of a success
-    done: Tensor  # (B,) bool, the last action of an episode
-    task: Tensor  # (B,) int64, place in the list of tasks
-    success: Tensor  # (B,) bool, of the episode in the task
-    remaining: Tensor  # (B,) int64, actions of the episode after this one
-    pose: Tensor  # (B, 3) of the hand: x, y (m) and yaw (rad); not a number where the log does not say
-    next_pose: Tensor  # (B, 3)
-    policy: Tensor  # (B,) int64, version of the weights that acted; 0 for a script
-
-
-class Counts(NamedTuple):
-    """What a task has."""
+class BufferCounts(NamedTuple):
+    """Episodes and transitions of one task in the buffers."""
 
     success: int  # episodes
     failure: int
     success_steps: int  # transitions
     failure_steps: int
-
-
-class _Draw(NamedTuple):
-    """Tables of the draw. Cell 2 k + s holds the transitions of task k whose episodes have the outcome s."""
-
-    share: Tensor  # (2K,) float64, sum of the shares up to and including each cell
-    first: Tensor  # (2K,) number of each cell's first transition when those of all cells are counted through
-    steps: Tensor  # (2K,) transitions of each cell
-    ends: Tensor  # (M,) number behind the last transition of each episode, cell by cell
-    start: Tensor  # (M,) frame of the episode's first transition
-    length: Tensor  # (M,)
 
 
 class TaskBuffers:
@@ -84,13 +52,12 @@ class TaskBuffers:
             tasks: Names in the order of `Transitions.task`.
             image_size: Height and width of a frame.
             config: Capacity and shares.
-            device: Where everything lives.
+            device: Where frames are stored and batches are drawn.
+
+        Raises:
+            UserError: If the capacity or the ratio is not valid.
         """
-        ratio = config.success_ratio
-        if ratio is not None and not 0.0 <= ratio <= 1.0:
-            raise UserError(f"success_ratio={ratio}: a share between 0 and 1, or null for that of the data")
-        if config.capacity < 2:
-            raise UserError(f"capacity={config.capacity}: the shortest episode has 2 frames")
+        check(config)
         self.tasks, self.config, self.device = tuple(tasks), config, torch.device(device)
         size, capacity = tuple(image_size), config.capacity
         self._image = torch.zeros(capacity, *size, 3, dtype=torch.uint8, device=device)  # (C, H, W, 3)
@@ -99,7 +66,7 @@ class TaskBuffers:
         self._action = torch.zeros(capacity, ACTION_DIM, device=device)  # (C, 8), zero for the last frame of an episode
         self._pose = torch.full((capacity, POSE_DIM), torch.nan, device=device)  # (C, 3)
         self._policy = torch.zeros(capacity, dtype=torch.int64, device=device)  # (C,)
-        # Episodes lie in a ring of their own, on the host. Each has at least two frames, hence the size.
+        # A second ring, on the host, lists the episodes. Each has at least two frames, hence its size.
         rows = capacity // 2
         self._number = np.zeros(rows, np.int64)
         self._start = np.zeros(rows, np.int64)  # of its frames
@@ -109,15 +76,15 @@ class TaskBuffers:
         self._next_row = 0
         self._next_frame = 0
         self._frames = 0
-        self.has_forgotten = False  # some episode had to make room
-        self._draw: _Draw | None = None
+        self.has_forgotten = False  # an old episode was removed to make room
+        self._draw: DrawTables | None = None
 
     def __len__(self) -> int:
         """Count the episodes."""
         return len(self._row_of)
 
     def __contains__(self, number: int) -> bool:
-        """Tell whether an episode is held."""
+        """Return whether an episode is held."""
         return number in self._row_of
 
     @property
@@ -126,17 +93,17 @@ class TaskBuffers:
         return tuple(self._row_of)
 
     def add(self, number: int, episode: Episode, verdicts: Mapping[str, bool]) -> None:
-        """Take an episode in as data of the named tasks; the oldest ones make room.
+        """Add an episode as data of the named tasks; the oldest episodes are removed to make room.
 
         Args:
-            number: Its id; one that is held already keeps its frames and gets the new verdicts.
+            number: Its id; an episode that is held already keeps its frames and gets the new verdicts.
             episode: What the robot saw and did.
-            verdicts: Task -> success. Tasks that are not named have no part in it.
+            verdicts: Task -> success. Tasks that are not named do not use it.
         """
-        self.add_all([(number, episode, verdicts)])
+        self.add_episodes([(number, episode, verdicts)])
 
-    def add_all(self, entries: Iterable[tuple[int, Episode, Mapping[str, bool]]]) -> None:
-        """Take episodes in one after the other, as `add` does, but send their frames to the device together.
+    def add_episodes(self, entries: Iterable[tuple[int, Episode, Mapping[str, bool]]]) -> None:
+        """Add episodes in order, as `add` does, but copy their frames to the device together.
 
         Args:
             entries: Id, episode and verdicts of each.
@@ -148,7 +115,7 @@ class TaskBuffers:
                 if number not in self._row_of:
                     self._check(number, episode, verdicts)
                     frames = len(episode.images)
-                    if total + frames > capacity:  # once around: it would take the place of one that waits
+                    if total + frames > capacity:  # the ring is full: it would overwrite an episode that waits
                         self._write(start, waiting)
                         start, waiting, total = self._next_frame, [], 0
                     while self._frames + frames > capacity:
@@ -157,20 +124,23 @@ class TaskBuffers:
                     waiting.append(episode)
                     total += frames
                 self.assign(number, verdicts)
-        finally:  # those before one that is refused are entered already
+        finally:  # episodes before a refused one are entered already
             self._write(start, waiting)
 
-    def add_many(self, numbers: Sequence[int], rows: Rows, verdicts: Tensor, policy: int = 0) -> None:
-        """Take in many episodes that lie on the device already, such as one of each of many worlds.
+    def add_from_device(self, numbers: Sequence[int], rows: DeviceEpisodes, verdicts: Tensor, policy: int = 0) -> None:
+        """Add many episodes that are on the device already, such as one of each of many worlds.
 
         Args:
             numbers: Their ids, none of which is held.
             rows: What the robots saw and did.
-            verdicts: (N, K) 1 success, 0 failure, -1 no part, for each episode and task of the buffers.
+            verdicts: (N, K) 1 success, 0 failure, -1 not used, for each episode and task of the buffers.
             policy: Version of the weights that acted; 0 for a script.
+
+        Raises:
+            UserError: If an episode is held already, or all of them do not fit.
         """
         lengths, table = rows.length.cpu().numpy(), verdicts.to(torch.int8).cpu().numpy()
-        keep = np.flatnonzero(lengths)  # no action, no transition
+        keep = np.flatnonzero(lengths)  # an episode without actions has no transition
         if int((lengths[keep] + 1).sum()) > self.config.capacity:
             raise UserError(f"{len(keep)} episodes have more frames than the buffers hold, {self.config.capacity}")
         starts = np.zeros(len(lengths), np.int64)
@@ -207,13 +177,13 @@ class TaskBuffers:
         row = self._verdict[self._row_of[number]]
         return {name: bool(value) for name, value in zip(self.tasks, row, strict=True) if value != _NONE}
 
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, BufferCounts]:
         """Count the episodes and transitions of every task."""
         result = {}
         for index, name in enumerate(self.tasks):
             success, failure = self._verdict[:, index] == 1, self._verdict[:, index] == 0
             steps = (int(self._length[success].sum()), int(self._length[failure].sum()))
-            result[name] = Counts(int(success.sum()), int(failure.sum()), *steps)
+            result[name] = BufferCounts(int(success.sum()), int(failure.sum()), *steps)
         return result
 
     def sample(self, batch: int, generator: torch.Generator) -> Transitions:
@@ -222,20 +192,15 @@ class TaskBuffers:
         Args:
             batch: Rows.
             generator: On the device of the buffers.
+
+        Raises:
+            UserError: If the buffers are empty.
         """
-        draw = self._draw = self._draw or self._tables()
-        uniform = torch.rand(batch + 1, generator=generator, device=self.device, dtype=torch.float64)
-        position = (torch.arange(batch, device=self.device) + uniform[-1]) / batch  # (B,) evenly spread over [0, 1)
-        cell = torch.searchsorted(draw.share, position, right=True)  # (B,)
-        steps = draw.steps[cell]
-        number = draw.first[cell] + (uniform[:-1] * steps).long().clamp(max=steps - 1)
-        entry = torch.searchsorted(draw.ends, number, right=True)
-        length = draw.length[entry]
-        step = number - (draw.ends[entry] - length)
-        return self._gather((draw.start[entry] + step) % self.config.capacity, cell, length - 1 - step)
+        self._draw = self._draw or self._tables()
+        return self._gather(self._draw.draw(batch, generator))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return which episodes are held, where, and the verdicts; frames are read again from the store."""
+        """Return the episodes that are held, their places and verdicts; frames are read again from the store."""
         rows = list(self._row_of.values())
         arrays: dict[str, NDArray[Any]]
         arrays = {"number": self._number, "start": self._start, "length": self._length, "verdict": self._verdict}
@@ -249,11 +214,14 @@ class TaskBuffers:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], read: Callable[[int], Episode]) -> None:
-        """Hold again what was held, so that the same draws follow.
+        """Restore the episodes that were held, so that the same draws follow.
 
         Args:
             state: From `state_dict`.
             read: Returns an episode by its number, such as `EpisodeStore.read`.
+
+        Raises:
+            UserError: If the saved buffers had other tasks or another capacity.
         """
         if tuple(state["tasks"]) != self.tasks or state["capacity"] != self.config.capacity:
             raise UserError(
@@ -276,7 +244,7 @@ class TaskBuffers:
             self._frames += frames
 
     def _enter(self, number: int, frames: int) -> int:
-        """Give an episode the next row and the next frames; return the row."""
+        """Assign the next row and the next frames to an episode; return the row."""
         row = self._next_row
         self._number[row], self._start[row], self._length[row] = number, self._next_frame, frames - 1
         self._row_of[number] = row
@@ -286,22 +254,21 @@ class TaskBuffers:
         return row
 
     def _check_tasks(self, verdicts: Mapping[str, bool]) -> None:
-        unknown = [name for name in verdicts if name not in self.tasks]
-        if unknown:
-            raise UserError(f"there is no buffer for '{unknown[0]}'; there are {', '.join(self.tasks)}")
+        for name in verdicts:
+            require_known("task", name, self.tasks)
 
     def _check(self, number: int, episode: Episode, verdicts: Mapping[str, bool]) -> None:
         self._check_tasks(verdicts)
         frames, size = len(episode.images), tuple(self._image.shape[1:3])
         if not len(episode.actions):
-            raise UserError(f"episode {number} has no actions, so there is no transition to learn from")
+            raise UserError(f"episode {number} has no actions, so it has no transition to learn from")
         if episode.images.shape[1:3] != size:
             raise UserError(f"episode {number} has frames of {episode.images.shape[1:3]}, the buffers of {size}")
         if frames > self.config.capacity:
             raise UserError(f"episode {number} has {frames} frames, the buffers hold {self.config.capacity}")
 
     def _write(self, start: int, episodes: Sequence[Episode]) -> None:
-        """Copy the frames of episodes, one behind the other from `start` on, to the device: one copy for each field."""
+        """Copy the frames of consecutive episodes to the device, from `start` on, with one copy per field."""
         if not episodes:
             return
         frames = [len(one.images) for one in episodes]
@@ -323,34 +290,25 @@ class TaskBuffers:
         return torch.from_numpy(np.concatenate(arrays)).to(self.device)
 
     def _evict(self) -> None:
-        """Forget the oldest episode, in all tasks."""
+        """Remove the oldest episode from all tasks."""
         number = next(iter(self._row_of))
         row = self._row_of.pop(number)
         self._verdict[row] = _NONE
         self._frames -= int(self._length[row]) + 1
         self.has_forgotten = True
 
-    def _tables(self) -> _Draw:
+    def _tables(self) -> DrawTables:
         """Make the tables of the draw."""
         cells = [
             np.flatnonzero(self._verdict[:, index] == outcome) for index in range(len(self.tasks)) for outcome in (0, 1)
         ]
-        steps = np.array([self._length[rows].sum() for rows in cells], np.int64)
-        if not steps.any():
-            raise UserError("the buffers are empty: there is nothing to draw")
-        rows = np.concatenate(cells)
-        length = self._length[rows]
-        share = shares(steps.reshape(-1, 2), self.config).reshape(-1)
-        last = np.flatnonzero(share)[-1]
-        share = share.cumsum()
-        share[last:] = np.inf  # rounding must not send a position to a cell behind the last one that has a share
-        tables = (share, steps.cumsum() - steps, steps, length.cumsum(), self._start[rows], length)
-        return _Draw(*(torch.from_numpy(table).to(self.device) for table in tables))
+        return draw_tables(cells, self._start, self._length, self.config, self.device)
 
-    def _gather(self, frame: Tensor, cell: Tensor, remaining: Tensor) -> Transitions:
-        """Read the rows (B,) of a batch."""
+    def _gather(self, drawn: DrawnRows) -> Transitions:
+        """Read the transitions that were drawn."""
+        frame = (drawn.start + drawn.step) % self.config.capacity
         after = (frame + 1) % self.config.capacity
-        done, success = remaining == 0, cell % 2 == 1
+        done, success = drawn.remaining == 0, drawn.cell % 2 == 1
         return Transitions(
             self._image[frame],
             self._closed[frame],
@@ -361,23 +319,23 @@ class TaskBuffers:
             self._height[after],
             reward=(done & success).float(),
             done=done,
-            task=cell // 2,
+            task=drawn.cell // 2,
             success=success,
-            remaining=remaining,
+            remaining=drawn.remaining,
             pose=self._pose[frame],
             next_pose=self._pose[after],
             policy=self._policy[frame],
         )
 
 
-def shares(steps: NDArray[np.int64], config: ReplayConfig) -> NDArray[np.float64]:
-    """Return the share of a batch of each task and outcome, (K, 2), from its transitions; failures come first."""
-    count = steps.astype(np.float64)
-    total = count.sum(1, keepdims=True)
-    task = (total > 0).astype(np.float64) if config.balance_tasks else total
-    within = count / np.maximum(total, 1.0)
-    if config.success_ratio is not None:
-        wanted = np.array([1.0 - config.success_ratio, config.success_ratio])
-        has_both = (count > 0).all(1, keepdims=True)
-        within = np.where(has_both, wanted, within)
-    return task / task.sum() * within
+def check(config: ReplayConfig) -> None:
+    """Check the settings of buffers.
+
+    Raises:
+        UserError: If the capacity or the ratio is not valid.
+    """
+    ratio = config.success_ratio
+    if ratio is not None and not 0.0 <= ratio <= 1.0:
+        raise UserError(f"success_ratio={ratio}: must lie between 0 and 1, or be null for the data's own share")
+    if config.capacity < 2:
+        raise UserError(f"capacity={config.capacity}: must be at least 2, the frames of the shortest episode")

@@ -1,17 +1,17 @@
-"""Maximise a score over actions by the cross-entropy method, for a whole batch of states at once.
+"""Maximize a score over actions by the cross-entropy method, for a whole batch of states at once.
 
 Each round draws samples, keeps the best few and draws the next round around them; the best of the last round is the
-answer. An action has parts of three kinds, and each is drawn so that it stays among actions a robot can take:
+result. An action has parts of three kinds, and each is drawn so that a robot can take the action:
 
 - translation: uniform in [-1, 1] at first, then normal around the elites, cut to the box;
 - turn: drawn as a point of the plane and put on the unit circle, so that its sine and cosine belong to one angle;
 - close, open and terminate: one of four *modes* - move only, close, open, terminate - drawn from a table of
-  probabilities, of which the elites' shares become the next. No action that says close and open at once is ever
-  scored: no data would say what it is worth. Modes are dealt out by share rather than by luck, so that each mode that
-  has a share of one sample or more is tried in every state.
+  probabilities, which the elites' shares replace in the next round. An action that closes and opens at once is never
+  scored, because no data shows its value. Modes are drawn by systematic sampling, so that each mode with a share of one
+  sample or more is tried in every state.
 
-Differences from QT-Opt: there all parts are one normal distribution. With sparse rewards its search ends up in
-combinations that no episode contains, whose values are anybody's guess.
+Differences from QT-Opt: there all parts are one normal distribution. With sparse rewards its search ends in
+combinations that no episode contains, and whose values are therefore arbitrary.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.records import ACTION_DIM
 
 MODES = ("move", "close", "open", "terminate")
-TRANSLATION, TURN = 3, 2  # how many numbers each takes
+TRANSLATION, TURN = 3, 2  # numbers of each part
 
 
 @dataclass
 class Sampler:
-    """What the next round is drawn from; None where nothing has been learned yet."""
+    """The distribution that the next round is drawn from."""
 
     config: CEMConfig
     mode: Tensor  # (B, 4) shares
-    mean: Tensor | None = None  # (B, 1, 5) of translation and turn
+    mean: Tensor | None = None  # (B, 1, 5) of translation and turn; None: the whole range
     std: Tensor | None = None  # (B, 1, 5)
 
 
@@ -44,7 +44,7 @@ def first_sampler(num_states: int, config: CEMConfig, device: torch.device) -> S
     """Start from the whole range of actions.
 
     Raises:
-        UserError: If the table of modes or the number of elites makes no sense.
+        UserError: If the shares of the modes, the axes or the number of elites are not valid.
     """
     shares = config.modes
     if len(shares) != len(MODES) or min(shares) < 0 or sum(shares) <= 0:
@@ -53,7 +53,7 @@ def first_sampler(num_states: int, config: CEMConfig, device: torch.device) -> S
         raise UserError(f"axes must be {TRANSLATION} parts of the range between 0 and 1, not {config.axes}")
     if not 2 <= config.elites <= config.samples:
         raise UserError(f"elites must lie between 2 and the {config.samples} samples, not {config.elites}")
-    # Filled number by number: a tensor made from a list would be copied to the device, which waits for it.
+    # Filled number by number: a tensor made from a list is copied to the device, and the host waits for the copy.
     mode = torch.empty(num_states, len(MODES), device=device)
     for index, share in enumerate(shares):
         mode[:, index] = share / sum(shares)
@@ -66,7 +66,7 @@ def draw(sampler: Sampler, samples: int, generator: torch.Generator) -> Tensor:
     device = sampler.mode.device
     noise = torch.randn(batch, samples, TRANSLATION + TURN, device=device, generator=generator)
     if sampler.mean is None or sampler.std is None:
-        turn = noise[..., TRANSLATION:]  # a round normal has no preferred direction
+        turn = noise[..., TRANSLATION:]  # an isotropic normal has no preferred direction
         flat = torch.rand(batch, samples, 2 + TRANSLATION, device=device, generator=generator)
         translation = flat[..., 2:] * 2 - 1
         translation = torch.stack([translation[..., i] * reach for i, reach in enumerate(config.axes)], -1)
@@ -82,11 +82,11 @@ def draw(sampler: Sampler, samples: int, generator: torch.Generator) -> Tensor:
 
 
 def draw_mode(shares: Tensor, samples: int, generator: torch.Generator) -> Tensor:
-    """Deal S modes by their shares (B, 4); return the flags (B, S, 3) close, open and terminate."""
+    """Draw S modes by their shares (B, 4); return the flags (B, S, 3) close, open and terminate."""
     # Systematic sampling: one random offset, then steps of 1 / S through the cumulative shares.
     offset = torch.rand(len(shares), 1, device=shares.device, generator=generator)
     place = ((torch.arange(samples, device=shares.device) + offset) / samples).clamp(max=1 - 1e-6)  # (B, S)
-    # Where close, open and terminate begin, (B, 1, 3); counted from the end, so that no share is exactly no sample.
+    # Where close, open and terminate begin, (B, 1, 3); summed from the end, so that a share of 0 gives no sample.
     edges = 1 - shares[:, 1:].flip(-1).cumsum(-1).flip(-1).unsqueeze(1)
     passed = (place.unsqueeze(-1) >= edges).float()  # (B, S, 3)
     return passed - torch.nn.functional.pad(passed[..., 1:], (0, 1))
@@ -116,15 +116,15 @@ def refit(first: Sampler, action: Tensor, score: Tensor) -> Sampler:
     )
 
 
-def maximise(
+def maximize(
     score: Callable[[Tensor], Tensor], num_states: int, config: CEMConfig, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Find the action of the highest score in each state.
+    """Find the action with the highest score in each state.
 
     Args:
-        score: From actions (B, S, 8) to scores (B, S).
+        score: Maps actions (B, S, 8) to scores (B, S).
         num_states: B.
-        config: How to search.
+        config: Settings of the search.
         generator: Source of the samples; they are made on its device.
 
     Returns:

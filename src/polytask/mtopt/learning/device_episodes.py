@@ -1,4 +1,4 @@
-"""What the buffers need of episodes that lie on the device already."""
+"""The fields that the buffers need of episodes that are on the device already."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 from torch import Tensor
 
 
-class Rows(Protocol):
-    """Episodes side by side, padded behind their ends: `world.EpisodeBatch`, or any record with these fields."""
+class DeviceEpisodes(Protocol):
+    """N padded episodes on one device: `world.EpisodeBatch`, or any record with these fields."""
 
     @property
     def images(self) -> Tensor:
@@ -32,7 +32,7 @@ class Rows(Protocol):
 
     @property
     def length(self) -> Tensor:
-        """Actions (N,) that were taken."""
+        """Number (N,) of actions that were taken."""
         ...
 
     @property

@@ -1,15 +1,16 @@
-"""QT-Opt's learner: a Q-network regressed to stored targets, and the two older copies that targets come from.
+"""QT-Opt's learner: a Q-network regressed to stored targets, and the two older copies that compute the targets.
 
-Cross-entropy between sigmoid(logit) and the target, as in MT-Opt (arXiv 2104.08212). Q1 is a Polyak average of the
-weights, Q2 a lagged copy of Q1; both are also what acts.
+The loss is the cross-entropy between sigmoid(logit) and the target, as in MT-Opt (arXiv 2104.08212). Q1 is a Polyak
+average of the weights and Q2 a lagged copy of Q1. Q1 also acts.
 
-How fast a reward travels back through an episode is set by Q2, since a target is the smaller of the two: about one step
-for each copy. The paper's 6,000 updates between copies belong to millions of updates. So both lags start short and
-grow with training, the average's to `polyak` and the copies' to `lag`; a run of a few thousand updates never reaches
-the paper's values and does not need to.
+A target is the smaller value of the two, so Q2 sets how fast a reward travels back through an episode: about one step
+per copy. The paper's 6,000 updates between copies belong to millions of updates. So both lags start short and grow with
+training, the average's to `polyak` and the copies' to `lag`. A run of a few thousand updates never reaches the paper's
+values and does not need to.
 
-Differences from the paper, all off by default: `conservatism` asks for low values of actions that no data covers (as
-Q-Transformer does, arXiv 2309.10150), which CEM would otherwise seek out; augmentation; a lower bound on targets.
+Differences from the paper, all off by default: `conservatism` lowers the values of actions that no data covers (as
+Q-Transformer does, arXiv 2309.10150), because CEM would otherwise search for them; augmentation; a lower bound on
+targets.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Adam, Optimizer
 
-from polytask.errors import UserError
+from polytask.errors import require_known
 from polytask.mtopt.config.learning import LearnerConfig
-from polytask.mtopt.learning.bellman import Followed, Observed, best_action, targets
+from polytask.mtopt.learning.bellman import NextStep, targets
 from polytask.mtopt.learning.cem import draw, first_sampler
 from polytask.mtopt.networks import QNetwork, augment
 from polytask.mtopt.networks.layout import merges_by_place, picture_size
 
+OPTIMIZERS = ("adam", "momentum")
+
 
 @dataclass(frozen=True)
 class TrainBatch:
-    """Supervised examples as the Bellman updater makes them."""
+    """Supervised examples, as the Bellman updater makes them."""
 
     image: Tensor  # (B, H, W, 3) uint8
     closed: Tensor  # (B,)
@@ -45,27 +48,27 @@ class TrainBatch:
 
 
 class QLearner:
-    """Trains one Q-network for all tasks and keeps the copies that act and that targets come from."""
+    """Trains one Q-network for all tasks and keeps the copies that act and compute targets."""
 
     def __init__(self, config: LearnerConfig, num_tasks: int, device: torch.device | str = "cpu") -> None:
-        """Build network, copies and optimiser on a device.
+        """Build network, copies and optimizer on a device.
 
         Raises:
-            UserError: If the configuration names an optimiser or a network that does not exist.
+            UserError: If the configuration names an optimizer or a network that does not exist.
         """
         self.config, self.num_tasks, self.device = config, num_tasks, torch.device(device)
         generator = torch.Generator().manual_seed(config.seed)
         self.net = QNetwork(config.network, num_tasks, generator).to(self.device)
         self.q1, self.q2 = frozen_copy(self.net), frozen_copy(self.net)
         self.optimizer = make_optimizer(self.net, config, self.device)
-        # Where places count, a picture must not be moved.
+        # A merge by place needs pictures that are not shifted.
         self._augment = replace(config.augment, shift=0) if merges_by_place(config.network) else config.augment
         self.step = 0  # updates so far
-        self.copied = 0  # the update after which Q2 was last copied
-        # How far Q1 moves towards the network in the next update; on the device, so that a graph reads it anew.
+        self.copied = 0  # update after which Q2 was last copied
+        # How far Q1 moves towards the network in the next update; on the device, so that a CUDA graph reads its value.
         self._share = torch.zeros((), device=self.device)
 
-    def targets(self, batch: Followed, generator: torch.Generator, lower_bound: Tensor | None = None) -> Tensor:
+    def targets(self, batch: NextStep, generator: torch.Generator, lower_bound: Tensor | None = None) -> Tensor:
         """Return the targets (B,) of transitions by the present copies."""
         return targets(self.q1, self.q2, batch, self.config.bellman, generator, lower_bound)
 
@@ -82,7 +85,10 @@ class QLearner:
         return metrics
 
     def learn(self, batch: TrainBatch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Do what of an update happens on the device, so that a graph can hold it; between `begin` and `count`."""
+        """Do the part of an update that runs on the device, which a CUDA graph can capture.
+
+        Call `begin` before it and `count` after it.
+        """
         config = self.config
         image = augment(batch.image, picture_size(config.network), self._augment, generator)
         action, wanted = batch.action.unsqueeze(1), batch.target.unsqueeze(1)  # (B, 1, 8), (B, 1)
@@ -102,49 +108,25 @@ class QLearner:
         blend(self.q1, self.net, self._share)
         return describe(loss.detach(), logits[:, 0].detach(), batch.target, norm)
 
-    def act(
-        self, observed: Observed, task: Tensor, generator: torch.Generator, epsilon: float = 0.0, noise: float = 0.0
-    ) -> Tensor:
-        """Choose actions (N, 8) by CEM on Q1.
-
-        Args:
-            observed: What N robots see.
-            task: (N,) index of what each is to do.
-            generator: Source of samples, on the learner's device.
-            epsilon: Chance that a robot takes a random action instead.
-            noise: Standard deviation of what is added to the translation.
-        """
-        cem = self.config.bellman.cem
-        action, _ = best_action(self.q1, observed, task, cem, generator)
-        if epsilon > 0:
-            random = draw(first_sampler(len(task), cem, self.device), 1, generator).squeeze(1)
-            is_random = torch.rand(len(task), 1, device=self.device, generator=generator) < epsilon
-            action = torch.where(is_random, random, action)
-        if noise > 0:
-            shake = torch.randn(len(task), 3, device=self.device, generator=generator) * noise
-            shake[:, 2] *= cem.axes[2]  # no exploring where the search does not go
-            action = torch.cat(((action[:, :3] + shake).clamp(-1, 1), action[:, 3:]), -1)
-        return action
-
     def begin(self) -> None:
-        """Say how far Q1 moves towards the network in the next update."""
+        """Set how far Q1 moves towards the network in the next update."""
         decay = self.config.polyak
-        if self.config.has_warmup:  # Q1 averages about the last tenth of training until the full lag
+        if self.config.has_warmup:  # until the full lag, Q1 averages about the last tenth of training
             decay = min(decay, (2 + self.step) / (11 + self.step))
         self._share.fill_(1 - decay)
 
     def count(self) -> None:
-        """Count an update, and let Q2 become Q1 when it is time."""
+        """Count an update, and copy Q1 to Q2 when the lag is over."""
         self.step += 1
         lag = self.config.lag
-        if self.config.has_warmup:  # Q2 is a tenth of training old until the full lag
+        if self.config.has_warmup:  # until the full lag, Q2 is a tenth of training old
             lag = min(lag, max(1, self.step // 10))
         if self.step - self.copied >= lag:
             self.q2.load_state_dict(self.q1.state_dict())
             self.copied = self.step
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a later process needs to go on exactly."""
+        """Return the state that a later process needs to continue exactly."""
         return {
             "net": self.net.state_dict(),
             "q1": self.q1.state_dict(),
@@ -155,7 +137,7 @@ class QLearner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned; the optimiser's settings stay this run's own."""
+        """Restore what `state_dict` returned; the optimizer keeps the settings of this run."""
         self.net.load_state_dict(state["net"])
         self.q1.load_state_dict(state["q1"])
         self.q2.load_state_dict(state["q2"])
@@ -165,12 +147,12 @@ class QLearner:
 
 
 def make_optimizer(net: nn.Module, config: LearnerConfig, device: torch.device) -> Optimizer:
-    """Make the optimiser that the configuration names.
+    """Make the optimizer that the configuration names.
 
     Raises:
-        UserError: If there is no such optimiser.
+        UserError: If there is no such optimizer.
     """
-    if config.optimizer == "adam":
+    if require_known("optimizer", config.optimizer, OPTIMIZERS) == "adam":
         is_cuda = device.type == "cuda"
         return Adam(
             net.parameters(),
@@ -180,19 +162,17 @@ def make_optimizer(net: nn.Module, config: LearnerConfig, device: torch.device) 
             fused=True,
             capturable=is_cuda,
         )
-    if config.optimizer == "momentum":
-        return SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=config.weight_decay)
-    raise UserError(f"unknown optimizer '{config.optimizer}'; choose adam or momentum")
+    return SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=config.weight_decay)
 
 
 def frozen_copy(net: QNetwork) -> QNetwork:
-    """Copy a network for use without gradients, with its running statistics fixed."""
+    """Copy a network for use without gradients and with fixed running statistics."""
     return copy.deepcopy(net).requires_grad_(False).eval()
 
 
 @torch.no_grad()
 def blend(into: nn.Module, source: nn.Module, share: Tensor) -> None:
-    """Move the parameters of one network towards another's by a share (); running statistics are copied."""
+    """Move the parameters of one network towards another's by a share (); copy the running statistics."""
     kept: list[Tensor] = list(into.parameters())
     way = list(torch._foreach_sub(list(source.parameters()), kept))
     torch._foreach_mul_(way, share)
@@ -203,7 +183,7 @@ def blend(into: nn.Module, source: nn.Module, share: Tensor) -> None:
 
 @torch.no_grad()
 def describe(loss: Tensor, logit: Tensor, target: Tensor, norm: Tensor) -> dict[str, Tensor]:
-    """Sum an update up; `excess` is the loss above the least that these targets allow."""
+    """Return the metrics of an update; `excess` is the loss above the smallest that these targets allow."""
     value = logit.sigmoid()
     floor = functional.binary_cross_entropy(target, target)
     return {

@@ -1,11 +1,11 @@
-"""Read the log of episodes in its order, ask for rewards, and fill the buffers of all tasks that learn from each."""
+"""Read the log of episodes in order, look up their rewards, and fill the buffers of all tasks that learn from them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from polytask.errors import UserError
+from polytask.errors import require_known
 from polytask.mtopt.config.learning import LogReplayConfig
 from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.sharing import Rewards, Shared, SharingCounts, impersonate
@@ -14,13 +14,13 @@ from polytask.mtopt.store import EpisodeRow, EpisodeStore
 
 
 class StepCounts(NamedTuple):
-    """What one step did."""
+    """Episodes that one step read."""
 
-    read: int  # episodes looked at
+    read: int  # episodes
     added: int  # of those, now in the buffers
     shared: int  # pairs of an episode and a task
-    passed: int  # without actions or without any verdict
-    waiting: int  # rows of this step that are left for the next: a verdict is missing
+    passed: int  # episodes without actions or without any verdict
+    waiting: int  # episodes left for the next step, because a verdict is missing
 
 
 class LogReplay:
@@ -34,32 +34,34 @@ class LogReplay:
         rewards: Rewards,
         config: LogReplayConfig | None = None,
     ) -> None:
-        """Start in front of the first episode.
+        """Start before the first episode.
 
         Args:
             store: The log.
-            buffers: What to fill; its tasks are those that are learned.
+            buffers: Buffers to fill; their tasks are the learned ones.
             tasks: All tasks that episodes may have been collected for.
             rewards: Returns the verdicts on a task of the episodes in (after, until]; it may label them first.
             config: How to share.
+
+        Raises:
+            UserError: If a learned task or the strategy is unknown.
         """
         self.store, self.buffers, self.tasks, self.rewards = store, buffers, tasks, rewards
         self.config = config or LogReplayConfig()
-        unknown = [name for name in buffers.tasks if name not in tasks]
-        if unknown:
-            raise UserError(f"'{unknown[0]}' is learned but is none of the tasks: {', '.join(tasks)}")
-        # Commanded task -> learned tasks that its episodes count for. An unknown strategy fails here, not later.
+        for name in buffers.tasks:
+            require_known("task", name, tasks)
+        # Commanded task -> learned tasks that use its episodes. An unknown strategy fails here, not later.
         self._learners = {
             name: tuple(task for task in impersonate(self.config.strategy, name, tasks) if task in buffers.tasks)
             for name in tasks
         }
-        # Tasks whose verdicts are sure to come, and are waited for; the others' count where they are there.
+        # Tasks whose verdicts are sure to come: an episode waits for them. Verdicts of other tasks are used if present.
         self.awaited: Collection[str] = buffers.tasks
-        self.last = 0  # id of the last episode that was dealt with
+        self.last = 0  # id of the last episode that was processed
         self.counts = SharingCounts()
 
     def step(self, limit: int = 1000) -> StepCounts:
-        """Deal with the next episodes, at most `limit`, in the order of their ids."""
+        """Process the next episodes, at most `limit`, in the order of their ids."""
         rows = self.store.rows(after=self.last, limit=limit)
         if not rows:
             return StepCounts(0, 0, 0, 0, 0)
@@ -80,7 +82,7 @@ class LogReplay:
         return StepCounts(read, len(taken), shared, read - len(taken), len(rows) - read)
 
     def relabel(self) -> int:
-        """Ask again for the verdicts on all episodes that the buffers hold, and return how many episodes changed."""
+        """Look up the verdicts on all held episodes again, and return how many episodes changed."""
         held = self.buffers.episodes
         if not held:
             return 0
@@ -96,40 +98,36 @@ class LogReplay:
         return changed
 
     def rewind(self) -> None:
-        """Look at all episodes again, but not at those that newer ones have replaced; what is held keeps its frames."""
+        """Start again at the oldest episode that is not replaced yet; held episodes keep their frames."""
         self.last = min(self.buffers.episodes) - 1 if self.buffers.has_forgotten else 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the store."""
+        """Return the state that a resumed run needs besides the store."""
         return {"last": self.last, "counts": self.counts.state_dict(), "buffers": self.buffers.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` returned; frames are read from the store."""
+        """Restore what `state_dict` returned; frames are read from the store."""
         self.last = int(state["last"])
         self.counts.load_state_dict(state["counts"])
         self.buffers.load_state_dict(state["buffers"], self.store.read)
 
     def _tasks_of(self, row: EpisodeRow) -> tuple[str, ...]:
-        """Name the learned tasks that an episode counts for."""
+        """Return the learned tasks that use an episode."""
         if not row.length:
             return ()
-        if row.task not in self._learners:
-            raise UserError(
-                f"episode {row.id} was collected for '{row.task}', which is none of {', '.join(self.tasks)}"
-            )
-        return self._learners[row.task]
+        return self._learners[require_known(f"task of episode {row.id}", row.task, self._learners)]
 
     def _asked(self, rows: list[EpisodeRow]) -> list[str]:
-        """Name the tasks whose verdicts are needed, in the order of the buffers."""
+        """Return the tasks whose verdicts are needed, in the order of the buffers."""
         needed = {task for row in rows for task in self._tasks_of(row)}
         return [task for task in self.buffers.tasks if task in needed]
 
     def _add(self, taken: list[tuple[int, list[Shared]]]) -> None:
-        """Put episodes into the buffers in this order; those that are held keep their frames."""
+        """Put episodes into the buffers in this order; held episodes keep their frames."""
         new: list[tuple[int, list[Shared]]] = []
         for number, found in taken:
             if number in self.buffers:
-                self._read(new)  # which may push this one out
+                self._read(new)  # this may remove the held episode
                 new = []
             if number in self.buffers:
                 self.buffers.assign(number, _verdicts(found))
@@ -138,11 +136,11 @@ class LogReplay:
         self._read(new)
 
     def _read(self, new: list[tuple[int, list[Shared]]]) -> None:
-        """Read episodes that are not held, all at once: one by one, a GPU would wait for each of their arrays."""
+        """Read episodes that are not held, all at once: one by one, a GPU would wait for every array."""
         if not new:
             return
         episodes = self.store.read_many([number for number, _ in new], with_outcome=False)
-        self.buffers.add_all(
+        self.buffers.add_episodes(
             (number, episode, _verdicts(found)) for (number, found), episode in zip(new, episodes, strict=True)
         )
         for _, found in new:

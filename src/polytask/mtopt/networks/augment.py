@@ -1,7 +1,7 @@
-"""Change training pictures as cameras and light might: random crops and photometric noise, a whole batch at once.
+"""Augment training pictures in batches: random crops and photometric noise, as cameras and light vary.
 
 The defaults are those of QT-Opt's open code. Its hue turns by up to a fifth of the colour circle, which makes a red
-thing yellow: where colour tells objects apart, as for a success detector, give a smaller one.
+object yellow. Where colour distinguishes objects, as for a success detector, choose a smaller value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def crop(image: Tensor, size: int, shift: int, generator: torch.Generator) -> Te
     device = image.device
 
     def lines(extent: int) -> Tensor:
-        """Draw which rows or columns (B, size) to keep; those past the edge repeat the last."""
+        """Draw the rows or columns (B, size) to keep; those past the edge repeat the last one."""
         reach = extent - size + 2 * shift + 1
         first = (torch.rand(batch, 1, device=device, generator=generator) * reach).long() - shift
         return (first + torch.arange(size, device=device)).clamp(0, extent - 1)
@@ -59,7 +59,7 @@ def photometric(image: Tensor, config: AugmentConfig, generator: torch.Generator
     matrix = colour_matrix(1 + draw(config.saturation), turn)  # (B, 3, 3)
     pixels = image.flatten(1, 2).float() / 255  # (B, HW, 3)
     mean = pixels.mean(1, keepdim=True)
-    # Brightness and contrast act on every channel alike, so one matrix and one offset do all four.
+    # Brightness and contrast change every channel by the same amount, so one matrix and one offset do all four.
     changed = torch.baddbmm((1 - gain) * (mean @ matrix) + offset, pixels, gain * matrix)
     return (changed.clamp(0, 1) * 255).round().to(torch.uint8).view(image.shape)
 

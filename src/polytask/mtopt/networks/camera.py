@@ -1,4 +1,4 @@
-"""Where places of the world are in the policy's picture: its camera stands still and is known, as on a real robot."""
+"""Map places of the world to the policy's picture; the camera is fixed and known, as on a real robot."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from polytask.mtopt.config.network import CameraConfig
 
 
 def camera_matrix(config: CameraConfig) -> Tensor:
-    """Return the matrix (4, 3) that takes rows (x, y, z, 1) to rows (u, v, 1) times the depth.
+    """Return the matrix (4, 3) that maps rows (x, y, z, 1) to rows (u, v, 1) times the depth.
 
-    u counts from -1 at the picture's left edge to 1, v from -1 at the top to 1.
+    u runs from -1 at the picture's left edge to 1, v from -1 at the top to 1.
     """
     right = torch.nn.functional.normalize(torch.tensor(config.right, dtype=torch.float64), dim=0)
     up = torch.tensor(config.up, dtype=torch.float64)
@@ -26,31 +26,31 @@ def camera_matrix(config: CameraConfig) -> Tensor:
 
 
 def project(matrix: Tensor, place: Tensor) -> Tensor:
-    """Return where in the picture places (..., 3) are: (..., 2) in [-1, 1] where they are seen."""
-    # Not a matrix product: autocast and TF32 would round that by most of a pixel.
+    """Return the image coordinates (..., 2) of places (..., 3); they lie in [-1, 1] where the camera sees them."""
+    # Not a matrix product: autocast and TF32 would round it by most of a pixel.
     seen = (place.unsqueeze(-1) * matrix[:3]).sum(-2) + matrix[3]
     return seen[..., :2] / seen[..., 2:].clamp(min=1e-3)
 
 
 def destination(pose: Tensor, action: Tensor, config: CameraConfig) -> Tensor:
-    """Return x, y and yaw (B, S, 3) where actions (B, S, 8) lead hands at poses (B, 3)."""
+    """Return x, y and yaw (B, S, 3) that hands at poses (B, 3) reach by actions (B, S, 8)."""
     x, y = (
         (pose[:, axis, None] + config.reach * action[..., axis]).clamp(config.low[axis], config.high[axis])
         for axis in range(2)
     )
-    turn = 0.5 * torch.atan2(action[..., 3], action[..., 4])  # the action's angle counts half, see the world
+    turn = 0.5 * torch.atan2(action[..., 3], action[..., 4])  # the world turns by half of the action's angle
     yaw = (pose[:, 2, None] + turn).clamp(-config.yaw_limit, config.yaw_limit)
     return torch.stack((x, y, yaw), -1)
 
 
 def grid(points: int, pitch: float) -> Tensor:
-    """Return offsets (points * points, 2) in metres around a middle."""
+    """Return the offsets (points * points, 2) of a square grid around its centre, m."""
     line = (torch.arange(points) - (points - 1) / 2) * pitch
     return torch.stack(torch.meshgrid(line, line, indexing="ij"), -1).flatten(0, 1)
 
 
-def turned(offsets: Tensor, target: Tensor) -> Tensor:
-    """Lay offsets (G, 2) around targets (..., 3) of x, y and yaw, turned by the yaw: places (..., G, 2)."""
+def turn_grid(offsets: Tensor, target: Tensor) -> Tensor:
+    """Turn offsets (G, 2) by the yaw of targets (..., 3) and add them to x and y: places (..., G, 2)."""
     cosine, sine = target[..., 2:].cos(), target[..., 2:].sin()  # (..., 1)
     across, along = offsets[:, 0], offsets[:, 1]
     x = target[..., :1] + cosine * across - sine * along

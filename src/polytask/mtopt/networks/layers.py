@@ -16,10 +16,10 @@ BATCH_EPS, BATCH_MOMENTUM = 1e-3, 3e-4  # the open code has a decay of 0.9997
 
 
 class GroupNorm(nn.GroupNorm):
-    """Group normalisation that keeps the input's precision under autocast, which would widen every map to 32 bits."""
+    """Group normalization that keeps the input's precision under autocast, which would widen every map to 32 bits."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise a map (B, C, H, W)."""
+        """Normalize a map (B, C, H, W)."""
         with torch.autocast(input.device.type, enabled=False):
             return functional.group_norm(
                 input, self.num_groups, self.weight.to(input.dtype), self.bias.to(input.dtype), self.eps
@@ -27,10 +27,10 @@ class GroupNorm(nn.GroupNorm):
 
 
 class ChannelNorm(nn.LayerNorm):
-    """Normalise the channels of each cell (B, C, H, W), or of each row of a matrix (B, C), by themselves."""
+    """Layer normalization over the channels of each cell (B, C, H, W), or of each row of a matrix (B, C)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise over axis 1."""
+        """Normalize over axis 1."""
         last = input.movedim(1, -1)  # (B, H, W, C), contiguous for a map in channels-last memory
         with torch.autocast(input.device.type, enabled=False):
             weight, bias = self.weight.to(last.dtype), self.bias.to(last.dtype)
@@ -38,7 +38,7 @@ class ChannelNorm(nn.LayerNorm):
 
 
 def map_norm(kind: str, channels: int) -> nn.Module:
-    """Make the normalisation of a map of so many channels."""
+    """Make the normalization of a map with this number of channels."""
     makers: dict[str, Callable[[], nn.Module]] = {
         "batch": lambda: nn.BatchNorm2d(channels, eps=BATCH_EPS, momentum=BATCH_MOMENTUM),
         "group": lambda: GroupNorm(GROUPS, channels),
@@ -49,18 +49,18 @@ def map_norm(kind: str, channels: int) -> nn.Module:
 
 
 def vector_norm(kind: str, width: int) -> nn.Module:
-    """Make the normalisation of a vector of this width; a vector has no groups to speak of."""
+    """Make the normalization of a vector of this width; a vector has no spatial groups, so `group` means `channel`."""
     return nn.BatchNorm1d(width, eps=BATCH_EPS, momentum=BATCH_MOMENTUM) if kind == "batch" else ChannelNorm(width)
 
 
 def stack(layers: Sequence[Conv | Pool], channels: int, norm: str) -> nn.Sequential:
-    """Build layers on maps of `channels`, each convolution followed by its normalisation and ReLU."""
+    """Build layers on maps of `channels`, each convolution followed by its normalization and ReLU."""
     modules: list[nn.Module] = []
     for layer in layers:
         if isinstance(layer, Pool):
             modules.append(nn.MaxPool2d(layer.side, ceil_mode=True))
             continue
-        bias = norm == "none"  # a normalisation brings its own
+        bias = norm == "none"  # a normalization has its own
         modules += [
             nn.Conv2d(channels, layer.channels, layer.kernel, layer.stride, layer.border, bias=bias),
             map_norm(norm, layer.channels),
@@ -71,12 +71,12 @@ def stack(layers: Sequence[Conv | Pool], channels: int, norm: str) -> nn.Sequent
 
 
 class MergedConv(nn.Module):
-    """The first convolution after the merge: `conv(map + vector on every cell)`, split into its two halves.
+    """The first convolution after the merge: `conv(map + vector on every cell)`, split into two halves.
 
-    A convolution is linear, so the half of the image is computed once and each CEM sample only adds its own. The vector
-    is constant over the map, so its half is one matrix, except at the border: there some taps of the kernel fall on the
-    zeros around the map, and the matrix is the sum of the others. Rows that lose the same taps are of one kind; a 3 x 3
-    kernel has at most three kinds of row, hence nine matrices, which are then laid out for all cells.
+    A convolution is linear, so the image's half is computed once and each CEM sample only adds the vector's half. The
+    vector is constant over the map, so its half is one matrix, except at the border: there some taps of the kernel fall
+    on the zeros around the map, and the matrix is the sum of the other taps. Rows that lose the same taps are of one
+    kind. A 3 x 3 kernel has at most three kinds of row, hence nine matrices, which are then copied to all cells.
     """
 
     _taps: Tensor
@@ -96,7 +96,7 @@ class MergedConv(nn.Module):
         self.side = layer.size(side)
 
     def image_half(self, image: Tensor) -> Tensor:
-        """Convolve the map (B, C, H, W) of the image to (B, C', H', W')."""
+        """Convolve the image's map (B, C, H, W) to (B, C', H', W')."""
         return self.conv(image)
 
     def forward(self, image: Tensor, vector: Tensor) -> Tensor:
@@ -108,22 +108,22 @@ class MergedConv(nn.Module):
         return maps.view(-1, self.side, self.side, self.conv.out_channels).permute(0, 3, 1, 2)
 
 
-def normalise_image(image: Tensor, size: int) -> Tensor:
-    """Turn pictures of bytes (B, H, W, 3) into (B, 3, size, size) in [-0.5, 0.5]; larger ones lose their margins.
+def normalize_image(image: Tensor, size: int) -> Tensor:
+    """Turn pictures of bytes (B, H, W, 3) into (B, 3, size, size) in [-0.5, 0.5]; larger ones are cropped.
 
     Raises:
         UserError: If a picture is smaller than the network's input.
     """
     height, width = image.shape[1:3]
     if height < size or width < size:
-        raise UserError(f"the network looks at {size} x {size} pixels, the images have only {height} x {width}")
+        raise UserError(f"the network needs {size} x {size} pixels, the images have only {height} x {width}")
     top, left = (height - size) // 2, (width - size) // 2
     centre = image[:, top : top + size, left : left + size]
     return centre.permute(0, 3, 1, 2).float().div(255).sub(0.5)
 
 
-def initialise(module: nn.Module, std: float | None, generator: torch.Generator) -> None:
-    """Draw first weights: from a normal of this spread, or scaled to the layer's inputs (He); biases are zero."""
+def initialize(module: nn.Module, std: float | None, generator: torch.Generator) -> None:
+    """Draw first weights from a normal of this deviation or, with None, by He's rule; biases are zero."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
             if std is None:

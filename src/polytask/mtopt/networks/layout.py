@@ -1,12 +1,12 @@
-"""What the three sizes of network look like, as tables of layers.
+"""The layers of the three sizes of network, as tables.
 
 `paper` is QT-Opt's critic (arXiv 1806.10293) as its authors' open code has it: 7 convolutions before the vector is
-merged, 9 after. `medium` keeps the 7 + 9 but pools earlier and joins at a coarser map, so that 64 CEM samples of a
+merged, 9 after. `medium` keeps the 7 + 9 but pools earlier and merges at a coarser map, so that 64 CEM samples of a
 thousand states fit one GPU. `small` is for two CPU cores.
 
-Differences from the paper: `medium` and `small` use no batch normalisation. Targets are computed by other copies of
-the network, from a data mix that changes as collection goes on, and batch statistics would differ between the two.
-They merge actions by place unless told otherwise, see `located.py`.
+Differences from the paper: `medium` and `small` use no batch normalization. Other copies of the network compute the
+targets, from a data mix that changes during collection, so batch statistics would differ between the copies. Both
+sizes merge actions by place unless `merge=added` is set, see `located.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MERGES = ("added", "located")
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution to `channels`, then normalisation and ReLU; `padding` None keeps the size (divided by stride)."""
+    """A convolution to `channels`, then normalization and ReLU; `padding` None keeps the size (divided by stride)."""
 
     channels: int
     kernel: int
@@ -30,7 +30,7 @@ class Conv:
 
     @property
     def border(self) -> int:
-        """Tell how many zeros go on each side."""
+        """Return the number of zeros on each side."""
         return (self.kernel - 1) // 2 if self.padding is None else self.padding
 
     def size(self, size: int) -> int:
@@ -40,7 +40,7 @@ class Conv:
 
 @dataclass(frozen=True)
 class Pool:
-    """The largest value of each square of this side; an incomplete last row and column count too."""
+    """Max pooling over squares of this side, including an incomplete last row and column."""
 
     side: int
 
@@ -53,18 +53,18 @@ class Pool:
 class Located:
     """The layers of a merge by place (see `located.py`)."""
 
-    fine: tuple[Conv | Pool, ...]  # to the map that is read where an action leads
+    fine: tuple[Conv | Pool, ...]  # to the map that is read at an action's target
     coarse: tuple[Conv | Pool, ...]  # from there to the summary of the whole picture
-    points: int  # the side of the square of points that are read
-    pitch: float  # m between them
-    width: int  # of the layer that all of this is added in
+    points: int  # side of the square grid of points that are read
+    pitch: float  # distance between points, m
+    width: int  # of the layer in which all parts are added
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One size of network: layers on the image alone, on image and vector together, and the dense layers after."""
+    """One size of network: layers on the image alone, on image and vector together, and the dense layers."""
 
-    image_size: int  # side of the square picture it was made for; other sizes can be asked for
+    image_size: int  # default side of the square picture
     image: tuple[Conv | Pool, ...]
     joint: tuple[Conv | Pool, ...]  # the first is a convolution: the merge is folded into it
     vector: int  # width of the hidden layer that the vector inputs go through
@@ -72,7 +72,7 @@ class Layout:
     image_norm: str
     joint_norm: str
     vector_norm: str
-    weight_std: float | None = None  # spread of the first weights; None scales them to the layer's inputs
+    weight_std: float | None = None  # standard deviation of the first weights; None: He's rule
     located: Located | None = None  # None: this size can only merge by adding
 
     def sizes(self, image_size: int) -> tuple[int, int]:
@@ -133,7 +133,7 @@ LAYOUTS: dict[str, Layout] = {
         vector=128,
         dense=(128, 128),
         image_norm="group",
-        joint_norm="none",  # every pass over the maps of all CEM samples costs; image and vector arrive normalised
+        joint_norm="none",  # passes over the maps of all CEM samples are slow; image and vector are normalized already
         vector_norm="channel",
         located=Located(
             fine=(Conv(32, 5, stride=2), Conv(32, 3), Conv(32, 3)),  # 32: a cell is two centimetres of the bin
@@ -147,7 +147,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def layout_of(size: str) -> Layout:
-    """Look a size up by name.
+    """Return the layout of a size.
 
     Raises:
         UserError: If there is no such size.
@@ -161,13 +161,13 @@ def picture_size(config: NetworkConfig) -> int:
 
 
 def merges_by_place(config: NetworkConfig) -> bool:
-    """Tell whether a network merges actions by place.
+    """Return whether a network merges actions by place.
 
     Raises:
-        UserError: If there is no such merge, or not for this size.
+        UserError: If there is no such merge, or this size does not have it.
     """
     has_places = layout_of(config.size).located is not None
+    if config.merge is None:
+        return has_places
     known = MERGES if has_places else MERGES[:1]
-    if config.merge is not None and config.merge not in known:
-        raise UserError(f"unknown merge '{config.merge}' of size '{config.size}'; known: {', '.join(known)}")
-    return has_places if config.merge is None else config.merge == "located"
+    return require_known(f"merge of the {config.size} network", config.merge, known) == "located"

@@ -1,16 +1,16 @@
-"""A merge by place: an action is judged by what the picture shows where it leads, seen from the hand's direction.
+"""A merge by place: the network reads the picture at the place that an action leads to, in the hand's direction.
 
-QT-Opt adds the action's vector to every cell of the image's map and leaves it to the following convolutions to find
-out which cells matter. That takes hundreds of thousands of grasps. But a robot knows where its hand and its camera
-are, hence which pixels show the place an action leads to. Here the map is read at a square of points around that
-place, turned with the hand, so that an object along the fingers looks alike wherever it lies; a summary of the whole
-picture and the vector inputs are added. Reading some points of a map is cheap, so the image part is still computed
-once for all CEM samples.
+QT-Opt adds the action's vector to every cell of the image's map, and the following convolutions must learn which cells
+matter. That takes hundreds of thousands of grasps. But a robot knows the poses of its hand and its camera, hence which
+pixels show the place an action leads to. Here the map is read at a square grid of points around that place. The grid
+turns with the hand, so an object along the fingers looks the same wherever it lies. A summary of the whole picture and
+the vector inputs are added. Reading some points of a map is cheap, so the image part is still computed once for all CEM
+samples.
 
-Differences from the paper: the whole idea, which `small` and `medium` use unless `merge=added` is asked for. The inputs
-are the paper's plus the hand's own pose, which every robot has. First figures, one seed on one CPU core: trained for
-200 s on 2,662 scripted one-action picks, 20 % of which lift something, `small` has a held-out AUC of 0.70 for lift-any,
-with the added merge 0.52 (`benchmarks/mtopt/README.md`).
+Differences from the paper: the whole idea, which `small` and `medium` use unless `merge=added` is set. The inputs are
+the paper's plus the hand's own pose, which every robot has. First figures, one seed on one CPU core: trained for 200 s
+on 2,662 scripted one-action picks, 20 % of which lift an object, `small` has a held-out AUC of 0.70 for lift-any, and
+0.52 with the added merge (`benchmarks/mtopt/README.md`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from torch.nn import functional
 
 from polytask.errors import UserError
 from polytask.mtopt.config.network import CameraConfig
-from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turned
-from polytask.mtopt.networks.layers import initialise, normalise_image, stack, vector_norm
+from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turn_grid
+from polytask.mtopt.networks.layers import initialize, normalize_image, stack, vector_norm
 from polytask.mtopt.networks.layout import Conv, Layout, Pool
 
-PLACE_SCALE = 5.0  # 1/m: places within a bin reach the network at the scale of its other inputs
-EXTRA = 4  # numbers that join the vector inputs: x and y of the target, sine and cosine of twice its yaw
+PLACE_SCALE = 5.0  # 1/m: gives places within a bin the scale of the other inputs
+EXTRA = 4  # numbers added to the vector inputs: x and y of the target, sine and cosine of twice its yaw
 
 
-class Seen(NamedTuple):
-    """All that depends on pictures alone."""
+class ImageFeatures(NamedTuple):
+    """The features that depend on pictures alone."""
 
-    fine: Tensor  # (B, C, h, w) map that is read where actions lead
+    fine: Tensor  # (B, C, h, w) map that is read at the targets of actions
     whole: Tensor  # (B, F) summary of the picture
 
 
@@ -49,7 +49,7 @@ class LocatedTrunk(nn.Module):
     def __init__(
         self, layout: Layout, image_size: int, vector: int, camera: CameraConfig, generator: torch.Generator
     ) -> None:
-        """Build for square pictures of `image_size` and vectors of width `vector`, with weights drawn anew."""
+        """Build for square pictures of `image_size` and vectors of width `vector`, with random weights."""
         super().__init__()
         located = layout.located
         assert located is not None, "the layout has no merge by place"
@@ -72,28 +72,30 @@ class LocatedTrunk(nn.Module):
         self.register_buffer("_offsets", grid(located.points, located.pitch), persistent=False)  # (G, 2)
         middle = (torch.tensor(camera.low) + torch.tensor(camera.high)) / 2
         self.register_buffer("_middle", middle, persistent=False)  # (2,) of the range of x and y
-        initialise(self, layout.weight_std, generator)
+        initialize(self, layout.weight_std, generator)
 
-    def image_part(self, image: Tensor) -> Seen:
-        """Compute all that depends on pictures (B, H, W, 3) of bytes alone.
+    def image_part(self, image: Tensor) -> ImageFeatures:
+        """Compute the features that depend on pictures (B, H, W, 3) of bytes alone.
 
         Raises:
-            UserError: If they have another size than the network's: a crop would not show what the camera showed.
+            UserError: If they have another size than the network's: in a crop, places would lie elsewhere.
         """
         if image.shape[1:3] != (self.image_size, self.image_size):
             side, found = self.image_size, tuple(image.shape[1:3])
-            raise UserError(f"a network with merge=located looks at whole pictures of {side} x {side}, not {found}")
-        fine = self.fine(normalise_image(image, self.image_size))
-        return Seen(fine, self.whole(self.coarse(fine).flatten(1)))
+            raise UserError(f"a network with merge=located needs whole pictures of {side} x {side}, not {found}")
+        fine = self.fine(normalize_image(image, self.image_size))
+        return ImageFeatures(fine, self.whole(self.coarse(fine).flatten(1)))
 
-    def joint_part(self, seen: Seen, vector: Tensor, action: Tensor, pose: Tensor | None, height: Tensor) -> Tensor:
+    def joint_part(
+        self, seen: ImageFeatures, vector: Tensor, action: Tensor, pose: Tensor | None, height: Tensor
+    ) -> Tensor:
         """Return features (B, S, F) of S actions (B, S, 8) with vectors (B, S, D) at poses (B, 3) and heights (B,).
 
         Raises:
             UserError: If there are no poses.
         """
         if pose is None:
-            raise UserError("a network with merge=located needs the hand's pose; give it, or set merge=added")
+            raise UserError("a network with merge=located needs the hand's pose; pass it, or set merge=added")
         batch, samples = action.shape[:2]
         target = destination(pose, action, self.camera)  # (B, S, 3)
         double = 2 * target[..., 2:]  # the gripper looks the same after half a turn
@@ -106,15 +108,15 @@ class LocatedTrunk(nn.Module):
         return (embedded + found + held + seen.whole[:, None]).relu()
 
     def _read(self, fine: Tensor, target: Tensor, height: Tensor) -> Tensor:
-        """Read maps (B, C, h, w) around targets (B, S, 3) of x, y and yaw at heights (B,): (B, S, C * G)."""
-        place = turned(self._offsets, target)  # (B, S, G, 2)
+        """Sample maps (B, C, h, w) around targets (B, S, 3) of x, y and yaw at heights (B,): (B, S, C * G)."""
+        place = turn_grid(self._offsets, target)  # (B, S, G, 2)
         place = torch.cat((place, height[:, None, None, None].expand(*place.shape[:-1], 1)), -1)
-        where = project(self._matrix, place)  # (B, S, G, 2), in full precision: half of it is a pixel off
+        where = project(self._matrix, place)  # (B, S, G, 2), in full precision: bfloat16 is off by a pixel
         return functional.grid_sample(fine.float(), where, align_corners=False).permute(0, 2, 1, 3).flatten(2)
 
 
 def last_map(layers: Sequence[Conv | Pool], channels: int, side: int) -> tuple[int, int]:
-    """Return channels and side of the map that layers make of one of `channels` and `side`.
+    """Return the channels and the side of the map that layers produce from a map of `channels` and `side`.
 
     Raises:
         UserError: If the picture is too small for the layers.

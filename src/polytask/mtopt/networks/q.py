@@ -1,27 +1,28 @@
-"""The Q-network: how likely a task is to succeed in the end if this action is taken in this state."""
+"""The Q-network: the probability that a task succeeds in the end if this action is taken in this state."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from polytask.errors import UserError
+from polytask.errors import require_known
 from polytask.mtopt.config.network import NetworkConfig
-from polytask.mtopt.networks.heads import MultiHead, SingleHead
-from polytask.mtopt.networks.layers import MergedConv, initialise, map_norm, normalise_image, stack, vector_norm
+from polytask.mtopt.networks.heads import DenseHead, PerTaskHeads
+from polytask.mtopt.networks.layers import MergedConv, initialize, map_norm, normalize_image, stack, vector_norm
 from polytask.mtopt.networks.layout import Conv, Layout, layout_of, merges_by_place, picture_size
-from polytask.mtopt.networks.located import LocatedTrunk, Seen
+from polytask.mtopt.networks.located import ImageFeatures, LocatedTrunk
 from polytask.mtopt.records import ACTION_DIM
+from polytask.nets.task_code import one_hot
 
-HEIGHT_SCALE = 5.0  # 1/m: heights of 0 to 0.4 m reach the network at the scale of its other inputs
+HEIGHT_SCALE = 5.0  # 1/m: gives heights of 0 to 0.4 m the scale of the other inputs
 HEADS = ("single", "multi")
 
 
-class Trunk(nn.Module):
-    """Layers from a picture and a vector to the last map; the picture's half can be used for many vectors."""
+class ImageTrunk(nn.Module):
+    """Layers from a picture and a vector to the last map; many vectors can share the picture's half."""
 
     def __init__(self, layout: Layout, image_size: int, vector: int, generator: torch.Generator) -> None:
-        """Build for square pictures of `image_size` and vectors of width `vector`, with weights drawn anew."""
+        """Build for square pictures of `image_size` and vectors of width `vector`, with random weights."""
         super().__init__()
         self.image_size = image_size
         merge, last = layout.sizes(image_size)
@@ -29,7 +30,7 @@ class Trunk(nn.Module):
         assert isinstance(first, Conv), "the merge is folded into a convolution"
         channels = next(layer.channels for layer in reversed(layout.image) if isinstance(layer, Conv))
         self.image = stack(layout.image, 3, layout.image_norm)
-        # One linear on all inputs side by side is the sum of one linear for each.
+        # One linear layer on the concatenated inputs equals the sum of one linear layer per input.
         self.vector = nn.Sequential(
             nn.Linear(vector, layout.vector, bias=False),
             vector_norm(layout.vector_norm, layout.vector),
@@ -41,11 +42,11 @@ class Trunk(nn.Module):
         self.joint = stack(layout.joint[1:], first.channels, layout.joint_norm)
         final = next(layer.channels for layer in reversed(layout.joint) if isinstance(layer, Conv))
         self.features = final * last**2
-        initialise(self, layout.weight_std, generator)
+        initialize(self, layout.weight_std, generator)
 
     def image_part(self, image: Tensor) -> Tensor:
-        """Compute all that depends on pictures (B, H, W, 3) of bytes alone: (B, C, H', W')."""
-        return self.merge.image_half(self.image(normalise_image(image, self.image_size)))
+        """Compute the map (B, C, H', W') that depends on pictures (B, H, W, 3) of bytes alone."""
+        return self.merge.image_half(self.image(normalize_image(image, self.image_size)))
 
     def joint_part(self, image_map: Tensor, vector: Tensor) -> Tensor:
         """Merge S vectors (B, S, D) with each image's map; return features (B, S, F)."""
@@ -58,35 +59,44 @@ class Trunk(nn.Module):
 class QNetwork(nn.Module):
     """Logits of success from picture, gripper, height, task and action."""
 
-    def __init__(self, config: NetworkConfig, tasks: int, generator: torch.Generator) -> None:
-        """Build for so many tasks, with weights drawn from a generator of the CPU."""
+    def __init__(self, config: NetworkConfig, tasks: int, generator: torch.Generator | None = None) -> None:
+        """Build for this number of tasks.
+
+        Args:
+            config: Size, heads and merge.
+            tasks: Number of tasks.
+            generator: Source of the first weights, on the CPU; None: a new one with seed 0.
+
+        Raises:
+            UserError: If the size, the heads or the merge do not exist, or the pictures are too small.
+        """
         super().__init__()
-        if config.heads not in HEADS:
-            raise UserError(f"unknown heads '{config.heads}'; choose one of {', '.join(HEADS)}")
+        require_known("heads", config.heads, HEADS)
+        generator = generator or torch.Generator().manual_seed(0)
         layout = layout_of(config.size)
         self.tasks, self.is_multi, self.autocast = tasks, config.heads == "multi", config.autocast
         vector = ACTION_DIM + 2 + (0 if self.is_multi else tasks)
-        self.trunk: Trunk | LocatedTrunk
+        self.trunk: ImageTrunk | LocatedTrunk
         if merges_by_place(config):
             self.trunk = LocatedTrunk(layout, picture_size(config), vector, config.camera, generator)
         else:
-            self.trunk = Trunk(layout, picture_size(config), vector, generator)
-        self.head: SingleHead | MultiHead
+            self.trunk = ImageTrunk(layout, picture_size(config), vector, generator)
+        self.head: DenseHead | PerTaskHeads
         if self.is_multi:
-            self.head = MultiHead(self.trunk.features, layout.dense, tasks, generator)
+            self.head = PerTaskHeads(self.trunk.features, layout.dense, tasks, generator)
         else:
-            self.head = SingleHead(self.trunk.features, layout.dense, layout.joint_norm)
-            initialise(self.head, layout.weight_std, generator)
+            self.head = DenseHead(self.trunk.features, layout.dense, layout.joint_norm)
+            initialize(self.head, layout.weight_std, generator)
         self.head.start_low()
 
-    def image_part(self, image: Tensor) -> Tensor | Seen:
-        """Compute all that depends on the pictures (B, H, W, 3) alone, once for all actions."""
+    def image_part(self, image: Tensor) -> Tensor | ImageFeatures:
+        """Compute the part that depends on the pictures (B, H, W, 3) alone, once for all actions."""
         with torch.autocast(image.device.type, torch.bfloat16, enabled=self.autocast):
             return self.trunk.image_part(image)
 
     def action_part(
         self,
-        image_map: Tensor | Seen,
+        image_map: Tensor | ImageFeatures,
         closed: Tensor,
         height: Tensor,
         task: Tensor,
@@ -105,12 +115,11 @@ class QNetwork(nn.Module):
         """
         state = torch.stack((closed.to(action.dtype), height.to(action.dtype) * HEIGHT_SCALE), -1)  # (B, 2)
         if not self.is_multi:
-            is_task = task.unsqueeze(-1) == torch.arange(self.tasks, device=task.device)  # `one_hot` may ask the host
-            state = torch.cat((state, is_task.to(action.dtype)), -1)
+            state = torch.cat((state, one_hot(task, self.tasks).to(action.dtype)), -1)
         vector = torch.cat((action, state.unsqueeze(1).expand(-1, action.shape[1], -1)), -1)  # (B, S, 8 + 2 + K)
         with torch.autocast(action.device.type, torch.bfloat16, enabled=self.autocast):
             if isinstance(self.trunk, LocatedTrunk):
-                assert isinstance(image_map, Seen)
+                assert isinstance(image_map, ImageFeatures)
                 features = self.trunk.joint_part(image_map, vector, action, pose, height)
             else:
                 assert isinstance(image_map, Tensor)

@@ -3,70 +3,36 @@
     round 0   collect by scripts -> label -> train a detector -> grade everything -> train Q -> evaluate
     round n   collect by learned policies -> label what is uncertain -> detector -> grade -> train Q -> evaluate
 
-A task is begun with the policy of the broad task of its skill (lift-any, place-any), or with the script while that is
-no better. Half of its attempts already use its own policy; once those succeed as often, by the detector's verdict, the
-task is switched to its own for good. The simulator's truth has no part in any of this.
+At first, the policy of the broad task of its skill (lift-any, place-any) acts for a task, or the script until that
+policy is as good. Half of the attempts already use the task's own policy. Once those succeed as often by the detector's
+verdict, the task switches to its own policy and stays with it. None of this uses the simulator's truth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.roles.orders import OWN, PHASES, SCRIPT, Job, Order
+from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.tasks import TASKS
 
-PHASES = ("collect", "label", "detector", "grade", "train", "evaluate")
 BROAD = {"lift": "lift-any", "place": "place-any"}  # by skill
-SCRIPT, OWN = "script", "own"  # what acts for a task; any other value is the task whose policy helps out
-
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to do. Collecting is the only kind of which several may be under way."""
-
-    kind: str  # one of PHASES
-    round: int
-    number: int  # counts the jobs of this kind; the same one is the same work
-    target: int = 0  # with train: updates in all when it is done
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a collector is told."""
-
-    number: int
-    seed: int  # of the scenes and all chance; no two orders of a run share it
-    sources: dict[str, str]  # task -> script, own, or a task whose policy helps out
-    tries_own: bool = False  # let half of the attempts use the task's own policy where something else helps out
-
-
-@dataclass(frozen=True)
-class Tries:
-    """Attempts and, by the detector's verdict, successes."""
-
-    episodes: int = 0
-    successes: int = 0
-
-    @property
-    def rate(self) -> float:
-        """Return the share of successes."""
-        return self.successes / self.episodes if self.episodes else 0.0
 
 
 class Controller:
-    """Hands out jobs in order and keeps counts; all of its state is plain values."""
+    """Issues jobs in order and keeps counts; its state is plain values."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Begin before the first round."""
+        """Start before the first round."""
         self.config = config
         self.round = 0
         self.phase = PHASES[0]
-        self.issued = dict.fromkeys(PHASES, 0)  # jobs of each kind that were handed out
+        self.issued = dict.fromkeys(PHASES, 0)  # jobs of each kind that were issued
         self.episodes = 0  # collected in this round
-        self.updates = 0  # of the Q-network, in all
+        self.updates = 0  # of the Q-network, in total
         self.updated = 0  # of them, in this round
         self.seen = 0  # last episode of the round before
         self.sources = dict.fromkeys(config.learned, SCRIPT)
@@ -75,11 +41,11 @@ class Controller:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether nothing is left to do."""
+        """Return whether the run is finished."""
         return self.round > self.config.controller.rounds
 
     def next(self) -> Job | None:
-        """Hand out a job; None while those under way must be waited for, and when all is done."""
+        """Issue the next job; return None if it must wait for running jobs, or if the run is finished."""
         if self.is_done or (self.open and self.phase != "collect"):
             return None
         expected = self.episodes + len(self.open) * self.config.world.num_envs
@@ -92,11 +58,11 @@ class Controller:
         return job
 
     def finish(self, job: Job, metrics: Mapping[str, float]) -> None:
-        """Take a job's result and go on to the next phase where this one is complete.
+        """Count a job's result and go to the next phase if this one is complete.
 
         Args:
             job: From `next`.
-            metrics: With collect, `episodes` that were stored; with evaluate, the last `episode` that the round made.
+            metrics: With collect, the stored `episodes`; with evaluate, the last `episode` of the round.
         """
         self.open.remove(job)
         if job.kind == "collect":
@@ -111,31 +77,31 @@ class Controller:
             self._advance()
 
     def give_up(self, job: Job) -> None:
-        """Take back a job whose worker died; the next one of its kind takes its place."""
+        """Withdraw a job that was not done; the next job of its kind replaces it."""
         self.open.remove(job)
         if job.kind != "collect":
             self.issued[job.kind] -= 1
 
     def extra(self, kind: str, target: int = 0) -> Job:
-        """Hand out a job that no plan asks for."""
+        """Issue a job that is not part of the plan."""
         job = Job(kind, self.round, self.issued[kind], target)
         self.issued[kind] += 1
         return job
 
     def count(self, episodes: int) -> None:
-        """Count episodes that no plan asked for towards this round, where it still collects."""
+        """Count extra episodes towards this round, if it still collects."""
         if self.phase == "collect" and not self.is_done:
             self.episodes += episodes
             self._skip()
 
     def order(self, job: Job) -> Order:
-        """Say what a collector does for a job of this round."""
+        """Return the order for a collecting job of this round."""
         sources = dict.fromkeys(self.config.learned, SCRIPT) if job.round == 0 else self.helpers()
         seed = derive(self.config.seed, "collect", job.number)
         return Order(job.number, seed, sources, tries_own=job.round > 0)
 
     def helpers(self) -> dict[str, str]:
-        """Say for each task what acts: its own policy, that of the broad task of its skill, or the script."""
+        """Return for each task what acts: its own policy, that of the broad task of its skill, or the script."""
         chosen = {}
         for task, source in self.sources.items():
             broad = BROAD.get(TASKS[task].skill, task)
@@ -144,7 +110,7 @@ class Controller:
         return chosen
 
     def compare(self, tries: Mapping[str, Mapping[str, Tries]]) -> list[str]:
-        """Switch tasks whose own policy is at parity with what helped out; return their names.
+        """Switch tasks whose own policy succeeds as often as its helper; return their names.
 
         Args:
             tries: Task -> what acted (`script`, `own`, or the helping task) -> attempts.
@@ -152,7 +118,7 @@ class Controller:
         helpers, switched = self.helpers(), []
         for task, helper in helpers.items():
             own, other = tries[task].get(OWN, Tries()), tries[task].get(helper, Tries())
-            # Two policies that never succeed are at parity too, but say nothing.
+            # Two policies that never succeed have equal rates, too, but that shows nothing.
             has_enough = own.episodes >= self.config.controller.parity_episodes and own.successes > 0
             if helper != OWN and has_enough and own.rate >= other.rate:
                 self.sources[task] = OWN
@@ -160,8 +126,8 @@ class Controller:
         return switched
 
     def state_dict(self) -> dict[str, Any]:
-        """Give plain values; jobs that are under way are to be done again."""
-        # A lost collection is made up for by another: what counts is episodes, and its number is not used again.
+        """Return plain values; running jobs are to be done again."""
+        # Another collection replaces a lost one, because only episodes count, so its number is not used again.
         lost = {kind: sum(job.kind == kind != "collect" for job in self.open) for kind in PHASES}
         return {
             "round": self.round,
@@ -175,7 +141,7 @@ class Controller:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` returned; tasks that were not known then begin with the script."""
+        """Restore what `state_dict` returned; tasks that were added since start with the script."""
         self.round, self.phase = int(state["round"]), str(state["phase"])
         self.issued = {kind: int(state["issued"].get(kind, 0)) for kind in PHASES}
         self.episodes, self.updates = int(state["episodes"]), int(state["updates"])
@@ -185,7 +151,7 @@ class Controller:
         self._skip()
 
     def _goal(self) -> int:
-        """Return how much of the present phase this round has."""
+        """Return the amount of work of the present phase in this round."""
         collector, trainer, labels = self.config.collector, self.config.trainer, self.config.labels
         first = {"collect": collector.episodes, "train": trainer.updates, "label": labels.per_task}
         later = {"collect": collector.round_episodes, "train": trainer.round_updates, "label": labels.round_per_task}
@@ -193,11 +159,11 @@ class Controller:
         return {**goals, "detector": goals["label"]}.get(self.phase, 1)
 
     def _done(self) -> int:
-        """Return how much of the present phase is done."""
+        """Return the amount of work of the present phase that is done."""
         return {"collect": self.episodes, "train": self.updated}.get(self.phase, 0)
 
     def _advance(self) -> None:
-        """Go to the next phase of which there is something to do."""
+        """Go to the next phase that has work."""
         place = PHASES.index(self.phase) + 1
         if place == len(PHASES):
             self.round, place = self.round + 1, 0
@@ -206,6 +172,6 @@ class Controller:
         self._skip()
 
     def _skip(self) -> None:
-        """Pass over phases of which this round has nothing left."""
+        """Skip phases without work in this round."""
         if not self.is_done and self._done() >= self._goal():
             self._advance()

@@ -1,4 +1,4 @@
-"""Measure a policy: the simulator's truth beside the detector's verdict, for each task, on scenes of fixed seeds."""
+"""Evaluate a policy per task on scenes of fixed seeds: the simulator's truth beside the detector's verdict."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 
 from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.policy_names import SCRIPTED
-from polytask.mtopt.roles.judge import Judge
 from polytask.mtopt.roles.policies import LearnedPolicy, script_of
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
@@ -24,22 +24,22 @@ from polytask.statistics import bootstrap
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One row of the table."""
+    """The evaluation of one task."""
 
     task: str
     episodes: int
     success: float  # by the simulator's truth
     low: float  # bounds of a 95 % bootstrap interval
     high: float
-    verdict: float | None  # success by the detector; none where there is none, or it was not taught the task
-    wrong: float | None  # share of the true failures that the detector grants
+    verdict: float | None  # success by the detector; None if there is none, or it was not taught the task
+    wrong: float | None  # share of the true failures that the detector accepts
     script: float | None  # true success of the scripts' episodes in the store
-    length: float  # actions
+    length: float  # mean number of actions
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A table."""
+    """The evaluation of a policy on several tasks."""
 
     policy: str
     weights: int
@@ -49,39 +49,39 @@ class Evaluation:
 
     @property
     def mean(self) -> float:
-        """Average the success over the tasks."""
+        """Return the mean success over the tasks."""
         return sum(row.success for row in self.tasks) / len(self.tasks)
 
     def metrics(self) -> dict[str, float]:
-        """Flatten it, as a logger wants it."""
+        """Return the rates by name, for the log."""
         flat = {f"success/{row.task}": row.success for row in self.tasks}
         flat |= {f"verdict/{row.task}": row.verdict for row in self.tasks if row.verdict is not None}
         return {"success": self.mean, "weights": float(self.weights), **flat}
 
     def plain(self) -> dict[str, Any]:
-        """Turn it into plain values."""
+        """Return plain values."""
         return asdict(self)
 
     @classmethod
     def load(cls, state: dict[str, Any]) -> Evaluation:
-        """Read what `plain` returned."""
+        """Restore what `plain` returned."""
         return cls(**{**state, "tasks": [TaskResult(**row) for row in state["tasks"]]})
 
 
 @dataclass(frozen=True)
 class _Scores:
-    """What happened in the worlds that ran one task."""
+    """Results of the episodes of one task."""
 
     truth: list[float]
     verdict: list[float]
     length: list[float]
 
 
-class Evaluator:
-    """Owns a batch of worlds in which nothing is stored."""
+class BinEvaluator:
+    """Owns a batch of worlds; their episodes are not stored."""
 
     def __init__(self, config: RunConfig, world: BinWorld | None = None) -> None:
-        """Build worlds, or share those of somebody who does not run at the same time."""
+        """Build worlds, or use those of a role that does not run at the same time."""
         self.config = config
         self.world = world or BinWorld(config.world)
         self.judge = Judge(config.detectors, config.world.device)
@@ -89,16 +89,20 @@ class Evaluator:
         self.weights: Weights | None = None
 
     def sync(self, version: int | None = None) -> None:
-        """Load a version of the weights, or the newest, and the detector in use."""
+        """Load a version of the weights, or the newest, and the detector in use.
+
+        Raises:
+            UserError: If there are no such weights.
+        """
         wanted = self.folder.newest() if version is None else version
         if wanted is None:
-            raise UserError(f"nothing was learned in '{self.config.run_dir}' yet: there are no weights to evaluate")
+            raise UserError(f"there are no weights to evaluate in '{self.config.run_dir}': nothing was learned yet")
         if self.weights is None or self.weights.version != wanted:
             self.weights = self.folder.load(self.config.learner, self.config.world.device, wanted)
         self.judge.sync()
 
     def step(self, tasks: Sequence[str] | None = None, *, is_scripted: bool = False) -> Evaluation:
-        """Measure the tasks, or all learned ones, with the weights of the last `sync` or with the scripts."""
+        """Evaluate tasks, or all learned ones, with the weights of the last `sync` or with the scripts."""
         names = tuple(tasks or self.config.learned)
         baseline = self.baseline(names)
         rows = []
@@ -112,7 +116,7 @@ class Evaluator:
         return Evaluation(policy, version, self.judge.version, self.config.evaluator.seed, rows)
 
     def baseline(self, tasks: Sequence[str]) -> dict[str, float | None]:
-        """Return the true success of scripts in the store, which act the same for all tasks of a skill."""
+        """Return the true success of the scripts' episodes in the store; scripts act the same for a whole skill."""
         store = EpisodeStore(self.config.root, self.config.storage)
         skills = {row.id: TASKS[row.task].skill for row in store.rows() if row.policy.startswith(SCRIPTED)}
         rates: dict[str, float | None] = {}
@@ -123,29 +127,29 @@ class Evaluator:
         return rates
 
     def _skill(self, skill: str, tasks: Sequence[str], is_scripted: bool) -> dict[str, _Scores]:
-        """Run the episodes of all tasks of a skill, as many at once as there are worlds."""
+        """Run the episodes of all tasks of a skill, in batches of all worlds."""
         rows = [task for task in tasks for _ in range(self.config.evaluator.episodes)]
         found = {task: _Scores([], [], []) for task in tasks}
-        for number, first in enumerate(range(0, len(rows), self.world.num_worlds)):
-            wanted = rows[first : first + self.world.num_worlds]
-            told = wanted + [wanted[-1]] * (
-                self.world.num_worlds - len(wanted)
-            )  # the rest of the last batch is ignored
+        worlds = self.world.num_envs
+        for number, first in enumerate(range(0, len(rows), worlds)):
+            wanted = rows[first : first + worlds]
+            commanded = wanted + [wanted[-1]] * (worlds - len(wanted))  # the rest of the last batch is ignored
             self._begin(skill, derive(self.config.evaluator.seed, skill, number))
-            batch = run_episodes(self.world, self._policy(skill, is_scripted), told, self.config.collector.max_steps)
-            place = batch.task.cpu()
-            truth = batch.truth.cpu()[torch.arange(len(place)), place].tolist()
-            length, granted = batch.length.tolist(), self._granted(batch.outcome, told)
+            policy = self._policy(skill, is_scripted)
+            batch = run_episodes(self.world, policy, commanded, self.config.collector.max_steps)
+            index = batch.task.cpu()
+            truth = batch.truth.cpu()[torch.arange(len(index)), index].tolist()
+            length, verdicts = batch.length.tolist(), self._verdicts(batch.outcome, commanded)
             for row, task in enumerate(wanted):
                 found[task].truth.append(float(truth[row]))
                 found[task].length.append(float(length[row]))
-                verdict = granted[row]
+                verdict = verdicts[row]
                 if verdict is not None:
                     found[task].verdict.append(verdict)
         return found
 
     def _begin(self, skill: str, seed: int) -> None:
-        """Tip the bins out; where a skill needs something in the hand, put it there."""
+        """Reset the bins; put an object into the hand if the skill needs one."""
         self.world.reseed(seed)
         self.world.reset()
         if skill != "lift":
@@ -156,16 +160,16 @@ class Evaluator:
         if is_scripted:
             return script_of(skill, self.world, replace(self.config.script, seed=seed))
         if self.weights is None:
-            raise UserError("no weights are loaded: sync first")
-        return LearnedPolicy(self.weights, self.config.learner, seed)
+            raise RuntimeError("an evaluator needs weights: call `sync` first")
+        return LearnedPolicy(self.weights, self.config.learner.bellman.cem, seed)
 
-    def _granted(self, outcome: torch.Tensor, tasks: Sequence[str]) -> list[float | None]:
-        """Return 1 where the detector grants the world's task, 0 where it does not, None where it cannot tell."""
+    def _verdicts(self, outcome: torch.Tensor, tasks: Sequence[str]) -> list[float | None]:
+        """Return 1 if the detector accepts the outcome of a world's task, else 0; None if it was not taught it."""
         taught = self.judge.taught(dict.fromkeys(tasks))
         if not taught:
             return [None] * len(tasks)
-        granted = self.judge.grade(outcome, taught) > self.judge.threshold
-        return [float(granted[row, taught.index(task)]) if task in taught else None for row, task in enumerate(tasks)]
+        accepted = self.judge.grade(outcome, taught) > self.judge.threshold
+        return [float(accepted[row, taught.index(task)]) if task in taught else None for row, task in enumerate(tasks)]
 
     @staticmethod
     def _result(task: str, scores: _Scores, script: float | None) -> TaskResult:

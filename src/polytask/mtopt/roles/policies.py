@@ -1,62 +1,46 @@
-"""What acts in the bins: published weights, scripts, and both side by side in one batch of worlds."""
+"""Policies that act in the bins: published weights, scripts, and both in one batch of worlds."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from polytask.mtopt.config.learning import LearnerConfig
+from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.config.world import ScriptConfig
-from polytask.mtopt.learning.bellman import best_action
-from polytask.mtopt.learning.cem import draw, first_sampler
+from polytask.mtopt.learning.acting import Exploration, best_action, explore
 from polytask.mtopt.learning.weights import Weights
 from polytask.mtopt.world import BinWorld, Observation, Policy, ScriptedPick, ScriptedPlace
 
 
 class LearnedPolicy:
-    """Takes the action that the weights like best, with some chance added while collecting."""
+    """Takes the action with the highest value, with exploration while collecting."""
 
-    def __init__(
-        self, weights: Weights, config: LearnerConfig, seed: int, epsilon: float = 0.0, noise: float = 0.0
-    ) -> None:
-        """Take weights into use.
+    def __init__(self, weights: Weights, cem: CEMConfig, seed: int, exploration: Exploration | None = None) -> None:
+        """Use weights.
 
         Args:
             weights: On the device of the worlds.
-            config: How actions are searched.
-            seed: Of all chance.
-            epsilon: Chance of a random action.
-            noise: Standard deviation of what is added to the translation.
+            cem: How actions are searched.
+            seed: Of all randomness.
+            exploration: None for none.
         """
         self.name = weights.policy
-        self.weights, self.cem = weights, config.bellman.cem
-        self.epsilon, self.noise = epsilon, noise
+        self.weights, self.cem, self.exploration = weights, cem, exploration or Exploration()
         device = next(weights.q1.parameters()).device
         self.generator = torch.Generator(device).manual_seed(seed)
 
     def reset(self, mask: Tensor | None = None) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing: the policy has no memory."""
 
     def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
         """Return actions (N, 8) for tasks (N,)."""
         assert task is not None
-        generator, count = self.generator, len(task)
-        action, _ = best_action(self.weights.q1, observation, task, self.cem, generator)
-        if self.epsilon > 0:
-            random = draw(first_sampler(count, self.cem, generator.device), 1, generator).squeeze(1)
-            is_random = torch.rand(count, 1, device=generator.device, generator=generator) < self.epsilon
-            action = torch.where(is_random, random, action)
-        if self.noise > 0:
-            shake = self.noise * torch.randn(count, 3, device=generator.device, generator=generator)
-            shake[:, 2] *= self.cem.axes[2]  # no exploring where the search does not go
-            action = torch.cat(((action[:, :3] + shake).clamp(-1, 1), action[:, 3:]), -1)
-        return action
+        action, _ = best_action(self.weights.q1, observation, task, self.cem, self.generator)
+        return explore(action, self.exploration, self.cem, self.generator)
 
 
 class MixedPolicy:
-    """A script in some worlds, a learned policy in the others, each told which task to act for."""
+    """A script in some worlds and a learned policy, which acts for a given task, in the others."""
 
     name = "mixed"
 
@@ -65,9 +49,9 @@ class MixedPolicy:
 
         Args:
             script: Acts where `is_scripted` (N,) holds.
-            learned: Acts elsewhere; None where there is no elsewhere.
+            learned: Acts in the other worlds; None if there are none.
             is_scripted: (N,)
-            acts_as: (N,) task that the learned policy is told.
+            acts_as: (N,) task that the learned policy acts for.
         """
         self.script, self.learned = script, learned
         self.is_scripted, self.acts_as = is_scripted, acts_as
@@ -87,10 +71,5 @@ class MixedPolicy:
 
 
 def script_of(skill: str, world: BinWorld, config: ScriptConfig) -> ScriptedPick | ScriptedPlace:
-    """Make the script of a skill: lifting is picking, everything else lets go of what is held."""
+    """Make the script of a skill: a pick for lifting, a place for the others, which release an object."""
     return ScriptedPick(world, config) if skill == "lift" else ScriptedPlace(world, config)
-
-
-def indices(tasks: Sequence[str], known: Sequence[str], device: torch.device) -> Tensor:
-    """Look tasks up. (N,)"""
-    return torch.tensor([known.index(task) for task in tasks], device=device)

@@ -1,19 +1,19 @@
-"""The log and the task buffers together: episodes in, balanced batches out."""
+"""The log and the task buffers together: read episodes of the store, draw balanced batches."""
 
 from __future__ import annotations
 
 import torch
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.learning.buffers import Counts, TaskBuffers, Transitions
+from polytask.mtopt.detector import Judge
+from polytask.mtopt.learning.buffers import BufferCounts, TaskBuffers
 from polytask.mtopt.learning.log_replay import LogReplay
-from polytask.mtopt.roles.judge import Judge
+from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import TASKS
-from polytask.mtopt.world import ALL_TASKS
+from polytask.mtopt.tasks import ALL_TASKS, TASKS
 
 
-class Replay:
+class TaskReplay:
     """Fills the buffers of all learned tasks from the store, by the verdicts of the detector in use."""
 
     def __init__(self, config: RunConfig) -> None:
@@ -24,28 +24,28 @@ class Replay:
         side = config.world.image_size
         self.buffers = TaskBuffers(config.learned, (side, side), config.replay, config.device)
         self.log = LogReplay(self.store, self.buffers, TASKS, self._rewards, config.sharing)
-        # The network's one-hot has a place for every task there is, so that a new one is only new data.
-        places = [ALL_TASKS.index(task) for task in config.learned]
-        self._places = torch.tensor(places, device=self.buffers.device)
+        # The network's one-hot code has an entry for every task, so that a new task needs only new data.
+        indices = [ALL_TASKS.index(task) for task in config.learned]
+        self._indices = torch.tensor(indices, device=self.buffers.device)
 
     @property
     def detector(self) -> str:
-        """Name the detector whose verdicts the buffers hold."""
+        """Return the version of the detector whose verdicts the buffers hold."""
         return self.judge.version
 
     def step(self, limit: int = 1000) -> dict[str, float]:
-        """Take new episodes in; after a change of detector, ask again for all verdicts first."""
+        """Read new episodes; after a change of detector, look up all verdicts again first."""
         changed = 0
         if self.judge.sync():
             changed = self.log.relabel()
-            self.log.rewind()  # episodes that were passed by for want of a verdict may have one now
-        # Of tasks that no detector was taught only people's labels count, and most episodes will never have one.
+            self.log.rewind()  # episodes that were skipped without a verdict may have one now
+        # For tasks that the detector was not taught, only people's labels count, and most episodes never get one.
         self.log.awaited = self.judge.taught(self.config.learned)
         done = self.log.step(limit)
         return {**{name: float(value) for name, value in done._asdict().items()}, "changed": float(changed)}
 
     def fill(self) -> dict[str, float]:
-        """Take in all that is there."""
+        """Read all new episodes."""
         total: dict[str, float] = {}
         while True:
             done = self.step()
@@ -54,11 +54,11 @@ class Replay:
                 return total
 
     def sample(self, batch: int, generator: torch.Generator) -> Transitions:
-        """Draw transitions whose tasks count as the networks' do; the generator is on the buffers' device."""
+        """Draw transitions with the networks' task indices; the generator is on the buffers' device."""
         drawn = self.buffers.sample(batch, generator)
-        return drawn._replace(task=self._places[drawn.task])
+        return drawn._replace(task=self._indices[drawn.task])
 
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, BufferCounts]:
         """Count episodes and transitions of every task by outcome."""
         return self.buffers.counts()
 

@@ -1,4 +1,4 @@
-"""Get labels: from a stand-in that knows the simulator's truth and answers through the page's API, or from a person."""
+"""Get labels: from a stand-in that answers from the simulator's truth through the page's API, or from a person."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ RANKED = 4  # episodes that a detector ranks for each that is then asked about
 
 
 class Teacher:
-    """Sees to it that every learned task has so many labels."""
+    """Adds labels until every learned task has the configured number."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Open the store."""
+        """Open the store.
+
+        Raises:
+            UserError: If the stand-in needs an extra that is not installed.
+        """
         self.config = config
         self.store = EpisodeStore(config.root, config.storage)
         if config.labels.who == "stand-in" and any(find_spec(name) is None for name in NEEDS):
@@ -31,7 +35,7 @@ class Teacher:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether labels can be had: a person, where one is asked, must have labelled both kinds of some task."""
+        """Return whether there are labels: with `labels.who=person`, both kinds of at least one task."""
         if self.config.labels.who == "stand-in":
             return True
         kinds: dict[str, set[bool]] = {}
@@ -40,10 +44,11 @@ class Teacher:
         return {True, False} in kinds.values()
 
     def step(self, round_number: int) -> dict[str, float]:
-        """Bring the labels of a round: at first any episodes, later those that the detector is least certain of.
+        """Add the labels of a round: of any episodes at first, later of those where the detector is least certain.
 
-        Where a detector was not taught a task it ranks nothing, and any episodes are labelled again: else the task
-        would never get what it lacks. A person labels on the page, whenever it suits; what there is counts.
+        If the detector was not taught a task, it ranks no episodes for it, and any episodes are labelled: otherwise the
+        task would never get the labels it lacks. A person labels on the page at any time; a round uses the labels that
+        exist.
         """
         labels = self.config.labels
         if labels.who == "person":
@@ -56,7 +61,7 @@ class Teacher:
         before = {row["name"]: row["successes"] + row["failures"] for row in get(client, "/api/state")["tasks"]}
         made = 0
         for task in self.config.learned:
-            missing = goal - before[task]  # of a round that was begun before a kill, the rest
+            missing = goal - before[task]  # if a kill interrupted the round, the rest of its labels
             for kind in dict.fromkeys((order, "new")):
                 found = stand_in.label(task, missing, kind) if missing > 0 else 0
                 made, missing = made + found, missing - found

@@ -1,4 +1,4 @@
-"""Examples between the Bellman updaters and the trainer: states, actions and targets, with the versions behind them."""
+"""Examples between the Bellman updaters and the trainer: states, actions and targets, with the versions they used."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from polytask.mtopt.records import ACTION_DIM, POSE_DIM
 
 @dataclass(frozen=True)
 class Examples:
-    """What one step of an updater hands over; R rows, on any device."""
+    """The result of one step of an updater: R rows, on any device."""
 
     image: Tensor  # (R, H, W, 3) uint8
     closed: Tensor  # (R,)
     height: Tensor  # (R,) m
-    task: Tensor  # (R,) int64, place in all tasks
+    task: Tensor  # (R,) int64, index into `ALL_TASKS`
     action: Tensor  # (R, 8)
     target: Tensor  # (R,) in [0, 1]
     pose: Tensor  # (R, 3)
     policy: Tensor  # (R,) int64, version of the weights that acted; 0 for a script
-    weights: int  # version that the targets come from
-    detector: str  # version that the rewards come from; empty: people's labels alone
+    weights: int  # version that computed the targets
+    detector: str  # version that gave the rewards; empty: people's labels only
 
 
 class TrainBuffer:
@@ -45,17 +45,17 @@ class TrainBuffer:
         return self._size
 
     def clear(self) -> None:
-        """Forget all examples."""
+        """Remove all examples."""
         self._next = self._size = 0
 
     def add(self, examples: Examples) -> None:
-        """Take examples in; of more than the ring holds, the last ones stay."""
+        """Add examples; if there are more than the capacity, the last ones stay."""
         if examples.detector not in self.detectors:
             self.detectors.append(examples.detector)
         rows = min(len(examples.target), self.capacity)
         place = (self._next + torch.arange(rows, device=self.device)) % self.capacity
         numbers = (examples.closed[:, None], examples.height[:, None], examples.target[:, None])
-        # Filled, not made from a list: that would be copied to the device, which waits for it.
+        # Filled, not made from a list: a list is copied to the device, and the host waits for the copy.
         weights, detector = (
             torch.full_like(examples.task, value)
             for value in (examples.weights, self.detectors.index(examples.detector))
@@ -68,7 +68,7 @@ class TrainBuffer:
         self._size = min(self._size + rows, self.capacity)
 
     def sample(self, batch: int, generator: torch.Generator) -> tuple[TrainBatch, Tensor]:
-        """Draw examples with replacement, and the versions (B, 3) of policy, weights and detector behind them."""
+        """Draw examples with replacement; also return their versions (B, 3) of policy, weights and detector."""
         row = torch.randint(self._size, (batch,), generator=generator, device=self.device)
         numbers, whole = self._numbers[row], self._whole[row]
         action, pose = numbers[:, 3 : 3 + ACTION_DIM], numbers[:, 3 + ACTION_DIM :]

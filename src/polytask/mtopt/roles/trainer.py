@@ -7,22 +7,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.files import restore
+from polytask.files import load_tensors, restore, save_tensors
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.roles.train_buffer import Examples, TrainBuffer
-from polytask.mtopt.world import ALL_TASKS
-from polytask.runs.checkpoint import load, save
+from polytask.mtopt.tasks import ALL_TASKS
 
 STATE = "learner.pt"
+FORMAT = 1  # raised when the layout of the file changes
 
 
 class Trainer:
     """Owns the learner and the train buffer."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Build the learner, or go on with the one that an earlier process saved in the run's folder."""
+        """Build the learner, or restore the one that an earlier process saved in the run's folder.
+
+        Raises:
+            UserError: If the saved learner cannot be read or does not fit the configuration.
+        """
         self.config = config
         self.learner = QLearner(config.learner, len(ALL_TASKS), config.device)
         self.buffer = TrainBuffer(config.trainer.buffer, config.world.image_size, config.device)
@@ -31,16 +35,16 @@ class Trainer:
         self.version = 0  # of the weights that were published last
         self.path = config.root / STATE
         if self.path.exists():
-            self.load_state_dict(load(self.path))
+            self.load_state_dict(load_tensors(self.path, "saved learner", format=FORMAT))
         else:
             self.publish()
 
     def push(self, examples: Examples) -> None:
-        """Take an updater's examples in."""
+        """Add an updater's examples to the buffer."""
         self.buffer.add(examples)
 
     def step(self, updates: int = 1) -> dict[str, float]:
-        """Take optimiser steps on examples of the buffer; return means, and how old their versions are."""
+        """Take optimizer steps on examples of the buffer; return mean metrics and mean ages of the versions."""
         sums: dict[str, Tensor] = {}
         for _ in range(updates):
             batch, versions = self.buffer.sample(self.config.trainer.batch, self.generator)
@@ -52,29 +56,33 @@ class Trainer:
             }
             for name, value in {**metrics, **aged}.items():
                 sums[name] = sums[name] + value if name in sums else value.clone()
-        totals = torch.stack(list(sums.values())).tolist()  # one wait for the device, not one for each
+        totals = torch.stack(list(sums.values())).tolist()  # one wait for the device, not one per metric
         means = {name: value / updates for name, value in zip(sums, totals, strict=True)}
         return {**means, "updates": float(self.learner.step), "weights": float(self.version)}
 
     def publish(self) -> int:
-        """Write the target networks as the next version and return it."""
+        """Write the target networks as the next version and return the version."""
         self.version += 1
         self.folder.publish(self.version, self.learner.step, self.learner.q1, self.learner.q2)
         return self.version
 
     def weights(self) -> Weights:
-        """Give the present target networks by reference, for whoever lives in the same process."""
+        """Return the present target networks by reference, for roles in the same process."""
         return Weights(self.version, self.learner.step, self.learner.q1, self.learner.q2)
 
     def save(self) -> None:
-        """Write all that a later process needs to go on, in one step; the train buffer starts empty then."""
-        save(self.path, self.state_dict())
+        """Write the state that a later process needs to continue, in one step; its train buffer starts empty."""
+        save_tensors(self.path, {"format": FORMAT, **self.state_dict()})
 
     def state_dict(self) -> dict[str, Any]:
-        """Give tensors and plain values."""
+        """Return tensors and plain values."""
         return {"learner": self.learner.state_dict(), "version": self.version}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` returned."""
+        """Restore what `state_dict` returned.
+
+        Raises:
+            UserError: If the learner has another shape.
+        """
         restore(self.learner, state["learner"], "learner")
         self.version = int(state["version"])

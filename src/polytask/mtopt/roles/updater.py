@@ -1,4 +1,4 @@
-"""Compute Bellman targets: transitions in, examples for the trainer out."""
+"""Compute Bellman targets: turn transitions into examples for the trainer."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import torch
 
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.bellman import return_to_go, targets
-from polytask.mtopt.learning.buffers import Transitions
+from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.roles.train_buffer import Examples
 
 
 class BellmanUpdater:
-    """Holds the newest target networks it has seen; how far they lie behind is logged."""
+    """Holds the newest target networks it has loaded; their lag is logged."""
 
     def __init__(self, config: RunConfig, seed: int = 0) -> None:
-        """Prepare; weights are loaded by `sync` or handed over by `use`."""
+        """Start without weights; `sync` loads them, or `use` sets them."""
         self.config = config
         self.folder = WeightFolder(config.weights)
         self.weights: Weights | None = None
         self.generator = torch.Generator(config.device).manual_seed(seed)
 
     def sync(self) -> int | None:
-        """Load the newest weights where they are newer; return their version."""
+        """Load the newest weights if they have changed; return their version."""
         newest = self.folder.newest()
         if newest is not None and (self.weights is None or newest > self.weights.version):
             self.use(self.folder.load(self.config.learner, self.config.device, newest))
         return newest
 
     def use(self, weights: Weights) -> None:
-        """Take targets from these weights from now on."""
+        """Compute targets with these weights from now on."""
         self.weights = weights
 
     def step(self, batch: Transitions, detector: str, newest: int | None = None) -> tuple[Examples, dict[str, float]]:
@@ -37,11 +37,11 @@ class BellmanUpdater:
 
         Args:
             batch: On the configured device.
-            detector: Version that the batch's rewards come from.
-            newest: Version of the newest weights there are, for the lag; None takes those in use for the newest.
+            detector: Version that gave the batch's rewards.
+            newest: Version of the newest weights, for the lag; None if the weights in use are the newest.
 
         Returns:
-            Examples, and the lag in versions.
+            Examples, and metrics with the lag in versions.
         """
         if self.weights is None:
             raise RuntimeError("an updater needs weights before its first step")

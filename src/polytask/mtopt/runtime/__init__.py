@@ -1,1 +1,1 @@
-"""Ways to run the roles: `local` in one process, `ray` side by side."""
+"""Ways to run the roles: `local` in one process, `ray` in many processes at once."""

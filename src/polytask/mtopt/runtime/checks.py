@@ -1,15 +1,30 @@
-"""Refuse settings of a run that cannot work, before anything slow happens."""
+"""Refuse settings and devices that cannot work, before anything is written."""
 
 from __future__ import annotations
 
+import torch
+
+from polytask.device import check_device
 from polytask.errors import UserError, require_known
 from polytask.mtopt.config import RunConfig
 from polytask.mtopt.networks.layout import merges_by_place, picture_size
 from polytask.mtopt.tasks import TASKS
 
 
+def check_devices(*names: str) -> None:
+    """Check that devices exist, and choose torch's settings for them.
+
+    Raises:
+        UserError: If a name is not valid, or this machine has no such device.
+    """
+    for name in names:
+        if check_device(name).type == "cuda":
+            # TF32: CEM multiplies matrices of all samples. The parts that need full precision avoid matrix products.
+            torch.set_float32_matmul_precision("high")
+
+
 def check(config: RunConfig) -> RunConfig:
-    """Check the settings, and tell the network how far actions move the hand in this world.
+    """Check the settings, and copy the world's reach to the network, which must know how far actions move the hand.
 
     Raises:
         UserError: If a value cannot work.
@@ -31,16 +46,16 @@ def check(config: RunConfig) -> RunConfig:
         if value < bound:
             raise UserError(f"{name}={value}: at least {bound} is needed")
     if config.trainer.keep < 0 or config.trainer.keep == 1:
-        # A run that is killed between publishing a version and saving its state goes on from the version before.
+        # A run that is killed between publishing a version and saving its state continues from the version before.
         raise UserError(f"trainer.keep={config.trainer.keep}: 0 keeps all weights, else at least 2 versions are needed")
     if config.trainer.reuse <= 0:
         raise UserError(f"trainer.reuse={config.trainer.reuse}: must be above zero")
     network = config.learner.network
     network.camera.reach = config.world.reach
-    size, seen = config.world.image_size, picture_size(network)
-    if seen > size or (merges_by_place(network) and seen != size):
+    size, needed = config.world.image_size, picture_size(network)
+    if needed > size or (merges_by_place(network) and needed != size):
         raise UserError(
-            f"the network looks at {seen} pixels, pictures have {size}; "
+            f"the network needs pictures of {needed} pixels, the world renders {size}; "
             "set world.image_size or learner.network.image_size"
         )
     return config

@@ -1,12 +1,12 @@
 """The state of a run in its folder, beside the store: `run.json`, replaced in one step, and `metrics.jsonl`.
 
-STORE/run.json         settings, what the controller knows, the last evaluation
-STORE/metrics.jsonl    one line for every finished job
-STORE/learner.pt       the learner, to go on exactly
-STORE/weights/         published versions
-STORE/detectors/       success detectors, with their scores, and which of them is in use
-STORE/lock             held by the process that writes all this
-STORE/shards/, index.sqlite    the episode store
+RUN_DIR/run.json         settings, the controller's state, the last evaluation
+RUN_DIR/metrics.jsonl    one line for every finished job
+RUN_DIR/learner.pt       the learner, to continue exactly
+RUN_DIR/weights/         published versions
+RUN_DIR/detectors/       success detectors, with their scores, and which of them is in use
+RUN_DIR/lock             locked by the process that writes all this
+RUN_DIR/shards/, index.sqlite    the episode store
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from polytask.mtopt.runtime.lock import RunLock
 FILE_NAME = "run.json"
 METRICS = "metrics.jsonl"
 FORMAT = 1  # raised when the layout changes
-# What cannot change within a run: episodes, buffers and networks would no longer fit together.
+# Settings that cannot change within a run: episodes, buffers and networks would no longer fit together.
 FIXED = (
     ("seed",),
     ("world", "image_size"),
@@ -43,7 +43,7 @@ class RunFolder:
     """Reads and writes the state of a run."""
 
     def __init__(self, root: str | Path) -> None:
-        """Name the folder; nothing is made."""
+        """Use a folder, which need not exist."""
         self.root = Path(root).expanduser()
         self.state: dict[str, Any] = {}
         self._writer: JsonLines | None = None
@@ -55,7 +55,11 @@ class RunFolder:
         return self.root / FILE_NAME
 
     def read(self) -> dict[str, Any] | None:
-        """Read the state; None where no run was begun."""
+        """Read the state; return None if there is no run.
+
+        Raises:
+            UserError: If the file cannot be read.
+        """
         if not self.path.is_file():
             return None
         try:
@@ -63,21 +67,25 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise UserError(f"'{self.path}' cannot be read: {error}") from error
         if not isinstance(state, dict) or state.get("format") != FORMAT:
-            raise UserError(f"'{self.path}' is no run of format {FORMAT}")
+            raise UserError(f"'{self.path}' is not the state of a run (format {FORMAT})")
         self.state = state
         return state
 
     def require(self) -> dict[str, Any]:
-        """Read the state of a run that must be there."""
+        """Read the state of a run that must exist.
+
+        Raises:
+            UserError: If there is no run.
+        """
         state = self.read()
         if state is None:
             raise UserError(
-                f"there is no run in '{self.root}'; begin one with `polytask mtopt run run_dir={self.root}`"
+                f"there is no run in '{self.root}'; start one with `polytask mtopt run run_dir={self.root}`"
             )
         return state
 
     def config(self) -> RunConfig:
-        """Return the settings of a run that must be there, with the folder where it lies now."""
+        """Return the settings of a run that must exist, with its present folder."""
         merged = OmegaConf.merge(OmegaConf.structured(RunConfig), upgrade(self.require()["config"]))
         config = OmegaConf.to_object(merged)
         assert isinstance(config, RunConfig)
@@ -85,10 +93,10 @@ class RunFolder:
         return config
 
     def lock(self) -> None:
-        """Be the only process that writes the state, until `close` or the end of the process.
+        """Lock the run for this process, until `close` or the end of the process.
 
         Raises:
-            BusyError: If another one is.
+            BusyError: If another process has it.
         """
         self._lock.take()
 
@@ -102,14 +110,15 @@ class RunFolder:
         for path in FIXED if state is not None else ():
             old, new = _at(self.state["config"], path), _at(plain, path)
             if old != new:
-                raise UserError(f"the run in '{self.root}' has {'.'.join(path)}={old}, not {new}; name another store")
+                name = ".".join(path)
+                raise UserError(f"the run in '{self.root}' has {name}={old}, not {new}; choose another run_dir")
 
     def begin(self, config: RunConfig, *, is_plan: bool = True) -> dict[str, Any] | None:
-        """Begin a run or go on with one; return the state that it is in, None for a new one. The folder is locked.
+        """Lock the folder and begin or continue its run; return the run's state, None for a new run.
 
         Args:
             config: Settings.
-            is_plan: Take them for those of the run from now on; otherwise only if it has none yet.
+            is_plan: Save them as those of the run; otherwise only if it has none yet.
 
         Raises:
             BusyError: If another process has the run.
@@ -131,7 +140,7 @@ class RunFolder:
         return state
 
     def save(self, record: LogRow, **state: Any) -> None:
-        """Note a finished job: its record, and what of the state changed."""
+        """Save a finished job: add its record to the log and update the state."""
         self.state.update(state)
         self.state["jobs"] += 1
         if self._writer is not None:
@@ -144,11 +153,11 @@ class RunFolder:
         self._write()
 
     def records(self) -> list[LogRow]:
-        """Read the lines of all finished jobs."""
+        """Read the records of all finished jobs."""
         return read_json_lines(self.root / METRICS)
 
     def close(self) -> None:
-        """Let go of the log and of the lock."""
+        """Close the log and release the lock."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -159,13 +168,13 @@ class RunFolder:
 
 
 def saved_settings(config: RunConfig) -> dict[str, Any] | None:
-    """Return the settings of the run in the configured folder; None where no run was begun."""
+    """Return the settings of the run in the configured folder; None if there is no run."""
     state = RunFolder(config.run_dir).read()
     return None if state is None else upgrade(state["config"])
 
 
 def upgrade(settings: dict[str, Any]) -> dict[str, Any]:
-    """Write settings that version 0.1 saved as they are written now."""
+    """Convert settings that version 0.1 saved to the present names."""
     settings, world = dict(settings), dict(settings.get("world", {}))
     if "store" in settings:
         settings["run_dir"] = settings.pop("store")
@@ -175,7 +184,7 @@ def upgrade(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _at(config: dict[str, Any], path: tuple[str, ...]) -> Any:
-    """Look a nested setting up."""
+    """Return a nested setting."""
     value: Any = config
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

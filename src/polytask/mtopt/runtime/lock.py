@@ -1,7 +1,7 @@
-"""One process at a time writes the state of a run: an exclusive lock on `STORE/lock`.
+"""An exclusive lock on `RUN_DIR/lock`: one process at a time writes the state of a run.
 
-The system lets go of the lock when the process ends, however it ends: what a killed run left locks nobody out. What
-only appends to the store (a collector beside the run, the labelling page) needs no lock.
+The system releases the lock when the process ends, also after a kill, so a killed run locks no other process out.
+Processes that only append to the store (a collector alongside the run, the labelling page) need no lock.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class BusyError(UserError):
 
 
 class RunLock:
-    """Taken by `take`, given back by `release` or by the end of the process."""
+    """The lock of a run's folder; `release` or the end of the process releases it."""
 
     def __init__(self, root: Path) -> None:
-        """Name the run's folder."""
+        """Use the lock of this folder, without locking it yet."""
         self.path = root / FILE_NAME
         self._file: int | None = None
 
     def take(self) -> None:
-        """Lock the run, unless this object has it already; the file then says which process has it.
+        """Lock the run, unless this object has it already, and write the process id to the file.
 
         Raises:
             BusyError: If another process has it.
@@ -36,7 +36,7 @@ class RunLock:
         if self._file is not None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)  # programs that this one starts do not inherit it
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)  # child programs do not inherit it
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -49,7 +49,7 @@ class RunLock:
         self._file = file
 
     def release(self) -> None:
-        """Give the lock back, if it was taken."""
+        """Release the lock, if this object has it."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.close(self._file)

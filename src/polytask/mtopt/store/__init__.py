@@ -1,9 +1,8 @@
-"""Keep every episode ever collected, and every verdict on it."""
+"""The episode store: every collected episode, and every verdict on it."""
 
-from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.store.check import StoreReport, Tail
 from polytask.mtopt.store.index import EpisodeRow
-from polytask.mtopt.store.store import EpisodeStore, uploaded
+from polytask.mtopt.store.store import EpisodeStore, episode_of_pictures
 from polytask.mtopt.store.writer import ShardWriter
 
-__all__ = ["EpisodeRow", "EpisodeStore", "ShardWriter", "StoreConfig", "StoreReport", "Tail", "uploaded"]
+__all__ = ["EpisodeRow", "EpisodeStore", "ShardWriter", "StoreReport", "Tail", "episode_of_pictures"]

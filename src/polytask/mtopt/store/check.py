@@ -1,4 +1,4 @@
-"""Compare the shards with the index, and enter what only the shards know."""
+"""Compare the shards with the index, and enter episodes that the index lacks."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from polytask.mtopt.store.png import DamagedError
 
 @dataclass(frozen=True)
 class Tail:
-    """Bytes at the end of a shard that no row of the index names."""
+    """Bytes at the end of a shard that belong to no row of the index."""
 
     shard: str
     offset: int
     size: int
-    episodes: int  # whole ones among it, which `recover` enters
-    left_over: int  # bytes of an episode that was never finished
+    episodes: int  # whole episodes in these bytes, which `recover` enters
+    left_over: int  # bytes of an unfinished episode
 
 
 @dataclass(frozen=True)
 class StoreReport:
-    """What `check` found."""
+    """The result of `check`."""
 
     episodes: int  # rows of the index
-    labels: int  # rows, outdated ones included
+    labels: int  # rows, including outdated ones
     shards: int  # files
-    size: int  # bytes of them
-    writing: tuple[str, ...] = ()  # shards whose writer is alive
+    size: int  # bytes of the shards
+    writing: tuple[str, ...] = ()  # shards that a living writer has open
     tails: tuple[Tail, ...] = ()  # left by writers that were killed
-    lost: tuple[int, ...] = ()  # episodes whose bytes are gone: a shard is missing or shorter than the index says
-    damaged: dict[int, str] = field(default_factory=dict)  # episode -> what is wrong; empty unless asked for
+    lost: tuple[int, ...] = ()  # episodes without bytes: a shard is missing or shorter than the index says
+    damaged: dict[int, str] = field(default_factory=dict)  # episode -> what is wrong; only with `deep`
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether every episode of the index can be read, as far as was looked at."""
+        """Return whether every episode of the index can be read, as far as it was checked."""
         return not self.lost and not self.damaged
 
     def lines(self) -> list[str]:
-        """Say it in words."""
+        """Describe the result in lines of text."""
         text = [f"{self.episodes} episodes and {self.labels} labels; {self.shards} shards, {self.size / 1e6:.1f} MB"]
         text += [f"{name}: being written" for name in self.writing]
         text += [
-            f"{tail.shard}: behind byte {tail.offset}, {tail.episodes} whole episodes are not in the index and "
-            f"{tail.left_over} bytes belong to an unfinished one"
+            f"{tail.shard}: after byte {tail.offset}, {tail.episodes} whole episodes are not in the index and "
+            f"{tail.left_over} bytes belong to an unfinished episode"
             for tail in self.tails
         ]
-        text += [f"episode {episode}: its bytes are gone" for episode in self.lost]
+        text += [f"episode {episode}: its bytes are missing" for episode in self.lost]
         return text + [f"episode {episode}: {problem}" for episode, problem in self.damaged.items()]
 
 
 def check(folder: Path, index: Index, *, deep: bool) -> StoreReport:
-    """Look for what killed writers and broken disks leave behind; writes nothing.
+    """Look for the traces of killed writers and broken disks; write nothing.
 
     Args:
         folder: Of the shards.
         index: Rows to compare them with.
-        deep: Read every episode and compare checksums, instead of sizes only.
+        deep: Read every episode and compare checksums, not only sizes.
     """
     writing: list[str] = []
     tails: list[Tail] = []
@@ -73,7 +73,7 @@ def check(folder: Path, index: Index, *, deep: bool) -> StoreReport:
                 writing.append(path.name)
             elif found := _tail(path, index):
                 tails.append(found)
-    places = index.places()  # asked before the sizes: bytes are there before their row is
+    places = index.places()  # read before the sizes: an episode's bytes are written before its row
     episodes, labels = index.counts()
     sizes = {path.name: path.stat().st_size for path in _files(folder)}
     lost = [
@@ -92,9 +92,9 @@ def check(folder: Path, index: Index, *, deep: bool) -> StoreReport:
 
 
 def recover(folder: Path, index: Index) -> int:
-    """Enter every whole episode of shards without a living writer that the index lacks, and return their number.
+    """Enter whole episodes that the index lacks, from shards without a living writer, and return their number.
 
-    Episodes are entered in the order in which they were appended, so a store of one writer gets back the ids it had.
+    Episodes are entered in the order in which they were appended, so the episodes of a single writer get their old ids.
     """
     found = []
     with _one_at_a_time(folder.parent / "recover.lock"):
@@ -112,7 +112,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _tail(path: Path, index: Index) -> Tail | None:
-    """Describe what the index does not name at the end of a shard."""
+    """Describe the bytes at the end of a shard that the index does not list."""
     start = index.end_of(path.name)
     if path.stat().st_size <= start:
         return None
@@ -124,7 +124,7 @@ def _tail(path: Path, index: Index) -> Tail | None:
 
 
 def _damaged(path: Path, rows: list[tuple[int, int, int]]) -> dict[int, str]:
-    """Read all episodes of a shard and name those that are not what was written."""
+    """Read all episodes of a shard and return those that are damaged."""
     wrong = {}
     if rows:
         with path.open("rb") as file:
@@ -139,7 +139,7 @@ def _damaged(path: Path, rows: list[tuple[int, int, int]]) -> dict[int, str]:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """Keep writers off a file, and tell whether there was none."""
+    """Lock a file against writers; yield False if a writer has it."""
     file = os.open(path, os.O_RDONLY)
     try:
         try:
@@ -154,7 +154,7 @@ def _lock(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Let one process in and the others wait."""
+    """Run the block in one process at a time."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,8 +1,8 @@
-"""Keep what is known about episodes in SQLite: where they lie, what the simulator knows, and every label ever given.
+"""The index of a store in SQLite: where episodes are, what the simulator knows about them, and all labels.
 
-Rows are only added. The newest label of an episode, task and source counts; the reward of a task is a query over those.
-Several processes may have the index open (write-ahead log, one writer at a time, the others wait). The log needs shared
-memory, so all of them must run on one machine.
+Rows are only added. The newest label of an episode, task and source counts; the reward of a task is a query over these
+labels. Several processes may have the index open (write-ahead log, one writer at a time, the others wait). The log
+needs shared memory, so all of them must run on one machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COLUMNS = "id, shard, offset, size, outcome_offset, outcome_size, views, task, 
 
 
 class EpisodeRow(NamedTuple):
-    """Where an episode lies and what it was."""
+    """One episode of the index."""
 
     id: int
     shard: str  # file name
@@ -56,11 +56,11 @@ class EpisodeRow(NamedTuple):
     policy: str
     seed: int
     length: int  # actions
-    started: float  # when it was handed to the store, s since 1970
+    started: float  # when it was appended, s since 1970
 
 
 class Index:
-    """The tables; threads of a process share one connection, and a forked process opens its own."""
+    """The tables. Threads of a process share one connection; a forked process opens its own."""
 
     def __init__(self, path: Path, *, busy: float, durable: bool) -> None:
         """Open or create the tables.
@@ -68,7 +68,7 @@ class Index:
         Args:
             path: Of the database.
             busy: How long to wait for another writer, s.
-            durable: Wait for the disk at every change; otherwise a power cut may take back the last ones.
+            durable: Wait for the disk at every change; otherwise a power cut may undo the last changes.
         """
         self.path, self._busy, self._durable = path, busy, durable
         self._lock = threading.RLock()
@@ -78,7 +78,7 @@ class Index:
         self._pid = os.getpid()
         lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            # Switching to the write-ahead log does not wait for others, so two must not create the tables at once.
+            # The switch to the write-ahead log does not wait for others, so only one process may create the tables.
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._connection = self._open()
         finally:
@@ -110,10 +110,10 @@ class Index:
 
     @contextmanager
     def _session(self) -> Iterator[sqlite3.Connection]:
-        """Give one thread the connection."""
+        """Yield the connection to one thread at a time."""
         with self._lock:
             if self._pid != os.getpid():
-                # The parent's connection is not ours to close, nor may it be collected, which would close it.
+                # A forked process must not close its parent's connection, nor let the garbage collector close it.
                 self._finalizer.detach()
                 _INHERITED.append(self._connection)
                 self._connect()
@@ -121,7 +121,7 @@ class Index:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Make all changes inside the block or none."""
+        """Commit all changes of the block, or none."""
         with self._session() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -137,7 +137,7 @@ class Index:
             return connection.execute(query, values).fetchall()
 
     def add_episodes(self, episodes: Iterable[tuple[str, Packed]]) -> list[int]:
-        """Enter episodes whose bytes are in a shard, all or none, and return their ids, which rise in this order."""
+        """Enter episodes whose bytes are in a shard, all or none, and return their ids in increasing order."""
         ids, truth = list[int](), list[tuple[int, str, int]]()
         with self._transaction() as connection:
             for shard, one in episodes:
@@ -152,14 +152,18 @@ class Index:
         return ids
 
     def rows(self, after: int, task: str | None, limit: int | None) -> list[EpisodeRow]:
-        """List episodes with greater ids, in their order."""
+        """Return episodes with greater ids, in order."""
         chosen = "" if task is None else "AND task = ?"
         values = (after, *(() if task is None else (task,)), -1 if limit is None else limit)
         found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id > ? {chosen} ORDER BY id LIMIT ?", values)
         return [EpisodeRow(*row) for row in found]
 
-    def some(self, episodes: Sequence[int]) -> list[EpisodeRow]:
-        """Look episodes up, in the order of their naming."""
+    def find(self, episodes: Sequence[int]) -> list[EpisodeRow]:
+        """Return these episodes, in the given order.
+
+        Raises:
+            UserError: If one does not exist.
+        """
         chosen = "id IN (SELECT value FROM json_each(?))"
         found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE {chosen}", (json.dumps(list(episodes)),))
         rows = {row[0]: EpisodeRow(*row) for row in found}
@@ -176,30 +180,34 @@ class Index:
         return episodes, labels
 
     def places(self) -> dict[str, list[tuple[int, int, int]]]:
-        """List id, offset and size of the episodes of every shard, in the order of the offsets."""
+        """Return id, offset and size of the episodes of every shard, in the order of the offsets."""
         found: dict[str, list[tuple[int, int, int]]] = {}
         for shard, *place in self._all("SELECT shard, id, offset, size FROM episode ORDER BY shard, offset"):
             found.setdefault(shard, []).append((place[0], place[1], place[2]))
         return found
 
     def end_of(self, shard: str) -> int:
-        """Return where the last entered episode of a shard ends."""
+        """Return the end of the last episode of a shard that the index lists."""
         return int(self._all("SELECT coalesce(max(offset + size), 0) FROM episode WHERE shard = ?", (shard,))[0][0])
 
     def truth(self, episode: int) -> dict[str, bool]:
-        """Return what the simulator knew."""
+        """Return the simulator's truth on an episode, by task."""
         found = self._all("SELECT task, value FROM truth WHERE episode = ?", (episode,))
         return {task: bool(value) for task, value in found}
 
     def truths(self, task: str) -> dict[int, bool]:
-        """Return what the simulator knew of one task, by episode."""
+        """Return the simulator's truth on a task, by episode."""
         found = self._all("SELECT episode, value FROM truth WHERE task = ? ORDER BY episode", (task,))
         return {episode: bool(value) for episode, value in found}
 
     def add_labels(self, labels: Sequence[Label]) -> None:
-        """Append labels, all or none."""
+        """Append labels, all or none.
+
+        Raises:
+            UserError: If an episode does not exist.
+        """
         now = time.time()
-        # SQLite stores a value that is not a number as NULL.
+        # SQLite stores NaN as NULL.
         rows = ((one.episode, one.task, one.source, one.value, now) for one in labels)
         statement = "INSERT INTO label(episode, task, source, value, made) VALUES (?, ?, ?, ?, ?)"
         try:
@@ -211,18 +219,18 @@ class Index:
             raise UserError(f"there is no episode {unknown[0]} to label; none of the labels was added") from error
 
     def labels(self, task: str | None, source: str | None) -> list[Label]:
-        """List the labels that count, the one given last at the end."""
+        """Return the labels that count, the newest last."""
         given: Mapping[str, str | None] = {"task": task, "source": source}
         chosen = [f"{name} = ?" for name, value in given.items() if value is not None]
         where = f"WHERE {' AND '.join(chosen)}" if chosen else ""
-        # Beside max(), SQLite returns the other columns of the row that holds the maximum.
+        # With max(), SQLite returns the other columns of the row that holds the maximum.
         query = f"SELECT episode, task, value, source, max(id) FROM label {where} GROUP BY task, source, episode"
         values = [value for value in given.values() if value is not None]
         found = sorted(self._all(query, values), key=lambda row: row[4])
         return [Label(*row[:4]) for row in found if row[2] is not None]
 
     def newest(self, task: str, source: str, after: int, until: int) -> dict[int, float]:
-        """Return the value that counts of every episode in (after, until] that a source has labelled for a task."""
+        """Return the newest values of a source on a task, by episode in (after, until]."""
         found = self._all(
             "SELECT episode, value, max(id) FROM label WHERE task = ? AND source = ? AND episode > ? AND episode <= ? "
             "GROUP BY episode",
@@ -230,8 +238,8 @@ class Index:
         )
         return {episode: value for episode, value, _ in found if value is not None}
 
-    def without(self, task: str, source: str, after: int, until: int) -> list[int]:
-        """List the episodes in (after, until] that a source has not labelled for a task."""
+    def unlabelled(self, task: str, source: str, after: int, until: int) -> list[int]:
+        """Return the episodes in (after, until] that a source has not labelled for a task."""
         found = self._all(
             "SELECT id FROM episode WHERE id > ? AND id <= ? AND id NOT IN "
             "(SELECT episode FROM label WHERE task = ? AND source = ? AND episode > ? AND episode <= ?) ORDER BY id",

@@ -1,9 +1,9 @@
 """Write and read the plain PNG files of the shards without an imaging library.
 
 Frames of an episode are stacked into one tall strip. Deflate looks back 32 KB, more than two frames of 64 x 64, so it
-finds the still background again in the frame before: a strip takes about a quarter of single files. For the same reason
-rows are stored unfiltered; filters would hide the repetition. Any viewer opens what `encode` writes, but `decode` reads
-only what `encode` wrote.
+finds the still background in the frame before: a strip takes about a quarter of the space of single files. For the same
+reason rows are stored unfiltered: filters would hide the repetition. Any viewer opens a file of `encode`, but `decode`
+reads only files of `encode`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRUE_COLOUR = b"\x08\x02\x00\x00\x00"  # 8 bits, RGB, deflate, standard filters
 
 
 class DamagedError(Exception):
-    """Bytes that are not what was written."""
+    """The bytes are not those that were written."""
 
 
 def encode(image: NDArray[np.uint8], level: int = 1) -> bytes:
@@ -33,7 +33,7 @@ def encode(image: NDArray[np.uint8], level: int = 1) -> bytes:
 
 
 def decode(data: bytes) -> NDArray[np.uint8]:
-    """Turn the bytes that `encode` made back into the image (H, W, 3): a view that cannot be written to.
+    """Turn bytes from `encode` back into the image (H, W, 3), which is read-only.
 
     Raises:
         DamagedError: If the bytes are not such a file.
@@ -58,17 +58,17 @@ def decode(data: bytes) -> NDArray[np.uint8]:
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
-    """Frame one part of the file."""
+    """Return one chunk of the file: length, kind, data and checksum."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
 
 
 def _read_chunk(data: bytes, start: int, kind: bytes) -> tuple[bytes, int]:
-    """Return the content of the part at `start` and where the next one begins."""
+    """Return the content of the chunk at `start` and the start of the next one."""
     head = data[start : start + 8]
     if len(head) < 8 or head[4:] != kind:
-        raise DamagedError(f"its part {kind.decode()} is missing")
+        raise DamagedError(f"its chunk {kind.decode()} is missing")
     end = start + 8 + struct.unpack(">I", head[:4])[0]
     content, check = data[start + 8 : end], data[end : end + 4]
     if len(check) < 4 or struct.unpack(">I", check)[0] != zlib.crc32(content, zlib.crc32(kind)):
-        raise DamagedError(f"its part {kind.decode()} is damaged")
+        raise DamagedError(f"its chunk {kind.decode()} is damaged")
     return content, end + 4

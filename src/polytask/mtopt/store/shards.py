@@ -1,15 +1,15 @@
 """Turn episodes into tar members and back.
 
-An episode is five members with one key, which is what readers of WebDataset shards group by:
+An episode is five members with one key, as readers of WebDataset shards expect:
 
     KEY.outcome.png   the V views of the end, stacked               (V * S, S, 3)
     KEY.images.png    the T + 1 frames, stacked                     ((T + 1) * H, W, 3)
     KEY.steps.npy     gripper closed, height, action per frame      (T + 1, 10); the last row's action is zero;
-                      (T + 1, 13) with the hand's pose behind them, where it is known
-    KEY.truth.json    what the simulator knows
-    KEY.json          task, policy, seed, length, views, time, and the checksum of all before it
+                      (T + 1, 13) with the hand's pose at the end, where it is known
+    KEY.truth.json    the simulator's truth
+    KEY.json          task, policy, seed, length, views, time, and the checksum of all members before it
 
-The last member completes the episode: whatever follows the last of them in a shard was cut off while it was written.
+The last member completes the episode: bytes after the last KEY.json of a shard belong to an episode that was cut off.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from polytask.mtopt.store.png import DamagedError
 FORMAT = 1  # raised when the members change
 BLOCK = 512  # tar's unit
 END = bytes(2 * BLOCK)  # closes an archive; readers accept one without it
-# A member's header but for name, size, time and checksum. `tarfile` would take half as long for the headers as the
-# compression for the pictures, and no two threads can be at them at once.
+# A member's header without name, size, time and checksum. `tarfile` would need half as long for the headers as the
+# compression needs for the pictures, and its code does not run in parallel threads.
 _HEADER = tarfile.TarInfo().tobuf(tarfile.USTAR_FORMAT)
 _NO_VIEWS = np.zeros((0, 0, 0, 3), np.uint8)
 
 
 @dataclass(frozen=True)
 class Packed:
-    """An episode as bytes, with what the index says about it; offsets count from the first byte of the shard."""
+    """Place and header of an episode in a shard; offsets count from the first byte of the shard."""
 
     offset: int
     size: int
@@ -55,18 +55,18 @@ class Packed:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a part of a shard holds."""
+    """The contents of a part of a shard."""
 
     episodes: list[Packed]
-    end: int  # behind the last whole episode
-    left_over: int  # bytes behind that which belong to none; an archive's closing zeros do not count
+    end: int  # after the last whole episode
+    left_over: int  # bytes after it that belong to no whole episode; an archive's closing zeros do not count
 
 
 def validate(episode: Episode) -> None:
-    """Insist on the shapes that `Episode` promises.
+    """Check the shapes and types of an episode's arrays.
 
     Raises:
-        UserError: If one differs.
+        UserError: If one is not as in `Episode`.
     """
     steps = len(episode.actions)
     wanted: dict[str, tuple[NDArray[Any], type[np.generic], tuple[int | None, ...]]] = {
@@ -93,7 +93,7 @@ def validate(episode: Episode) -> None:
 
 
 def pack(key: str, episode: Episode, offset: int, started: float, level: int) -> tuple[bytes, Packed]:
-    """Return the bytes of an episode that will lie at `offset` of a shard."""
+    """Return the bytes of an episode that will be written at `offset` of a shard."""
     outcome = png.encode(_stack(episode.outcome), level)
     steps = np.zeros((len(episode.images), 2 + ACTION_DIM), np.float32)
     steps[:, 0], steps[:, 1], steps[:-1, 2:] = episode.closed, episode.height, episode.actions
@@ -123,11 +123,11 @@ def pack(key: str, episode: Episode, offset: int, started: float, level: int) ->
 
 
 def unpack(content: bytes, *, with_outcome: bool = True) -> Episode:
-    """Read an episode, without what the simulator knows.
+    """Read an episode, without the simulator's truth.
 
     Args:
         content: Its bytes.
-        with_outcome: Also decompress the views of its end; otherwise it has none.
+        with_outcome: Also decompress the views of its end; otherwise the result has none.
 
     Raises:
         DamagedError: If the bytes are not one whole episode.
@@ -140,7 +140,7 @@ def unpack(content: bytes, *, with_outcome: bool = True) -> Episode:
         before, at = at, at + BLOCK + _padded(size)
     header = _parse(members["json"], content[:before])
     frames, table = header["length"] + 1, members["steps.npy"]
-    start = 10 + int.from_bytes(table[8:10], "little")  # behind the header
+    start = 10 + int.from_bytes(table[8:10], "little")  # after the header
     steps = np.frombuffer(table, np.float32, offset=start).reshape(frames, -1)
     return Episode(
         images=_split(png.decode(members["images.png"]), frames).copy(),
@@ -156,12 +156,12 @@ def unpack(content: bytes, *, with_outcome: bool = True) -> Episode:
 
 
 def unpack_outcome(content: bytes, views: int) -> NDArray[np.uint8]:
-    """Read the views of an episode's end, (V, S, S, 3) that cannot be written to, from the one file that holds them."""
+    """Read the views (V, S, S, 3) of an episode's end from their PNG file; the result is read-only."""
     return _split(png.decode(content), views)
 
 
 def scan(path: Path, start: int = 0) -> Scan:
-    """Find the whole episodes of a shard from `start` on; one that is cut off or damaged ends the search."""
+    """Find the whole episodes of a shard from `start` on; an unfinished or damaged one ends the search."""
     episodes: list[Packed] = []
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -175,7 +175,7 @@ def scan(path: Path, start: int = 0) -> Scan:
 
 
 def _scan_one(file: io.BufferedReader, start: int) -> Packed | None:
-    """Read the episode at `start`, or nothing where there is no whole one."""
+    """Read the episode at `start`; return None if there is no whole one."""
     file.seek(start)
     content = b""
     members: dict[str, tuple[int, int]] = {}  # name -> place of its data in `content`, size
@@ -199,7 +199,7 @@ def _scan_one(file: io.BufferedReader, start: int) -> Packed | None:
 
 
 def _member(name: str, data: bytes, when: float) -> bytes:
-    """Return one file of the archive: its header and its data, filled up to whole blocks."""
+    """Return one member of the archive: its header and its data, padded to whole blocks."""
     header = bytearray(_HEADER)
     header[: len(name)] = name.encode()
     header[124:135], header[136:147] = b"%011o" % len(data), b"%011o" % int(when)
@@ -208,7 +208,7 @@ def _member(name: str, data: bytes, when: float) -> bytes:
 
 
 def _read_header(block: bytes) -> tuple[str, int]:
-    """Return the name of a member behind its key, and its size."""
+    """Return the name of a member after its key, and its size."""
     try:
         name, size, total = block[:100].rstrip(b"\0").decode(), int(block[124:135], 8), int(block[148:154], 8)
     except ValueError as error:
@@ -219,21 +219,21 @@ def _read_header(block: bytes) -> tuple[str, int]:
 
 
 def _sum(header: bytes | bytearray) -> int:
-    """Add up the bytes of a member's header, with blanks in the place of that sum."""
-    # It is the lower half of Adler's checksum up to 65520, which no sound header comes near; `sum` is much slower.
+    """Add up the bytes of a member's header, with blanks in place of its checksum."""
+    # The lower half of Adler-32 is this sum modulo 65521, which no valid header reaches; `sum` is much slower.
     return zlib.adler32(header[:148] + b" " * 8 + header[156:], 0) & 0xFFFF
 
 
 @lru_cache
 def _npy_header(shape: tuple[int, ...]) -> bytes:
-    """Return what precedes the numbers of an array of floats in its file."""
+    """Return the header of a NumPy file with float32 numbers."""
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": shape})
     return buffer.getvalue()
 
 
 def _parse(data: bytes, before: bytes) -> dict[str, Any]:
-    """Read the last member and compare its checksum with what precedes it."""
+    """Read the last member and compare its checksum with the bytes before it."""
     try:
         header = json.loads(data)
     except ValueError as error:
@@ -251,7 +251,7 @@ def _padded(size: int) -> int:
 
 
 def _stack(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Put frames (F, H, W, 3) below each other, (F * H, W, 3)."""
+    """Stack frames (F, H, W, 3) vertically to (F * H, W, 3)."""
     return frames.reshape(-1, *frames.shape[2:])
 
 

@@ -1,12 +1,12 @@
-"""Keep every episode ever collected, and every verdict on it.
+"""The store of all collected episodes and of all verdicts on them.
 
-    ROOT/shards/WRITER-000000.tar    episodes, only ever appended to (`shards.py`, `writer.py`)
-    ROOT/index.sqlite                rows of episodes, truth and labels, only ever added (`index.py`)
+    ROOT/shards/WRITER-000000.tar    episodes; files are only appended to (`shards.py`, `writer.py`)
+    ROOT/index.sqlite                rows of episodes, truth and labels; rows are only added (`index.py`)
 
 A new task or a new success detector adds label rows; no shard changes. After `kill -9` at any moment the store opens,
-every episode that was entered can be read, and at most the one being written by each killed process is lost. If the
-index itself is lost, opening the store makes an empty one and `recover` fills it from the shards. **Labels exist only
-in the index**, so copy that file (`sqlite3 index.sqlite ".backup copy.sqlite"`) where people's labels matter.
+every episode that was entered can be read, and each killed process loses at most the append it was writing. If the
+index is lost, the store opens with an empty one, and `recover` fills it from the shards. **Labels exist only in the
+index**, so copy that file (`sqlite3 index.sqlite ".backup copy.sqlite"`) if people's labels matter.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ from polytask.mtopt.store.png import DamagedError
 from polytask.mtopt.store.threads import spread
 from polytask.mtopt.store.writer import ShardWriter
 
-PERSON = (
-    "person"  # whose labels outrank a detector's; the stand-in's only teach it, for they know the simulator's truth
-)
+# A person's labels outrank a detector's. The stand-in's labels come from the simulator's truth, so they only train
+# detectors and never become rewards.
+PERSON = "person"
 _SOURCE = re.compile(r"person|oracle|detector:.+")
 _LAST = 2**63 - 1
 _Read = TypeVar("_Read")
 
 
 class EpisodeStore:
-    """Episodes and labels in a folder that several processes of one machine may have open."""
+    """Episodes and labels in a folder; several processes of one machine may have it open."""
 
     def __init__(self, root: str | Path, config: StoreConfig | None = None) -> None:
-        """Open a store, or create it where there is none."""
+        """Open a store, or create it if there is none.
+
+        Raises:
+            UserError: If the system refuses, or the index cannot be read.
+        """
         self.root, self.config = Path(root).expanduser(), config or StoreConfig()
         self._folder = self.root / "shards"
         try:
@@ -50,10 +54,10 @@ class EpisodeStore:
             busy, durable = self.config.busy_seconds, self.config.fsync
             self._index = Index(self.root / "index.sqlite", busy=busy, durable=durable)
         except OSError as error:
-            raise UserError(f"cannot open or make a store in '{self.root}': {error.strerror}") from error
+            raise UserError(f"cannot open or create a store in '{self.root}': {error.strerror}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process as the place to open."""
+        """Pickle the folder and the settings; another process opens the store again."""
         return EpisodeStore, (self.root, self.config)
 
     def __len__(self) -> int:
@@ -65,25 +69,25 @@ class EpisodeStore:
         self._index.close()
 
     def writer(self, name: str) -> ShardWriter:
-        """Return what appends episodes to shards whose names begin like this."""
+        """Return a writer that appends episodes to shards whose names begin with `name`."""
         return ShardWriter(self._folder, self._index, name, self.config)
 
     def rows(self, after: int = 0, task: str | None = None, limit: int | None = None) -> list[EpisodeRow]:
-        """List episodes in the order in which they were entered.
+        """Return episodes in the order in which they were entered.
 
         Args:
-            after: Only those with a greater id. A row that is entered later has a greater id than all before it.
-            task: Only those commanded this task.
-            limit: No more than this many.
+            after: Only episodes with a greater id. Ids increase in the order of entry.
+            task: Only episodes with this commanded task.
+            limit: Largest number of episodes.
         """
         return self._index.rows(after, task, limit)
 
     def row(self, episode: int) -> EpisodeRow:
-        """Look one episode up."""
-        return self._index.some([episode])[0]
+        """Return the row of one episode."""
+        return self._index.find([episode])[0]
 
     def read(self, episode: int) -> Episode:
-        """Read an episode, without what the simulator knew of it."""
+        """Read an episode, without the simulator's truth."""
         return self.read_many([episode])[0]
 
     def outcome(self, episode: int) -> NDArray[np.uint8]:
@@ -91,13 +95,16 @@ class EpisodeStore:
         return self.outcomes([episode])[0]
 
     def read_many(self, episodes: Sequence[int], *, with_outcome: bool = True) -> list[Episode]:
-        """Read episodes as `read` does, in as many threads as the configuration says.
+        """Read episodes as `read` does, in the configured number of threads.
 
         Args:
             episodes: Their ids.
-            with_outcome: Also read the views of their ends, about half of the work; otherwise they have none.
+            with_outcome: Also read the views of their ends, about half of the work; otherwise the results have none.
+
+        Raises:
+            UserError: If an episode does not exist or is damaged.
         """
-        rows = self._index.some(episodes)
+        rows = self._index.find(episodes)
 
         def read(file: int, place: int) -> Episode:
             row = rows[place]
@@ -106,8 +113,8 @@ class EpisodeStore:
         return self._map(read, rows)
 
     def outcomes(self, episodes: Sequence[int]) -> NDArray[np.uint8]:
-        """Read only the views of the ends of at least one episode, (B, V, S, S, 3), in threads as `read_many` does."""
-        rows = self._index.some(episodes)
+        """Read only the views (B, V, S, S, 3) of the ends of at least one episode, in threads as `read_many` does."""
+        rows = self._index.find(episodes)
 
         def read(file: int, place: int) -> NDArray[np.uint8]:
             row = rows[place]
@@ -118,7 +125,7 @@ class EpisodeStore:
         found[0] = first
 
         def copy(file: int, place: int) -> None:
-            # Into its place at once: what is decompressed next then takes the same memory.
+            # Copied to its place at once, so that the next decompression reuses the memory.
             views = read(file, place)
             if views.shape != first.shape:
                 raise DamagedError(f"its views are {views.shape}, those of episode {rows[0].id} {first.shape}")
@@ -128,48 +135,48 @@ class EpisodeStore:
         return found
 
     def truth(self, episode: int) -> dict[str, bool]:
-        """Return what the simulator knew: for evaluation and for the stand-in of a labelling person only."""
-        self._index.some([episode])
+        """Return the simulator's truth on an episode, for evaluation and for the stand-in only."""
+        self._index.find([episode])
         return self._index.truth(episode)
 
     def truths(self, task: str) -> dict[int, bool]:
-        """Return what the simulator knew of one task, by episode: for evaluation only."""
+        """Return the simulator's truth on a task by episode, for evaluation only."""
         return self._index.truths(task)
 
     def add_labels(self, labels: Sequence[Label]) -> None:
         """Append labels, all or none of them; the newest of an episode, task and source counts.
 
-        A label whose value is not a number withdraws what its source said before.
+        A label with the value NaN withdraws the source's earlier label.
 
         Raises:
             UserError: If a value, a source or an episode is not valid.
         """
         for one in labels:
             if not (0.0 <= one.value <= 1.0 or math.isnan(one.value)):
-                raise UserError(f"a label's value lies in [0, 1], or is NaN to withdraw it; not {one.value}")
+                raise UserError(f"a label's value must lie in [0, 1], or be NaN to withdraw it; not {one.value}")
             if not one.task:
                 raise UserError("a label needs a task")
         for source in {one.source for one in labels}:
             if not _SOURCE.fullmatch(source):
-                raise UserError(f"a label comes from 'person', 'oracle' or 'detector:VERSION', not '{source}'")
+                raise UserError(f"a label's source must be 'person', 'oracle' or 'detector:VERSION', not '{source}'")
         self._index.add_labels(labels)
 
     def labels(self, task: str | None = None, source: str | None = None) -> list[Label]:
-        """List the labels that count, the one given last at the end."""
+        """Return the labels that count, the newest last."""
         return self._index.labels(task, source)
 
     def rewards(
         self, task: str, detector: str, threshold: float = 0.5, *, after: int = 0, until: int = _LAST
     ) -> dict[int, bool]:
-        """Say of every episode that has a verdict for a task whether it is a success.
+        """Return for every episode with a verdict on a task whether it is a success.
 
-        A person's label outranks the detector's. The stand-in's (`oracle`) does not count: it teaches detectors, but
-        no reward may come from the simulator's truth.
+        A person's label outranks the detector's. The stand-in's (`oracle`) does not count: it trains detectors, but no
+        reward may come from the simulator's truth.
 
         Args:
-            task: Whose success.
+            task: The task.
             detector: Version of the detector, with or without the prefix `detector:`.
-            threshold: A detector's probability counts as success above this; people's labels do above one half.
+            threshold: A detector's probability above this is a success; for people's labels the threshold is one half.
             after: Only episodes with greater ids...
             until: ... up to this one.
         """
@@ -180,11 +187,11 @@ class EpisodeStore:
         return dict(sorted(verdicts.items()))
 
     def unlabelled(self, task: str, source: str, *, after: int = 0, until: int = _LAST) -> list[int]:
-        """List the episodes that a source has never labelled for a task: the work of a new detector."""
-        return self._index.without(task, source, after, until)
+        """Return the episodes that a source has never labelled for a task, which a new detector has to label."""
+        return self._index.unlabelled(task, source, after, until)
 
     def check(self, *, deep: bool = False) -> check.StoreReport:
-        """Report truncated shards, episodes that are lost or not in the index, and counts.
+        """Report counts, truncated shards, and episodes that are lost or missing in the index.
 
         Args:
             deep: Also read every episode and compare checksums.
@@ -192,15 +199,15 @@ class EpisodeStore:
         return check.check(self._folder, self._index, deep=deep)
 
     def recover(self) -> int:
-        """Enter whole episodes that only the shards know, and return their number.
+        """Enter whole episodes that the index lacks, and return their number.
 
-        After a kill that is at most one append of each killed process; after the loss of the index it is everything but
-        the labels. Shards that are being written are left out.
+        After a kill, this is at most one append of each killed process. After the loss of the index, it restores
+        everything but the labels. Shards that are being written are left out.
         """
         return check.recover(self._folder, self._index)
 
     def _map(self, read: Callable[[int, int], _Read], rows: Sequence[EpisodeRow], start: int = 0) -> list[_Read]:
-        """Call `read` with the open shard and the place of each row, from `start` on; threads take some at a time."""
+        """Call `read` with the open shard and the position of each row, from `start` on, in threads."""
 
         def some(places: Sequence[int]) -> list[_Read]:
             files: dict[str, int] = {}
@@ -228,8 +235,8 @@ def _bytes(file: int, offset: int, size: int) -> bytes:
     return content
 
 
-def uploaded(outcome: NDArray[np.uint8], task: str) -> Episode:
-    """Make an episode without actions of pictures (V, S, S, 3) that a person gave as an example."""
+def episode_of_pictures(outcome: NDArray[np.uint8], task: str) -> Episode:
+    """Make an episode without actions from pictures (V, S, S, 3) that a person uploaded as an example."""
     zero = np.zeros(1, np.float32)
     actions = np.zeros((0, ACTION_DIM), np.float32)
     return Episode(outcome[:1], zero, zero, actions, outcome, task, policy="upload", seed=0)

@@ -1,4 +1,4 @@
-"""Share work on many episodes out among threads."""
+"""Process many episodes in threads."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-PART = 16  # episodes, at most, that a thread takes at a time: handing over takes as long as a small episode
+PART = 16  # largest number of episodes per call: a call costs as much time as a small episode
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 
 def spread(work: Callable[[Sequence[_Given]], list[_Made]], items: Sequence[_Given], threads: int) -> list[_Made]:
-    """Do work on some of the items at a time and return what it made of all of them, in their order.
+    """Call `work` on parts of the items, in threads, and return its results in the order of the items.
 
-    Compressing and decompressing leave the interpreter to other threads, so several are of use.
+    Compression and decompression release the interpreter's lock, so several threads are useful.
     """
     if threads < 2 or len(items) < 2:
         return work(items)

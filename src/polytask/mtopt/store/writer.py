@@ -1,9 +1,9 @@
 """Append episodes to shards.
 
-A writer always starts a file of its own and holds a lock on it as long as it lives, so writers never meet, and a file
-that a killed writer left is never continued. Order of an append: the bytes are written, the disk has them (unless
-`fsync` is off), then one transaction enters the episodes. A kill in between leaves bytes without rows, never the
-reverse; `check` reports such bytes.
+A writer always starts a new file and holds a lock on it as long as it lives, so no two writers share a file, and no
+writer continues the file of a killed one. Order of an append: the bytes are written, the disk confirms them (unless
+`fsync` is off), then one transaction enters the episodes. A kill in between leaves bytes without rows, never rows
+without bytes; `check` reports such bytes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ class ShardWriter:
     """Appends episodes; for one thread of one process."""
 
     def __init__(self, folder: Path, index: Index, name: str, config: StoreConfig) -> None:
-        """Prepare to write; the first file is made by the first append.
+        """Prepare to write; the first append creates the first file.
 
         Args:
             folder: Of the shards.
             index: Where the episodes are entered.
             name: Start of the file names.
             config: How to write.
+
+        Raises:
+            UserError: If the name is not valid.
         """
         if not _NAME.fullmatch(name):
             raise UserError(f"'{name}' cannot name a writer; use 1 to 48 letters, digits, '-' and '_'")
@@ -52,7 +55,7 @@ class ShardWriter:
         return self.append_many([episode])[0]
 
     def append_many(self, episodes: Sequence[Episode]) -> list[int]:
-        """Write episodes with one wait for the disk, and return their ids; after an error none of them counts."""
+        """Write episodes with one wait for the disk, and return their ids; after an error none of them is entered."""
         if not episodes:
             return []
         for episode in episodes:
@@ -65,7 +68,7 @@ class ShardWriter:
             packed = self._write(self._pack(episodes))
             ids = self._index.add_episodes((self._shard, one) for one in packed)
         except BaseException:
-            # What of it reached the disk or the index is unknown here: leave the file as a killed writer would.
+            # It is unknown which bytes reached the disk: leave the file as a killed writer would.
             self._abandon()
             raise
         self._end += sum(one.size for one in packed)
@@ -81,7 +84,7 @@ class ShardWriter:
             self._abandon()
 
     def _open(self) -> None:
-        """Create the next file that nobody has and lock it."""
+        """Create the next file that does not exist yet, and lock it."""
         number = sum(1 for _ in self._folder.glob(f"{self._name}-??????.tar"))
         while True:
             path = self._folder / f"{self._name}-{number:06d}.tar"
@@ -92,7 +95,7 @@ class ShardWriter:
                 continue
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # somebody checks the store and looked at the file before we had it
+            except BlockingIOError:  # another process runs `check` and locked the file first
                 os.close(file)
                 continue
             break
@@ -101,7 +104,7 @@ class ShardWriter:
             _sync_folder(self._folder)
 
     def _pack(self, episodes: Sequence[Episode]) -> list[tuple[bytes, Packed]]:
-        """Compress episodes; offsets count from the first of them."""
+        """Compress episodes; the offset of each is zero."""
         key = f"{self._shard.removesuffix('.tar')}-"
         started, level = time.time(), self._config.compression
         jobs = [(f"{key}{self._count + number:06d}", episode) for number, episode in enumerate(episodes)]
@@ -112,7 +115,7 @@ class ShardWriter:
         return spread(some, jobs, self._config.threads)
 
     def _write(self, packed: Sequence[tuple[bytes, Packed]]) -> list[Packed]:
-        """Put the bytes on disk and return where they lie."""
+        """Write the bytes and return their places."""
         assert self._file is not None
         placed, at = [], self._end
         for content, one in packed:
@@ -124,13 +127,13 @@ class ShardWriter:
         return placed
 
     def _abandon(self) -> None:
-        """Let go of the file as it is."""
+        """Close the file as it is."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def __enter__(self) -> ShardWriter:
-        """Do nothing: for `with`."""
+        """Return itself."""
         return self
 
     def __exit__(
@@ -141,14 +144,14 @@ class ShardWriter:
 
 
 def _write_all(file: int, content: bytes) -> None:
-    """Write everything, in as many calls as the system wants."""
+    """Write everything, in as many system calls as necessary."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut."""
+    """Let a new file name in a folder survive a power cut."""
     file = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(file)

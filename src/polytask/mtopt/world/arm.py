@@ -1,4 +1,4 @@
-"""The Panda over the bins: joint targets that bring the fingertips to a commanded place and turn."""
+"""The Panda over the bins: joint targets that move the fingertips to a commanded place and yaw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REACH_STEPS = 60
 
 @cache
 def _tips(model: mujoco.MjModel) -> tuple[int, int]:
-    """Look up the sites of the fingertips."""
+    """Return the sites of the two fingertips."""
     return int(model.site("leftEndEffector").id), int(model.site("rightEndEffector").id)
 
 
@@ -31,16 +31,16 @@ def fingertips(batch: Batch) -> Tensor:
 
 
 def turn_error(quat: Tensor, yaw: Tensor) -> Tensor:
-    """Return the turn that points grippers (N, 4) down with their fingers closing at `yaw` (N,) from the y axis.
+    """Return the rotation (N, 3) that points grippers (N, 4) down with their fingers at `yaw` (N,) from the y axis.
 
-    See `rotation_error` for its form. (N, 3)
+    See `rotation_error` for its form.
     """
-    # Pointing down is (0, 0, 1, 0); a turn about the vertical before it gives (0, -sin, cos, 0) of half the angle.
+    # Pointing down is (0, 0, 1, 0); with a turn about the vertical before it: (0, -sin, cos, 0) of half the angle.
     return rotation_error(quat, (0.0, -torch.sin(0.5 * yaw), torch.cos(0.5 * yaw), 0.0))
 
 
 def follow(batch: Batch, place: Tensor, yaw: Tensor) -> Tensor:
-    """Return joint positions (N, 7) from which the fingertips are nearer to a place (N, 3) and a yaw (N,)."""
+    """Return joint targets (N, 7) that move the fingertips towards a place (N, 3) and a yaw (N,)."""
     arm, tips = find_arm(batch.model), fingertips(batch)
     error = torch.cat([place - tips, turn_error(batch.xquat[:, arm.gripper], yaw)], -1)
     return joint_targets(batch, arm, tips, error)
@@ -48,7 +48,7 @@ def follow(batch: Batch, place: Tensor, yaw: Tensor) -> Tensor:
 
 @cache
 def pose_at(place: tuple[float, float, float]) -> tuple[float, ...]:
-    """Return the joint positions that bring the fingertips to a place, without a turn."""
+    """Return the joint positions that bring the fingertips to a place, with a yaw of zero."""
     batch = make_batch("cpu", compile_bins(False), 1, torch.device("cpu"))
     arm, goal = find_arm(batch.model), torch.tensor([place])
     qpos = pose_arm(batch, arm, lambda: follow(batch, goal, torch.zeros(1)), _REACH_STEPS)

@@ -1,8 +1,8 @@
 """N bins with a Panda, as torch tensors: drops, actions as in QT-Opt, pictures, and the truth for evaluation.
 
-An episode ends by itself (`done`) when the action terminates it or, in assisted mode, when the action closes or opens
-the gripper: `present` then lowers the hand, grips or lets go, and raises it. Either way `present` ends an episode by
-holding the hand up before the outcome cameras, so that a picture shows what was lifted or placed.
+An episode is `done` when an action terminates it or, in assisted mode, when an action closes or opens the gripper. Then
+`present` ends the episode. In assisted mode, it lowers the hand, grips or releases, and raises the hand. In both modes,
+it holds the hand up before the outcome cameras, so that a picture shows what was lifted or placed.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from polytask.sim.base import Batch
 from polytask.sim.cameras import Cameras, make_cameras
 from polytask.sim.view import constant
 
-_GRIPS = 0.004  # finger joints that stay this far open after closing have something between them
+_GRIPS = 0.004  # finger joints that stay this far open after closing hold an object
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a policy sees. The image is a buffer that the next look overwrites."""
+    """What a policy sees. The image is a buffer that the next observation overwrites."""
 
     image: Tensor  # (N, H, W, 3) uint8
-    closed: Tensor  # (N,) 1 where the gripper was told to close
+    closed: Tensor  # (N,) 1 where the gripper is commanded to close
     height: Tensor  # (N,) of the fingertips above the bins' floor, m
-    # The paper's robots log a state vector too; networks use this one to find in the picture where an action leads.
+    # The paper's robots log a state vector, too. Networks need the pose to find an action's target in the picture.
     pose: Tensor | None = None  # (N, 3) commanded x, y (m) and yaw (rad) of the hand
 
 
 class BinWorld:
-    """N bins of one scene; actions are (N, 8) as `records.ACTION_DIM` says, in [-1, 1]."""
+    """N bins of one scene; actions are (N, 8) in [-1, 1], as described at `records.ACTION_DIM`."""
 
     def __init__(self, config: WorldConfig) -> None:
         """Compile the scene, create the worlds and drop objects into them."""
         self.config = config
-        self.num_worlds, self.device = config.num_envs, torch.device(config.device)
+        self.num_envs, self.device = config.num_envs, torch.device(config.device)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         model = compile_bins(config.lid)
         self.batch = make_batch(config.sim, model, config.num_envs, self.device, config.slots)
@@ -64,34 +64,36 @@ class BinWorld:
         self.closed = torch.zeros(worlds, dtype=torch.bool, device=device)  # commanded grip
         self.done = torch.zeros(worlds, dtype=torch.bool, device=device)
         self.broken = torch.zeros(worlds, dtype=torch.bool, device=device)  # physics diverged since the reset
-        self._grasps = torch.zeros_like(self.done)  # assisted: present() has to grasp
-        self._releases = torch.zeros_like(self.done)  # assisted: present() has to let go
+        self._grasps = torch.zeros_like(self.done)  # assisted: `present` must grasp
+        self._releases = torch.zeros_like(self.done)  # assisted: `present` must release
         self._everyone = torch.ones_like(self.done)
         self._safe = self.batch.qpos.clone()
-        # Not a method of this world: a reference to itself would leave the cameras' OpenGL contexts to the garbage
-        # collector, which may free them in a thread that they do not belong to.
-        self._aim = Graphed(partial(_send, self.batch, self.place, self.yaw, self.closed), self.device)
+        # Not a method of this world: with a reference cycle, the garbage collector would free the cameras' OpenGL
+        # contexts, possibly in a thread that does not own them.
+        self._follow_command = Graphed(
+            partial(_set_controls, self.batch, self.place, self.yaw, self.closed), self.device
+        )
         self.reset()
 
     # --- between episodes -------------------------------------------------------------------------------------------
 
     def reseed(self, seed: int) -> None:
-        """Draw from another seed from now on; what follows a reset depends on nothing before it."""
+        """Set the seed; what follows a reset then depends on this seed alone."""
         self.config = replace(self.config, seed=seed)
         self.generator.manual_seed(seed)
 
     def reset(self, mask: Tensor | None = None) -> None:
-        """Tip the bins out where `mask` (N,) holds: new drop, new plate, open hand above the right bin."""
+        """Start again where `mask` (N,) holds: drop the objects, turn the plate, open the hand above the right bin."""
         mask = self._everyone if mask is None else mask
         qpos = self.batch.qpos.clone()
-        poses = draw_objects(self.num_worlds, self.generator)
+        poses = draw_objects(self.num_envs, self.generator)
         if self.config.lid:
             poses = put_one_on_plate(poses, self.generator)
-            poses = torch.cat([poses, parked_lid(poses).expand(self.num_worlds, 1, 7)], 1)
+            poses = torch.cat([poses, parked_lid(poses).expand(self.num_envs, 1, 7)], 1)
         for index, start in enumerate(self._free):
             qpos[:, start : start + 7] = poses[:, index]
-        qpos[:, self._plate] = uniform((self.num_worlds,), -torch.pi, torch.pi, self.generator)
-        home = layout.PRESENT  # out of the way of what falls
+        qpos[:, self._plate] = uniform((self.num_envs,), -torch.pi, torch.pi, self.generator)
+        home = layout.PRESENT  # not below the falling objects
         qpos[:, self.arm.joints] = constant(pose_at(home), qpos)
         qpos[:, self.arm.fingers] = FINGER_OPEN
         self._write(mask, qpos)
@@ -101,13 +103,13 @@ class BinWorld:
         rows = mask[:, None]
         self.place.copy_(torch.where(rows, constant(home, qpos), self.place))
         self.yaw.masked_fill_(mask, 0.0)
-        goal = self._start_above(constant(layout.RIGHT_BIN, qpos).expand(self.num_worlds, 2))
+        goal = self._start_above(constant(layout.RIGHT_BIN, qpos).expand(self.num_envs, 2))
         self._travel(self.place.clone(), self.yaw, self.config.settle_segments)
         self._travel(torch.where(rows, goal, self.place), self.yaw, 8)
         self._safe.copy_(torch.where(rows, self.batch.qpos, self._safe))
 
     def settle(self) -> None:
-        """Go on with the scene as it is: hands that hold go above the plate, the others open above the right bin."""
+        """Continue with the scene as it is: hands that hold move above the plate, others open above the right bin."""
         holds = self.holds()
         self.closed &= holds
         left, right = constant(layout.LEFT_BIN, self.place), constant(layout.RIGHT_BIN, self.place)
@@ -119,12 +121,12 @@ class BinWorld:
         self._travel(self._start_above(bins), torch.zeros_like(self.yaw), 12)
 
     def hand_over(self, lid: bool = False, mask: Tensor | None = None) -> None:
-        """Put a random object, or the lid, into the hand above the plate: a start for placing without a pick before."""
+        """Put a random object, or the lid, into the hand above the plate: a start for placing without a pick."""
         mask = self._everyone if mask is None else mask
         qpos = self.batch.qpos.clone()
         above = (*layout.LEFT_BIN, layout.START_HEIGHT)
         width = torch.zeros_like(qpos[:, 0])
-        lots = torch.rand(self.num_worlds, len(KINDS), generator=self.generator, device=self.device)
+        lots = torch.rand(self.num_envs, len(KINDS), generator=self.generator, device=self.device)
         chosen = lots == lots.amax(-1, keepdim=True)  # (N, 7)
         for index, start in enumerate(self._free):
             half, offset = layout.HALF_WIDTHS[index], layout.GRIP_OFFSETS[index]
@@ -141,23 +143,23 @@ class BinWorld:
         self.place.copy_(torch.where(rows, constant(above, qpos), self.place))
         self.yaw.masked_fill_(mask, 0.0)
         self._travel(self.place.clone(), self.yaw, 3)
-        goal = self._start_above(constant(layout.LEFT_BIN, qpos).expand(self.num_worlds, 2))
+        goal = self._start_above(constant(layout.LEFT_BIN, qpos).expand(self.num_envs, 2))
         self._travel(torch.where(rows, goal, self.place), self.yaw, 3)
 
     # --- within an episode ------------------------------------------------------------------------------------------
 
     def observe(self) -> Observation:
-        """Draw what the policies see now."""
-        image = self._look("observation", layout.OBSERVATION_CAMERAS, self.config.image_size)[:, 0]
+        """Render what the policies see now."""
+        image = self._render("observation", layout.OBSERVATION_CAMERAS, self.config.image_size)[:, 0]
         pose = torch.cat([self.place[:, :2], self.yaw[:, None]], -1)
         return Observation(image, self.closed.float(), fingertips(self.batch)[:, 2].clone(), pose)
 
     def step(self, action: Tensor) -> None:
-        """Carry out actions (N, 8) where the episode goes on."""
+        """Apply actions (N, 8) where the episode is not done."""
         goes = ~self.done
         action = action.clamp(-1.0, 1.0) * goes[:, None]
         closes, opens, ends = (action[:, 5:] > 0.5).unbind(-1)
-        # The gripper looks the same after half a turn: the action's angle counts half.
+        # The gripper looks the same after half a turn, so it turns by half of the action's angle.
         turn = 0.5 * torch.atan2(action[:, 3], action[:, 4]) * goes
         yaw = (self.yaw + turn).clamp(-layout.YAW_LIMIT, layout.YAW_LIMIT)
         if self.config.assisted:
@@ -172,9 +174,10 @@ class BinWorld:
         self.done |= ends
 
     def present(self) -> Tensor:
-        """End the episode: finish an assisted grasp or release, hold the hand up and draw the outcome. (N, V, S, S, 3)
+        """End the episode and return the views (N, V, S, S, 3) of its outcome.
 
-        The views are a buffer that the next call overwrites.
+        In assisted mode, finish the grasp or the release first. Then hold the hand up before the cameras. The views are
+        a buffer that the next call overwrites.
         """
         if self.config.assisted:
             release = layout.COVER_HEIGHT if self.config.lid else layout.PLACE_HEIGHT
@@ -188,27 +191,27 @@ class BinWorld:
         above = torch.cat([self.place[:, :2], self.place[:, 2:].clamp(min=layout.START_HEIGHT)], -1)
         self._travel(above, self.yaw, 6)
         self._travel(constant(layout.PRESENT, self.place).expand_as(self.place), torch.zeros_like(self.yaw), 12)
-        return self._look("outcome", layout.OUTCOME_CAMERAS, self.config.outcome_size)
+        return self._render("outcome", layout.OUTCOME_CAMERAS, self.config.outcome_size)
 
     # --- what is where ----------------------------------------------------------------------------------------------
 
     def holds(self) -> Tensor:
-        """Tell which closed hands feel something between their fingers; a robot can know that much. (N,)"""
+        """Return which hands (N,) are closed around an object; a real robot can measure this, too."""
         return self.closed & (self.batch.qpos[:, self.arm.fingers].amin(-1) > _GRIPS)
 
     def situation(self) -> Situation:
-        """Read where everything is."""
+        """Return the places of all objects."""
         bodies = torch.stack([self.batch.xpos[:, body] for body in self._bodies], 1)
         count = len(KINDS)
         lid = bodies[:, count] if self.config.lid else None
         return Situation(bodies[:, :count], self.batch.qpos[:, self._plate], lid)
 
     def truth(self, tasks: Sequence[str]) -> Tensor:
-        """Grade the worlds from simulator state; only evaluation and the oracle may ask. (N, K) bool"""
+        """Grade the worlds (N, K) from the simulator's state, for evaluation and the stand-in only."""
         return grade(self.situation(), tasks) & ~self.broken[:, None]
 
     def close(self) -> None:
-        """Free the cameras' contexts, in the thread that drew with them."""
+        """Free the cameras' contexts, in the thread that rendered with them."""
         for cameras in self._cameras.values():
             cameras.close()
         self._cameras.clear()
@@ -220,8 +223,8 @@ class BinWorld:
             flag &= ~mask
 
     def _start_above(self, middle: Tensor) -> Tensor:
-        """Draw a start above the middle (N, 2) of a bin. (N, 3)"""
-        offset = uniform((self.num_worlds, 2), -self.config.spread, self.config.spread, self.generator)
+        """Draw a start (N, 3) of the hand above the centre (N, 2) of a bin."""
+        offset = uniform((self.num_envs, 2), -self.config.spread, self.config.spread, self.generator)
         return torch.cat([middle + offset, torch.full_like(offset[:, :1], layout.START_HEIGHT)], -1)
 
     def _write(self, mask: Tensor, qpos: Tensor) -> None:
@@ -229,33 +232,33 @@ class BinWorld:
         self.batch.forward()
 
     def _travel(self, goal: Tensor, yaw: Tensor, segments: int) -> None:
-        """Move the command evenly to a goal (N, 3) and a yaw (N,), correcting the joints' targets on the way."""
+        """Move the command evenly to a goal (N, 3) and a yaw (N,), and correct the joint targets on the way."""
         goal = torch.clamp(goal, constant(layout.HAND_LOW, goal), constant(layout.HAND_HIGH, goal))
         place, turned = self.place.clone(), self.yaw.clone()
         for segment in range(segments):
             part = min(1.0, (segment + 1) / max(1, segments - 1))  # the last segment lets the arm catch up
             self.place.copy_(torch.lerp(place, goal, part))
             self.yaw.copy_(torch.lerp(turned, yaw, part))
-            self._aim()
+            self._follow_command()
             self.batch.step(self.config.substeps)
-        self._mend()
+        self._reset_diverged()
 
-    def _mend(self) -> None:
-        """Put worlds whose physics diverged back to how they started; their episodes count as failed."""
+    def _reset_diverged(self) -> None:
+        """Reset worlds whose physics diverged to their start; their episodes count as failed."""
         self.batch.check()
         self.broken |= self.batch.diverged
-        # On the CPU looking costs nothing; elsewhere it would wait for the device.
+        # On the CPU this check is free; on a GPU it would wait for the device.
         if self.device.type != "cpu" or bool(self.batch.diverged.any()):
             self._write(self.batch.diverged, self._safe)
 
-    def _look(self, purpose: str, names: tuple[str, ...], size: int) -> Tensor:
-        """Draw through cameras that are opened when first needed."""
+    def _render(self, purpose: str, names: tuple[str, ...], size: int) -> Tensor:
+        """Render with cameras that are opened when first needed."""
         if purpose not in self._cameras:
             self._cameras[purpose] = make_cameras(self.batch, names, size)
         return self._cameras[purpose].render()
 
 
-def _send(batch: Batch, place: Tensor, yaw: Tensor, closed: Tensor) -> None:
-    """Send joints and fingers after the command."""
+def _set_controls(batch: Batch, place: Tensor, yaw: Tensor, closed: Tensor) -> None:
+    """Set the controls of joints and fingers to follow the command."""
     batch.ctrl[:, :JOINTS] = follow(batch, place, yaw)
     batch.ctrl[:, JOINTS:] = torch.where(closed, 1.0, -1.0)[:, None]

@@ -1,4 +1,4 @@
-"""Episodes of all worlds at once: a policy acts until it ends or time is up, the hand presents, truth is read."""
+"""Episodes of all worlds at once: a policy acts until the end, the hand presents the outcome, the truth is read."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from polytask.mtopt.records import ACTION_DIM, Episode
-from polytask.mtopt.tasks import TASKS
+from polytask.mtopt.tasks import ALL_TASKS
 from polytask.mtopt.world.bin_world import BinWorld, Observation
-
-ALL_TASKS = tuple(TASKS)  # `EpisodeBatch.task` and `.truth` count in this order
 
 
 class Policy(Protocol):
-    """What `run_episodes` drives the worlds with."""
+    """Anything that chooses actions for `run_episodes`."""
 
     name: str
 
@@ -26,13 +24,13 @@ class Policy(Protocol):
         ...
 
     def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
-        """Return actions (N, 8) for tasks (N,) given as indices into `ALL_TASKS`."""
+        """Return actions (N, 8) for tasks (N,), indices into `ALL_TASKS`."""
         ...
 
 
 @dataclass(frozen=True)
 class EpisodeBatch:
-    """One episode of each of N worlds, on the worlds' device; what comes after an episode's end is padding."""
+    """One episode of each of N worlds, on the worlds' device, padded after its end."""
 
     images: Tensor  # (N, T + 1, H, W, 3) uint8
     closed: Tensor  # (N, T + 1)
@@ -47,7 +45,7 @@ class EpisodeBatch:
     pose: Tensor | None = None  # (N, T + 1, 3) commanded x, y and yaw of the hand
 
     def episodes(self, keep: Tensor | None = None) -> list[Episode]:
-        """Copy the episodes to the host, cut to their lengths; with `keep` (N,) those of some worlds alone."""
+        """Copy the episodes to the host without their padding; with `keep` (N,), those of some worlds only."""
         kept = [True] * len(self.length) if keep is None else keep.tolist()
         lengths, tasks = self.length.tolist(), self.task.tolist()
         images, outcome = self.images.cpu().numpy(), self.outcome.cpu().numpy()
@@ -73,17 +71,17 @@ class EpisodeBatch:
 
 
 def task_indices(tasks: Sequence[str], world: BinWorld) -> Tensor:
-    """Turn one task for all worlds, or one for each, into indices into `ALL_TASKS`. (N,)"""
-    names = list(tasks) * world.num_worlds if len(tasks) == 1 else list(tasks)
-    if len(names) != world.num_worlds:
-        raise ValueError(f"{len(names)} tasks for {world.num_worlds} worlds")
+    """Return the indices (N,) into `ALL_TASKS` of one task for all worlds, or of one task per world."""
+    names = list(tasks) * world.num_envs if len(tasks) == 1 else list(tasks)
+    if len(names) != world.num_envs:
+        raise ValueError(f"{len(names)} tasks for {world.num_envs} worlds")
     return torch.tensor([ALL_TASKS.index(name) for name in names], device=world.device)
 
 
 def run_episodes(world: BinWorld, policy: Policy, tasks: Sequence[str] | Tensor, max_steps: int = 12) -> EpisodeBatch:
-    """Run one episode in every world from how it stands now, and present its outcome."""
+    """Run one episode in every world from its present state, and present its outcome."""
     task = tasks if isinstance(tasks, Tensor) else task_indices(tasks, world)
-    count, size, device = world.num_worlds, world.config.image_size, world.device
+    count, size, device = world.num_envs, world.config.image_size, world.device
     images = torch.zeros(count, max_steps + 1, size, size, 3, dtype=torch.uint8, device=device)
     closed, height = (torch.zeros(count, max_steps + 1, device=device) for _ in range(2))
     actions = torch.zeros(count, max_steps, ACTION_DIM, device=device)
@@ -95,7 +93,7 @@ def run_episodes(world: BinWorld, policy: Policy, tasks: Sequence[str] | Tensor,
         images[:, step], closed[:, step], height[:, step] = observation.image, observation.closed, observation.height
         if observation.pose is not None:
             pose[:, step] = observation.pose
-        # On the CPU looking costs nothing; elsewhere the loop's length must not depend on data.
+        # On the CPU this check is free; on a GPU it would wait for the device.
         if step == max_steps or (device.type == "cpu" and bool(world.done.all())):
             break
         length += ~world.done

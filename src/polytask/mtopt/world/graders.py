@@ -1,4 +1,4 @@
-"""What the simulator knows about success, for evaluation and for the stand-in of a labelling person alone."""
+"""Success by the simulator's state, for evaluation and for the stand-in of a labelling person only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.mtopt.tasks import KINDS, TASKS
+from polytask.errors import require_known
+from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world.layout import LEFT_BIN, LIFTED, PLATE_RADIUS, RESTING
 from polytask.sim.view import constant
 
@@ -18,7 +19,7 @@ _LID_REACH = 0.06  # half width of the lid
 
 @dataclass(frozen=True)
 class Situation:
-    """Where everything is once the hand has presented."""
+    """Places of the objects after the hand has presented the outcome."""
 
     objects: Tensor  # (N, 7, 3) centres, in the order of KINDS
     plate_yaw: Tensor  # (N,)
@@ -26,12 +27,12 @@ class Situation:
 
 
 def lifted(situation: Situation) -> Tensor:
-    """Tell which objects are held up. (N, 7)"""
+    """Return which objects (N, 7) are held up."""
     return situation.objects[..., 2] > LIFTED
 
 
 def plate_place(situation: Situation) -> Tensor:
-    """Return the objects' places in the plate's frame: x to the right, y towards the two small sections. (N, 7, 2)"""
+    """Return the objects' places (N, 7, 2) in the plate's frame: x to the right, y towards the two small sections."""
     offset = situation.objects[..., :2] - constant(LEFT_BIN, situation.objects)
     cosine, sine = situation.plate_yaw.cos()[:, None], situation.plate_yaw.sin()[:, None]
     x, y = offset.unbind(-1)
@@ -39,7 +40,7 @@ def plate_place(situation: Situation) -> Tensor:
 
 
 def on_plate(situation: Situation) -> Tensor:
-    """Tell which objects lie on the plate. (N, 7)"""
+    """Return which objects (N, 7) lie on the plate."""
     is_near = torch.linalg.vector_norm(plate_place(situation), dim=-1) < PLATE_RADIUS
     return is_near & (situation.objects[..., 2] < RESTING)
 
@@ -50,7 +51,7 @@ def _lift(kinds: Sequence[str]) -> Callable[[Situation], Tensor]:
 
 
 def _place(right: bool | None, top: bool | None) -> Callable[[Situation], Tensor]:
-    """Grade an object in the half planes of the plate's frame that are named."""
+    """Make the grader of an object in the named half planes of the plate's frame; None names both halves."""
 
     def grade(situation: Situation) -> Tensor:
         x, y = plate_place(situation).unbind(-1)
@@ -65,7 +66,7 @@ def _place(right: bool | None, top: bool | None) -> Callable[[Situation], Tensor
 
 
 def _cover(situation: Situation) -> Tensor:
-    """Grade a released lid above the centre of an object that lies on the plate."""
+    """Grade a released lid above the centre of an object on the plate."""
     objects, lid = situation.objects, situation.lid
     if lid is None:
         return torch.zeros_like(situation.plate_yaw, dtype=torch.bool)
@@ -88,8 +89,5 @@ GRADERS: dict[str, Callable[[Situation], Tensor]] = {
 
 
 def grade(situation: Situation, tasks: Sequence[str]) -> Tensor:
-    """Grade all worlds on the named tasks. (N, K) bool"""
-    unknown = [task for task in tasks if task not in GRADERS]
-    if unknown:
-        raise KeyError(f"no grader for {', '.join(unknown)}; valid: {', '.join(TASKS)}")
-    return torch.stack([GRADERS[task](situation) for task in tasks], -1)
+    """Grade all worlds on the named tasks: (N, K) bool."""
+    return torch.stack([GRADERS[require_known("task", task, GRADERS)](situation) for task in tasks], -1)

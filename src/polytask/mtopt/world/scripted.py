@@ -1,7 +1,7 @@
-"""Scripted picking and placing: aimless but well-formed attempts, which give the first data.
+"""Scripted picking and placing at random targets, for the first data.
 
-Besides motion noise they now and then terminate, open or close out of turn, or wander before they grip: a learner that
-never saw where such actions lead overrates them.
+Besides motion noise, scripts sometimes terminate, open or close at the wrong time, or move to a random place before the
+grip. A learner that never saw where such actions lead overrates them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from polytask.sim.view import constant
 
 _CLOSE, _OPEN, _END = 5, 6, 7
 _LOW = 0.02  # the hand counts as down when its command is this near to the height wanted, m
-_NEAR = 0.01  # and as above the target when this near
+_NEAR = 0.01  # and as above the target when it is this near, m
 
 
 class _Scripted:
-    """What picking and placing share: a random target, the way there, and noise."""
+    """The common part of picking and placing: a random target, the way to it, and noise."""
 
     name = "scripted"
 
@@ -32,7 +32,7 @@ class _Scripted:
         self.world, self.config = world, config or ScriptConfig()
         self.generator = torch.Generator(world.device).manual_seed(self.config.seed)
         self._middle, self._low = middle, low
-        shape = (world.num_worlds,)
+        shape = (world.num_envs,)
         self.target = torch.zeros(*shape, 2, device=world.device)
         self.yaw = torch.zeros(shape, device=world.device)
         self.phase = torch.zeros(shape, dtype=torch.long, device=world.device)
@@ -40,7 +40,7 @@ class _Scripted:
 
     def reset(self, mask: Tensor | None = None) -> None:
         """Draw new targets where `mask` (N,) holds."""
-        count, inner = self.world.num_worlds, layout.INNER - self.config.margin
+        count, inner = self.world.num_envs, layout.INNER - self.config.margin
         target = uniform((count, 2), -inner, inner, self.generator) + constant(self._middle, self.target)
         yaw = uniform((count,), -math.pi / 2, math.pi / 2, self.generator)
         mask = torch.ones_like(self.phase, dtype=torch.bool) if mask is None else mask
@@ -50,23 +50,23 @@ class _Scripted:
 
     def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
         """Return the next actions (N, 8): above the target, down, grip, up, end."""
-        world, action = self.world, torch.zeros(self.world.num_worlds, ACTION_DIM, device=self.world.device)
+        world, action = self.world, torch.zeros(self.world.num_envs, ACTION_DIM, device=self.world.device)
         away, depth = self.target - world.place[:, :2], self._low - world.place[:, 2]
         distance = away.abs().amax(-1)
         is_above = distance < world.config.reach + _NEAR
         is_there = (depth > -_LOW) & (distance < 2 * _NEAR)
-        if world.config.assisted:  # the world goes down by itself, once it has moved and been told to grip
+        if world.config.assisted:  # the hand descends by itself after the action that grips
             is_there, depth = is_above, torch.zeros_like(depth)
-        wanders = self._wanders()
-        phase = torch.where((self.phase == 0) & is_there & ~wanders, 1, self.phase)
-        # Go sideways and sink as soon as the target is within reach; phases 1 to 3 grip, rise and end.
+        detours = self._detours()
+        phase = torch.where((self.phase == 0) & is_there & ~detours, 1, self.phase)
+        # Phase 0 moves sideways, and down as soon as the target is within reach; phases 1 to 3 grip, rise and end.
         moves = (phase == 0) | (phase == 1) & world.config.assisted
         action[:, :2] = torch.where(moves[:, None], away / world.config.reach, 0.0)
         action[:, 2] = torch.where(moves & is_above, depth / world.config.reach, 0.0) + (phase == 2).float()
         double = 2 * torch.where(moves, self.yaw - world.yaw, 0.0)
         action[:, 3], action[:, 4] = double.sin(), double.cos()
         if self.config.detour > 0:
-            action = torch.where(wanders[:, None], self._anywhere(), action)
+            action = torch.where(detours[:, None], self._random_motion(), action)
         action[:, self._grip()] = (phase == 1).float()
         action[:, _END] = (phase == 3).float()
         is_up = world.place[:, 2] > layout.START_HEIGHT - 2 * _LOW
@@ -76,15 +76,15 @@ class _Scripted:
     def _grip(self) -> int:
         return _CLOSE
 
-    def _wanders(self) -> Tensor:
-        """Draw which hands (N,) go anywhere instead of on."""
+    def _detours(self) -> Tensor:
+        """Draw which hands (N,) move to a random place instead of the target."""
         if self.config.detour <= 0:
             return torch.zeros_like(self.phase, dtype=torch.bool)
         lots = torch.rand(len(self.phase), generator=self.generator, device=self.phase.device)
         return (self.phase == 0) & (lots < self.config.detour)
 
-    def _anywhere(self) -> Tensor:
-        """Draw level motions with a turn. (N, 8)"""
+    def _random_motion(self) -> Tensor:
+        """Draw random level motions (N, 8) with a random turn."""
         action = torch.zeros(len(self.phase), ACTION_DIM, device=self.phase.device)
         action[:, :2] = uniform((len(action), 2), -1.0, 1.0, self.generator)
         double = uniform((len(action),), -math.pi, math.pi, self.generator)
@@ -92,14 +92,14 @@ class _Scripted:
         return action
 
     def _disturb(self, action: Tensor) -> Tensor:
-        """Add motion noise, clip, and now and then give another command than the one whose turn it is.
+        """Add motion noise, clip, and sometimes replace the script's command by another one.
 
-        It stands in the place of that command: an action that closes and opens at once would teach of neither.
+        The other command replaces the script's: an action that closes and opens at once would teach neither.
         """
         config = self.config
         noise = torch.randn(len(action), 5, generator=self.generator, device=action.device)
         action[:, :5] += config.noise * noise
-        # One lot falls among the chances to close, to open and to end, which lie side by side, or beyond them.
+        # One uniform number decides: the chances to close, to open and to end are consecutive intervals from 0 on.
         lot = torch.rand(len(action), 1, generator=self.generator, device=action.device)
         grip, last = config.early_grip, 2 * config.early_grip + config.early_end
         starts, ends = constant((0.0, grip, 2 * grip), action), constant((grip, 2 * grip, last), action)
@@ -124,7 +124,7 @@ class ScriptedPlace(_Scripted):
     name = "scripted-place"
 
     def __init__(self, world: BinWorld, config: ScriptConfig | None = None) -> None:
-        """Draw the first targets; a lid is let go higher, over an object."""
+        """Draw the first targets; a lid is released higher, over an object."""
         low = layout.COVER_HEIGHT if world.config.lid else layout.PLACE_HEIGHT
         super().__init__(world, config, layout.LEFT_BIN, low)
 

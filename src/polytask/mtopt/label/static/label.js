@@ -1,13 +1,13 @@
 "use strict";
-// The labelling page. The server keeps all that matters; this file shows it and sends answers, one after the other.
+// The labelling page. The server keeps the state; this file shows it and sends answers in order.
 
 const BATCH = 24; // episodes on the page at once
 const WORDS = { success: "✓ Success", failure: "✗ Failure", skipped: "– Skipped" };
 const byId = (id) => document.getElementById(id);
 const state = { tasks: [], task: null, order: "new", goal: 1, detector: null, judged: [], tiles: [], current: 0, loading: 0 };
-let sending = Promise.resolve(); // answers reach the server in the order they were given
+let sending = Promise.resolve(); // keeps the answers in order
 
-// ---- talking to the server ----
+// ---- requests ----
 
 async function call(path, options = {}) {
   const response = await fetch(path, options);
@@ -22,12 +22,12 @@ const post = (path, body) =>
   call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 const taskPath = (name, rest) => `/api/tasks/${encodeURIComponent(name)}/${rest}`;
 
-function complain(error) {
+function showError(error) {
   byId("message").textContent = error.message;
   byId("message").hidden = false;
 }
 
-function calm() {
+function hideError() {
   byId("message").hidden = true;
 }
 
@@ -132,7 +132,7 @@ async function loadExamples() {
 // ---- the grid ----
 
 async function loadQuestions() {
-  const ticket = ++state.loading; // a later request makes this one pointless
+  const ticket = ++state.loading; // a later request replaces this one
   const path = taskPath(state.task, `questions?order=${state.order}&count=${BATCH}`);
   const found = await call(path);
   if (ticket !== state.loading) return;
@@ -198,7 +198,7 @@ function select(index, focus = true) {
     const here = i === state.current;
     tile.node.classList.toggle("current", here);
     tile.node.tabIndex = here ? 0 : -1;
-    // Only the buttons of the current tile are stops of the tab key, or a page would have seventy.
+    // Only the buttons of the current tile are tab stops; otherwise a page would have seventy.
     for (const button of tile.node.querySelectorAll("button")) button.tabIndex = here ? 0 : -1;
   });
   const node = state.tiles[state.current].node;
@@ -215,7 +215,7 @@ function columns() {
 function answer(status) {
   const tile = state.tiles[state.current];
   if (!tile) return;
-  calm();
+  hideError();
   const before = tile.status;
   const { task, order } = state;
   tile.status = status;
@@ -228,7 +228,7 @@ function answer(status) {
     .catch((error) => {
       tile.status = before;
       describe(tile);
-      complain(error);
+      showError(error);
     });
   const count = state.tiles.length;
   const steps = Array.from({ length: count }, (_, i) => (state.current + 1 + i) % count);
@@ -241,16 +241,16 @@ function nextBatch(task, order) {
   sending = sending
     .then(async () => {
       const stillHere = task === state.task && order === state.order;
-      // An error above, or an undo, may have opened a question again.
+      // An error or an undo may have reopened a question.
       if (!stillHere || state.tiles.some((tile) => tile.status === null)) return;
       await Promise.all([loadQuestions(), loadExamples()]);
       select(0);
     })
-    .catch(complain);
+    .catch(showError);
 }
 
 function undo() {
-  calm();
+  hideError();
   const task = state.task;
   sending = sending
     .then(() => post("/api/undo", { task }))
@@ -273,7 +273,7 @@ function undo() {
       select(index);
       byId("announce").textContent = `Taken back: episode ${body.episode}`;
     })
-    .catch(complain);
+    .catch(showError);
 }
 
 // ---- keys ----
@@ -282,7 +282,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("view-label").hidden) return;
   const target = event.target instanceof Element ? event.target : document.body;
   if (target.closest("select, input, textarea")) return;
-  // On a button or a summary the space bar presses it, as everywhere.
+  // On a button or a summary, the space bar presses it as usual.
   if (event.key === " " && target.closest("button, summary, a")) return;
   const act = {
     s: () => answer("success"), f: () => answer("failure"), k: () => answer("skipped"), " ": () => answer("skipped"),
@@ -292,7 +292,7 @@ document.addEventListener("keydown", (event) => {
   }[event.key.toLowerCase()];
   if (!act) return;
   event.preventDefault();
-  if (event.repeat && !event.key.startsWith("Arrow")) return; // a key held down labels one episode, not ten
+  if (event.repeat && !event.key.startsWith("Arrow")) return; // a key that is held down labels one episode only
   act();
 });
 
@@ -317,7 +317,7 @@ byId("upload").addEventListener("submit", async (event) => {
   if (!chosen.length) return;
   byId("upload-status").textContent = [`${chosen.length - refused.length} added.`, ...refused].join(" ");
   event.target.reset();
-  await Promise.all([loadState(), loadExamples()]).catch(complain);
+  await Promise.all([loadState(), loadExamples()]).catch(showError);
 });
 
 // ---- detector ----
@@ -351,7 +351,7 @@ async function watchTraining() {
   const status = await call("/api/train");
   drawTraining(status);
   if (status.state === "running") {
-    setTimeout(() => watchTraining().catch(complain), 700);
+    setTimeout(() => watchTraining().catch(showError), 700);
   } else {
     await loadState();
     if (state.order !== "new") await loadQuestions();
@@ -359,8 +359,8 @@ async function watchTraining() {
 }
 
 byId("train").addEventListener("click", () => {
-  calm();
-  sending = sending.then(() => post("/api/train", {})).then(() => watchTraining()).catch(complain);
+  hideError();
+  sending = sending.then(() => post("/api/train", {})).then(() => watchTraining()).catch(showError);
 });
 
 function show(view) {
@@ -368,7 +368,7 @@ function show(view) {
     byId(`view-${name}`).hidden = name !== view;
     byId(`show-${name}`).setAttribute("aria-pressed", name === view);
   }
-  if (view === "detector") watchTraining().catch(complain);
+  if (view === "detector") watchTraining().catch(showError);
 }
 
 // ---- start ----
@@ -376,11 +376,11 @@ function show(view) {
 byId("show-label").addEventListener("click", () => show("label"));
 byId("show-detector").addEventListener("click", () => show("detector"));
 byId("undo").addEventListener("click", undo);
-byId("task-select").addEventListener("change", (event) => chooseTask(event.target.value).catch(complain));
+byId("task-select").addEventListener("change", (event) => chooseTask(event.target.value).catch(showError));
 byId("order").addEventListener("change", (event) => {
   state.order = event.target.value;
   event.target.blur(); // the keys label again
-  loadQuestions().then(() => select(0)).catch(complain);
+  loadQuestions().then(() => select(0)).catch(showError);
 });
 
 async function start() {
@@ -391,4 +391,4 @@ async function start() {
   if (first) await chooseTask(first.name);
 }
 
-start().catch(complain);
+start().catch(showError);

@@ -1,4 +1,4 @@
-"""Start Ray on this machine, or join a cluster, and leave nothing behind."""
+"""Start Ray on this machine, or connect to a cluster, and disconnect at the end."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import ray
 
 from polytask.errors import UserError
 from polytask.mtopt.config.run import RayConfig
-from polytask.mtopt.runtime.ray import SETTINGS
+from polytask.mtopt.runtime.ray.environment import SETTINGS
 
-PASSED_ON = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "OMP_NUM_THREADS")  # to workers of a cluster that others started
-LEAST_MEMORY = 80  # MB that Ray asks for
-PATIENCE = 10.0  # s for a cluster to answer
+FORWARDED = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "OMP_NUM_THREADS")  # variables for workers of another's cluster
+LEAST_MEMORY = 80  # MB that Ray needs
+PATIENCE = 10.0  # s that a cluster has to answer
 
 
 @contextmanager
 def cluster(config: RayConfig) -> Iterator[None]:
-    """Be connected for as long as the block lasts; a connection that was there before stays."""
+    """Stay connected for the length of the block; an earlier connection is kept."""
     if ray.is_initialized():
         yield
         return
@@ -39,12 +39,12 @@ def _start(config: RayConfig) -> None:
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if config.address:
         _check_address(config.address)
-        passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        forwarded = {name: os.environ[name] for name in FORWARDED if name in os.environ}
         try:
-            ray.init(config.address, runtime_env={"env_vars": SETTINGS | passed}, **common)
+            ray.init(config.address, runtime_env={"env_vars": SETTINGS | forwarded}, **common)
         except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
-            hint = "are RAY_AUTH_MODE and RAY_AUTH_TOKEN those of the cluster?"
+            hint = "RAY_AUTH_MODE and RAY_AUTH_TOKEN must be those of the cluster"
             raise UserError(f"no Ray cluster at ray.address={config.address}: {reason}; {hint}") from error
         return
     ray.init(
@@ -57,12 +57,12 @@ def _start(config: RayConfig) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Knock first: Ray itself would try for minutes."""
+    """Check that the address answers; Ray itself would try for minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in address:
-        raise UserError(f"ray.address={address}: HOST:PORT of a cluster that this machine is part of, or auto")
+        raise UserError(f"ray.address={address}: must be HOST:PORT of a cluster that this machine is part of, or auto")
     try:
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
     except (OSError, OverflowError) as error:

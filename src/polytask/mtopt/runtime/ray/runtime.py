@@ -1,9 +1,9 @@
-"""The driver: the controller's jobs, done by a crew."""
+"""The driver: the controller's jobs, done by a pool of workers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,217 +12,177 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.roles import Controller, Evaluation, Job, Order
+from polytask.mtopt.roles import Evaluation, Job, Order
+from polytask.mtopt.roles.tries import Tries
+from polytask.mtopt.runtime.base import Metrics, Report, Runtime
 from polytask.mtopt.runtime.folder import RunFolder
-from polytask.mtopt.runtime.local import SHOWN, Say
 from polytask.mtopt.runtime.ray import workers
-from polytask.mtopt.runtime.ray.crew import Crew, Post, TimeIsUpError
-from polytask.mtopt.runtime.ray.learning import Learning
-from polytask.mtopt.runtime.ray.transfer import Newest
+from polytask.mtopt.runtime.ray.pipeline import TrainingPipeline
+from polytask.mtopt.runtime.ray.transfer import CurrentFiles
+from polytask.mtopt.runtime.ray.worker_pool import TimeIsUpError, WorkerPool, WorkerSlot
 
 
 @dataclass(frozen=True)
-class Counts:
-    """How the books stand, over all that ever happened in the run's folder."""
+class DeliveryCounts:
+    """Episodes that collectors delivered, and deliveries that were lost."""
 
-    stored: int  # episodes of collectors in the store
-    acknowledged: int  # of them, that the controller was told of
+    stored: int  # episodes of collectors in the store, in all processes of the run
+    acknowledged: int  # of them, counted by the controller
     lost: int  # sequences that died with their collector, since this driver started
     deaths: int  # workers that were replaced, since this driver started
 
 
-class RayRuntime:
-    """Owns the crew; Ray must be running."""
+class RayRuntime(Runtime):
+    """Owns the pool of workers; Ray must be running."""
 
-    def __init__(self, config: RunConfig, say: Say, folder: RunFolder | None = None) -> None:
-        """Begin or go on with the run in the configured folder, and start the workers.
-
-        Args:
-            config: Settings.
-            say: Takes a line for whoever watches.
-            folder: The configured one, where it is locked already.
-        """
-        self.config, self.say = config, say
-        self.folder = folder or RunFolder(config.root)
-        state = self.folder.begin(config)
-        self.controller = Controller(config)
-        if state is not None and state["controller"] is not None:
-            self.controller.load_state_dict(state["controller"])
-        saved = state["evaluation"] if state else None
-        self.evaluation = Evaluation.load(saved) if saved else None
+    def __init__(self, config: RunConfig, report: Report, folder: RunFolder | None = None) -> None:
+        """Begin or continue the run in the configured folder, and start the workers; see `Runtime`."""
+        super().__init__(config, report, folder)
         records: list[dict[str, Any]] = [dict(record) for record in self.folder.records()]
         self._acknowledged = sum(int(one["episodes"]) for one in records if one["kind"] == "collect")
         self._lost = 0
         self._entering = 0  # sequences that wait for the writer
-        self.newest = Newest(config)
-        self.crew = Crew(say, config.ray.max_deaths, config.ray.max_seconds)
-        self.learning = Learning(config, self.crew, self.newest)
-        self._do: Mapping[str, Callable[[Job], dict[str, float]]] = {
-            "label": self._label,
-            "detector": self._detector,
-            "grade": self._grade,
-            "train": self._train,
-            "evaluate": self._evaluate,
-        }
+        self.files = CurrentFiles(config)
+        self.pool = WorkerPool(report, config.ray.max_deaths, config.ray.max_seconds)
+        self.pipeline = TrainingPipeline(config, self.pool, self.files)
         if not self.controller.is_done:
-            self._hire()
+            self._start_workers()
 
     def run(self) -> Evaluation | None:
-        """Do everything that is left and return the last evaluation; None where a person's labels are waited for."""
+        """Do all remaining jobs and return the last evaluation; None if a person has to label first."""
         try:
             while not self.controller.is_done:
                 if self.controller.phase == "collect":
                     self._collect()
-                elif not self._next():
+                elif not self._do_next():
                     return None
         except TimeIsUpError:
-            self.say(f"stopped after ray.max_seconds={self.config.ray.max_seconds:g}; the same command goes on")
+            self.report(f"stopped after ray.max_seconds={self.config.ray.max_seconds:g}; the same command continues")
             if self.evaluation is None:
-                raise UserError("the time was over before the first evaluation") from None
-        if self.crew.posts:
+                raise UserError("ray.max_seconds was over before the first evaluation") from None
+        if self.pool.slots:
             counts = self.counts()
-            self.say(
+            self.report(
                 f"{counts.stored} episodes stored, {counts.acknowledged} acknowledged; {counts.lost} sequences lost, "
                 f"{counts.deaths} workers replaced"
             )
         return self.evaluation
 
-    def counts(self) -> Counts:
-        """Compare the store with what the controller was told."""
-        stored = self.crew.ask(self.writer, lambda actor: actor.count.remote())
-        return Counts(stored, self._acknowledged, self._lost, self.crew.deaths)
+    def counts(self) -> DeliveryCounts:
+        """Compare the store with the controller's count."""
+        stored = self.pool.ask(self.writer, lambda actor: actor.count.remote())
+        return DeliveryCounts(stored, self._acknowledged, self._lost, self.pool.deaths)
 
     def close(self) -> None:
-        """End the workers."""
-        self.crew.close()
+        """End the workers and close the folder."""
+        self.pool.close()
         self.folder.close()
 
-    def _hire(self) -> None:
-        """Fill all posts; those that are needed first come first."""
+    def _start_workers(self) -> None:
+        """Start all workers; those that are needed first come first."""
         config = self.config
         node = ray.get_runtime_context().get_node_id()
         here = {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
         spread = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
 
-        def post(name: str, kind: type, options: Mapping[str, Any], *facts: Any, has_life: bool = False) -> Post:
+        def add(name: str, kind: type, options: Mapping[str, Any], *facts: Any, has_life: bool = False) -> WorkerSlot:
             actor_class: Any = ray.remote(kind).options(**options)
-            return self.crew.add(
+            return self.pool.add(
                 name, lambda deaths: actor_class.remote(config, *facts, *((deaths,) if has_life else ()))
             )
 
         names = [f"collector-{number}" for number in range(config.ray.collectors)]
-        self.collectors = [post(name, workers.CollectorWorker, spread, name) for name in names]
-        self.writer = post("writer", workers.WriterWorker, here)
-        self.labeller = post("labeller", workers.LabelWorker, here)
-        self.replay = post("replay", workers.ReplayWorker, here, has_life=True)
-        self.trainer = post("trainer", workers.TrainerWorker, here)
+        self.collectors = [add(name, workers.CollectorWorker, spread, name) for name in names]
+        self.writer = add("writer", workers.WriterWorker, here)
+        self.labeller = add("labeller", workers.LabelWorker, here)
+        self.replay = add("replay", workers.ReplayWorker, here, has_life=True)
+        self.trainer = add("trainer", workers.TrainerWorker, here)
         self.updaters = [
-            post(f"updater-{number}", workers.UpdaterWorker, spread, number, has_life=True)
+            add(f"updater-{number}", workers.UpdaterWorker, spread, number, has_life=True)
             for number in range(config.ray.updaters)
         ]
-        self.evaluator = post("evaluator", workers.EvaluatorWorker, here)
-        self.learning.staff(self.replay, self.updaters, self.trainer)
+        self.evaluator = add("evaluator", workers.EvaluatorWorker, here)
+        self.pipeline.connect(self.replay, self.updaters, self.trainer)
 
     # --- collecting: several jobs at once -----------------------------------------------------------------------------
 
     def _collect(self) -> None:
         """Keep all collectors busy until the round has its episodes."""
-        self.newest.look()
+        self.files.refresh()
         idle, began = list(self.collectors), dict[int, float]()
         while self.controller.phase == "collect" and not self.controller.is_done:
-            # No more than one sequence for each collector waits in memory.
+            # At most one sequence per collector waits in memory.
             while idle and self._entering < len(self.collectors) and (job := self.controller.next()) is not None:
                 began[job.number] = time.monotonic()
                 self._send(idle.pop(0), job, idle, began)
-            self.crew.step()
+            self.pool.step()
 
-    def _send(self, collector: Post, job: Job, idle: list[Post], began: dict[int, float]) -> None:
-        """Have one sequence collected; the collector is free again before the sequence is stored."""
-        order, parcels = self.controller.order(job), self.newest.parcels
+    def _send(self, collector: WorkerSlot, job: Job, idle: list[WorkerSlot], began: dict[int, float]) -> None:
+        """Send an order to a collector, which is idle again before its sequence is stored."""
+        order, files = self.controller.order(job), self.files.refs
 
-        def collected(metrics: dict[str, float], harvest: Any) -> None:
+        def collected(metrics: Metrics, sequence: Any) -> None:
             idle.append(collector)
             self._entering += 1
-            self._enter(job, order, metrics, harvest, began)
+            self._enter(job, order, metrics, sequence, began)
 
         def lost() -> None:
             idle.append(collector)
             self._give_up(job)
 
-        self.crew.call(
-            collector, lambda actor: actor.step.options(num_returns=2).remote(order, parcels), collected, lost
-        )
+        self.pool.call(collector, lambda actor: actor.step.options(num_returns=2).remote(order, files), collected, lost)
 
-    def _enter(self, job: Job, order: Order, metrics: dict[str, float], harvest: Any, began: dict[int, float]) -> None:
-        """Have a sequence stored, by the writer or its successors; only then it counts."""
+    def _enter(self, job: Job, order: Order, metrics: Metrics, sequence: Any, began: dict[int, float]) -> None:
+        """Let the writer, or its successors, store a sequence; only then it counts."""
 
-        def stored(answer: dict[str, float], _: Any) -> None:
+        def stored(answer: Metrics, _: Any) -> None:
             self._entering -= 1
             self._acknowledged += int(answer["episodes"])
             self.controller.finish(job, answer)
-            lag = {"lag": self.newest.lag(metrics["weights"])}
-            self._note(job, {**metrics, **answer, **lag}, time.monotonic() - began[job.number])
+            lag = {"lag": self.files.lag(metrics["weights"])}
+            self._log(job, {**metrics, **answer, **lag}, time.monotonic() - began[job.number])
 
         deaths = self.writer.deaths
 
         def again() -> None:
             if self.writer.deaths > deaths:
-                self._enter(job, order, metrics, harvest, began)
-            else:  # the writer lives: what it was to store went down with the collector's machine
+                self._enter(job, order, metrics, sequence, began)
+            else:  # the writer lives: the sequence was lost with the collector's machine
                 self._entering -= 1
                 self._give_up(job)
 
-        self.crew.call(self.writer, lambda actor: actor.enter.remote(order, harvest), stored, again)
+        self.pool.call(self.writer, lambda actor: actor.enter.remote(order, sequence), stored, again)
 
     def _give_up(self, job: Job) -> None:
         self._lost += 1
         self.controller.give_up(job)
 
-    # --- all else: one job at a time ----------------------------------------------------------------------------------
+    # --- all other jobs: one at a time --------------------------------------------------------------------------------
 
-    def _next(self) -> bool:
-        """Do one job; tell whether that was possible."""
-        job, began = self.controller.next(), time.monotonic()
-        assert job is not None
-        if job.kind == "label" and not self.crew.ask(self.labeller, lambda actor: actor.is_ready.remote()):
-            self.controller.give_up(job)
-            return False
-        metrics = self._do[job.kind](job)
-        self.controller.finish(job, metrics)
-        self._note(job, metrics, time.monotonic() - began)
-        return True
+    def _has_labels(self) -> bool:
+        return bool(self.pool.ask(self.labeller, lambda actor: actor.is_ready.remote()))
 
-    def _label(self, job: Job) -> dict[str, float]:
-        metrics: dict[str, float] = self.crew.ask(self.labeller, lambda actor: actor.label.remote(job.round))
+    def _label(self, job: Job) -> Metrics:
+        metrics: Metrics = self.pool.ask(self.labeller, lambda actor: actor.label.remote(job.round))
         return metrics
 
-    def _detector(self, job: Job) -> dict[str, float]:
-        version = f"run-{job.number + 1}"
-        metrics: dict[str, float] = self.crew.ask(self.labeller, lambda actor: actor.detector.remote(version))
+    def _make_detector(self, version: str) -> Metrics:
+        metrics: Metrics = self.pool.ask(self.labeller, lambda actor: actor.train_detector.remote(version))
         return metrics
 
-    def _grade(self, job: Job) -> dict[str, float]:
-        metrics, tries = self.crew.ask(self.labeller, lambda actor: actor.grade.remote(self.controller.seen))
-        switched = self.controller.compare(tries) if job.round > 0 else []
-        rates = {f"tries/{task}/{source}": one.rate for task, each in tries.items() for source, one in each.items()}
-        self.learning.clear()
-        return {**metrics, "switched": float(len(switched)), **rates}
+    def _label_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
+        metrics, tries = self.pool.ask(self.labeller, lambda actor: actor.grade.remote(self.controller.seen))
+        self.pipeline.clear()
+        return metrics, tries
 
-    def _train(self, job: Job) -> dict[str, float]:
-        self.crew.ask(self.replay, lambda actor: actor.fill.remote())
-        return self.learning.run(job.target)
+    def _train(self, job: Job) -> Metrics:
+        self.pool.ask(self.replay, lambda actor: actor.fill.remote())
+        return self.pipeline.run(job.target)
 
-    def _evaluate(self, job: Job) -> dict[str, float]:
-        self.evaluation, last = self.crew.ask(self.evaluator, lambda actor: actor.step.remote())
-        assert self.evaluation is not None
-        return {**self.evaluation.metrics(), "episode": float(last)}
+    def _measure(self) -> tuple[Evaluation, int]:
+        evaluation, last = self.pool.ask(self.evaluator, lambda actor: actor.step.remote())
+        return evaluation, last
 
-    def _note(self, job: Job, metrics: Mapping[str, float], seconds: float) -> None:
-        """Write the job down and say a line about it."""
-        record: dict[str, Any] = {"kind": job.kind, "round": job.round, "number": job.number, "seconds": seconds}
-        record |= {"detector": self.learning.detector} if job.kind == "train" else {}
-        record |= {"deaths": self.crew.deaths}
-        evaluation = self.evaluation.plain() if self.evaluation else None
-        self.folder.save(record | dict(metrics), controller=self.controller.state_dict(), evaluation=evaluation)
-        shown = "  ".join(f"{name} {metrics[name]:.4g}" for name in SHOWN if name in metrics)
-        self.say(f"round {job.round}  {job.kind} {job.number}  {shown}  ({seconds:.1f} s)")
+    def _facts(self, job: Job) -> dict[str, Any]:
+        trained = {"detector": self.pipeline.detector} if job.kind == "train" else {}
+        return {**trained, "deaths": self.pool.deaths}

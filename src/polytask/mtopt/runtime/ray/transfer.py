@@ -1,7 +1,7 @@
-"""What travels: weights and detectors to the workers, episodes to the writer, batches as arrays.
+"""Data between processes: weights and detectors for the workers, episodes for the writer, batches as arrays.
 
-Roles read weights and detectors from folders. A worker elsewhere has no such folder, so it gets the files' bytes, lays
-them out in a folder of its own for as long as the role reads them, and removes them.
+Roles read weights and detectors from folders. A worker on another machine has no such folder, so it receives the bytes
+of the files, writes them to a folder of its own while the role reads them, and removes them.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from polytask.mtopt.store import EpisodeRow
 
 
 @dataclass(frozen=True)
-class Parcel:
+class FileRef:
     """A file of the run's folder, by reference."""
 
     folder: str
     name: str
-    written: int  # when, ns
+    written: int  # time, ns
     content: Any  # reference of its bytes
 
 
-class Newest:
-    """The driver's view of the folders of weights and detectors: the newest weights, the detector in use."""
+class CurrentFiles:
+    """The files that workers need, as the driver sees them: the newest weights and the detector in use."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Look for the first time."""
+        """Read the folders for the first time."""
         self._detectors = config.detectors
         self._weights = WeightFolder(config.weights)
-        self.parcels: list[Parcel] = []
-        self.look()
+        self.refs: list[FileRef] = []
+        self.refresh()
 
     def lag(self, version: float) -> float:
-        """Count the versions of the weights between a worker's and the newest."""
+        """Return the number of versions of the weights between a worker's and the newest."""
         return max(0.0, (self._weights.newest() or 0) - version)
 
-    def look(self) -> None:
-        """Take in what has been written since; each file is put up for the workers once."""
-        known = {(one.folder, one.name, one.written): one for one in self.parcels}
-        self.parcels = []
-        for path in self._files():
+    def refresh(self) -> None:
+        """Read the folders again; the bytes of each file go to Ray's object store once."""
+        known = {(one.folder, one.name, one.written): one for one in self.refs}
+        self.refs = []
+        for path in self._paths():
             folder, written = path.parent.name, path.stat().st_mtime_ns
             held = known.get((folder, path.name, written))
             content = held.content if held else ray.put(path.read_bytes())
-            self.parcels.append(Parcel(folder, path.name, written, content))
+            self.refs.append(FileRef(folder, path.name, written, content))
 
-    def _files(self) -> list[Path]:
+    def _paths(self) -> list[Path]:
         weights = max(
             self._weights.folder.glob("*.pt"), key=lambda path: (path.stat().st_mtime_ns, path.name), default=None
         )
@@ -69,17 +69,17 @@ class Newest:
         return [path for path in (weights, detector) if path is not None]
 
 
-class Mirror:
-    """A worker's stand-in for the run's folder, which is there only while it is read."""
+class TemporaryCopy:
+    """A worker's copy of the run's folder, which exists only while it is read."""
 
     def __init__(self) -> None:
-        """Choose a place."""
+        """Choose a folder."""
         self.root = Path(tempfile.gettempdir()) / f"polytask-{secrets.token_hex(8)}"
         self._seen: dict[str, tuple[str, int]] = {}
 
-    def bring(self, parcels: Iterable[Parcel], read: Callable[[], Any]) -> None:
-        """Lay out files that are new here, let `read` load them, and remove them."""
-        new = [one for one in parcels if self._seen.get(one.folder) != (one.name, one.written)]
+    def update(self, files: Iterable[FileRef], read: Callable[[], Any]) -> None:
+        """Write files that are new to this worker, call `read`, which loads them, and remove them."""
+        new = [one for one in files if self._seen.get(one.folder) != (one.name, one.written)]
         if not new:
             return
         self.root.mkdir(mode=0o700)
@@ -88,7 +88,7 @@ class Mirror:
                 path = self.root / one.folder / one.name
                 path.parent.mkdir()
                 path.write_bytes(ray.get(one.content))
-                os.utime(path, ns=(one.written, one.written))  # a file is known by its time
+                os.utime(path, ns=(one.written, one.written))  # readers recognize a file by its time
             read()
         finally:
             shutil.rmtree(self.root)
@@ -96,15 +96,15 @@ class Mirror:
 
 
 @dataclass(frozen=True)
-class Harvest:
-    """What one sequence gave, on its way to the store."""
+class CollectedSequence:
+    """The episodes of one sequence on their way to the store."""
 
     episodes: list[Episode]
-    labels: list[Label]  # whose `episode` is a place in the list above
+    labels: list[Label]  # `episode` is an index into the list above
 
 
-class Outbox:
-    """Takes a collector's episodes and labels in place of a store, until they are sent."""
+class MemoryLog:
+    """Holds a collector's episodes and labels in place of a store, until they are sent."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -116,15 +116,15 @@ class Outbox:
         return len(self._episodes)
 
     def rows(self, after: int = 0) -> list[EpisodeRow]:
-        """Know of no episode that was stored earlier; the writer does."""
+        """Return no rows: only the writer knows the stored episodes."""
         return []
 
-    def writer(self, name: str) -> Outbox:
-        """Be the writer too."""
+    def writer(self, name: str) -> MemoryLog:
+        """Return itself, which is a writer, too."""
         return self
 
     def append_many(self, episodes: Sequence[Episode]) -> list[int]:
-        """Keep episodes and return their places."""
+        """Keep episodes and return their indices."""
         first = len(self._episodes)
         self._episodes += episodes
         return list(range(first, len(self._episodes)))
@@ -133,21 +133,21 @@ class Outbox:
         """Keep labels."""
         self._labels += labels
 
-    def take(self) -> Harvest:
-        """Hand everything out."""
-        harvest = Harvest(self._episodes, self._labels)
+    def take(self) -> CollectedSequence:
+        """Return everything, and start empty again."""
+        sequence = CollectedSequence(self._episodes, self._labels)
         self._episodes, self._labels = [], []
-        return harvest
+        return sequence
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
 
 def to_arrays(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Turn tensors into arrays, which Ray passes on without copying; other values stay."""
+    """Turn tensors into arrays, which Ray passes on without a copy; keep other values."""
     return tuple(value.cpu().numpy() if isinstance(value, Tensor) else value for value in values)
 
 
 def to_tensors(values: Iterable[Any], device: str) -> tuple[Any, ...]:
-    """Turn arrays back into tensors of their own on a device; other values stay."""
+    """Copy arrays into tensors on a device; keep other values."""
     return tuple(torch.tensor(value, device=device) if hasattr(value, "dtype") else value for value in values)

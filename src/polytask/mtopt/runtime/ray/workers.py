@@ -1,7 +1,7 @@
-"""The actors: each holds one role. Building is left to `open`, so that what goes wrong there reads like any error.
+"""The actors: each holds one role. `open` builds the role, so that its errors look like those of any other call.
 
-Methods that return two things are called with two references: a small answer for the driver, and bulk data that only
-another worker fetches. Everything may be asked twice: a successor is asked again what a dead worker did not answer.
+Methods that return two values are called with two references: a small answer for the driver, and bulk data that only
+another worker reads. Every call may come twice: the successor of a dead worker receives its unanswered calls again.
 """
 
 from __future__ import annotations
@@ -15,27 +15,29 @@ from typing import Any
 import torch
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.learning.buffers import Transitions
+from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.roles import (
     BellmanUpdater,
+    BinEvaluator,
     Collector,
-    DetectorTrainer,
     Evaluation,
-    Evaluator,
     Examples,
-    Labeller,
     Order,
-    Replay,
-    Teacher,
+    TaskReplay,
     Trainer,
 )
-from polytask.mtopt.roles.controller import Tries
-from polytask.mtopt.roles.labeller import tally
-from polytask.mtopt.runtime.ray.transfer import Harvest, Mirror, Outbox, Parcel, to_arrays, to_tensors
+from polytask.mtopt.runtime.base import Metrics
+from polytask.mtopt.runtime.label_jobs import LabelJobs
+from polytask.mtopt.runtime.ray.transfer import (
+    CollectedSequence,
+    FileRef,
+    MemoryLog,
+    TemporaryCopy,
+    to_arrays,
+    to_tensors,
+)
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
-
-Metrics = dict[str, float]
 
 
 class CollectorWorker:
@@ -45,46 +47,46 @@ class CollectorWorker:
         self.config, self.name = config, name
 
     def open(self) -> int:
-        """Build the worlds and return the process."""
-        self.mirror, self.outbox = Mirror(), Outbox()
-        self.role = Collector(replace(self.config, run_dir=str(self.mirror.root)), self.name, self.outbox)
+        """Build the worlds and return the process id."""
+        self.copy, self.log = TemporaryCopy(), MemoryLog()
+        self.role = Collector(replace(self.config, run_dir=str(self.copy.root)), self.name, self.log)
         return os.getpid()
 
-    def step(self, order: Order, parcels: Sequence[Parcel]) -> tuple[Metrics, Harvest]:
-        """Carry out one sequence by the newest weights and the detector in use."""
-        self.mirror.bring(parcels, self.role.sync)
-        return self.role.step(order), self.outbox.take()
+    def step(self, order: Order, files: Sequence[FileRef]) -> tuple[Metrics, CollectedSequence]:
+        """Collect one sequence with the newest weights and the detector in use."""
+        self.copy.update(files, self.role.sync)
+        return self.role.step(order), self.log.take()
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
 
 class WriterWorker:
-    """Enters what all collectors send; the only one that writes episodes."""
+    """Stores the episodes of all collectors; the only worker that writes episodes."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
 
     def open(self) -> int:
-        """Open the store and return the process."""
+        """Open the store and return the process id."""
         self.store = EpisodeStore(self.config.root, self.config.storage)
         self.writer = self.store.writer("collected")
-        self._seeds: Counter[int] = Counter()  # episodes of each order, which its seed names
+        self._seeds: Counter[int] = Counter()  # episodes of each order, by its seed
         self._last = 0
         return os.getpid()
 
-    def enter(self, order: Order, harvest: Harvest) -> Metrics:
-        """Store a sequence unless it is there: a writer may die between storing and saying so."""
+    def enter(self, order: Order, sequence: CollectedSequence) -> Metrics:
+        """Store a sequence unless it is stored already: a writer may die between storing it and its answer."""
         stored = self._stored()[order.seed]
         if not stored:
-            numbers = self.writer.append_many(harvest.episodes)
-            if harvest.labels:
-                labels = [replace(label, episode=numbers[label.episode]) for label in harvest.labels]
+            numbers = self.writer.append_many(sequence.episodes)
+            if sequence.labels:
+                labels = [replace(label, episode=numbers[label.episode]) for label in sequence.labels]
                 self.store.add_labels(labels)
-        return {"episodes": float(stored or len(harvest.episodes)), "twice": float(stored > 0)}
+        return {"episodes": float(stored or len(sequence.episodes)), "twice": float(stored > 0)}
 
     def count(self) -> int:
-        """Count the collected episodes; examples that people uploaded have no seed and do not count."""
+        """Count the collected episodes; uploaded examples have no seed and do not count."""
         return sum(count for seed, count in self._stored().items() if seed)
 
     def close(self) -> None:
@@ -100,14 +102,14 @@ class WriterWorker:
 
 
 class ReplayWorker:
-    """Holds the task buffers; one that takes over fills them from the store again."""
+    """Holds the task buffers; a successor fills them from the store again."""
 
     def __init__(self, config: RunConfig, life: int) -> None:
         self.config, self.life = config, life
 
     def open(self) -> int:
-        """Reserve the buffers and return the process."""
-        self.role = Replay(self.config)
+        """Reserve the buffers and return the process id."""
+        self.role = TaskReplay(self.config)
         seed = derive(self.config.seed, "draws", self.life)
         self.generator = torch.Generator(self.config.device).manual_seed(seed)
         if self.life:
@@ -115,11 +117,11 @@ class ReplayWorker:
         return os.getpid()
 
     def fill(self) -> Metrics:
-        """Take in all that is there."""
+        """Read all new episodes."""
         return self.role.fill()
 
     def sample(self) -> tuple[str, tuple[Any, ...]]:
-        """Draw transitions; also name the detector that their rewards come from."""
+        """Draw transitions; also return the version of the detector that gave their rewards."""
         return self.role.detector, to_arrays(self.role.sample(self.config.updater.rows, self.generator))
 
     def close(self) -> None:
@@ -134,15 +136,15 @@ class UpdaterWorker:
         self.config, self.number, self.life = config, number, life
 
     def open(self) -> int:
-        """Prepare and return the process."""
-        self.mirror = Mirror()
+        """Build the updater and return the process id."""
+        self.copy = TemporaryCopy()
         seed = derive(self.config.seed, "targets", self.number, self.life)
-        self.role = BellmanUpdater(replace(self.config, run_dir=str(self.mirror.root)), seed)
+        self.role = BellmanUpdater(replace(self.config, run_dir=str(self.copy.root)), seed)
         return os.getpid()
 
-    def step(self, drawn: Sequence[Any], detector: str, parcels: Sequence[Parcel]) -> tuple[Metrics, tuple[Any, ...]]:
-        """Compute the targets of transitions by the newest weights that were published when this was asked."""
-        self.mirror.bring(parcels, self.role.sync)
+    def step(self, drawn: Sequence[Any], detector: str, files: Sequence[FileRef]) -> tuple[Metrics, tuple[Any, ...]]:
+        """Compute the targets of transitions with the newest weights at the time of the call."""
+        self.copy.update(files, self.role.sync)
         batch = Transitions(*to_tensors(drawn, self.config.device))
         examples, metrics = self.role.step(batch, detector)
         return metrics, to_arrays(vars(examples).values())
@@ -152,96 +154,64 @@ class UpdaterWorker:
 
 
 class TrainerWorker:
-    """Owns the learner; one that takes over goes on from what was saved last."""
+    """Owns the learner; a successor continues from the state that was saved last."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
 
     def open(self) -> int:
-        """Build or load the learner and return the process."""
+        """Build or load the learner and return the process id."""
         self.role = Trainer(self.config)
-        # A trainer that died between publishing and saving has used a number: no two weights share one.
+        # A trainer that died between publishing and saving has used a version, which must not be used again.
         self.role.version = max(self.role.version, self.role.folder.newest() or 0)
         self.role.generator.manual_seed(derive(self.config.seed, "train", self.role.learner.step))
         return os.getpid()
 
     def updates(self) -> int:
-        """Count the updates of the learner."""
+        """Return the number of updates of the learner."""
         return self.role.learner.step
 
     def feed(self, examples: Sequence[Any], updates: int) -> Metrics:
-        """Take examples in and make updates."""
+        """Add examples to the buffer and make updates."""
         self.role.push(Examples(*to_tensors(examples, "cpu")))
         made = self.role.step(updates) if updates else {}
         return {**made, "updates": float(self.role.learner.step)}
 
     def release(self, target: int) -> Metrics:
-        """Publish the weights and save the state, if the learner has come so far."""
+        """Publish the weights and save the state, if the learner has made this number of updates."""
         if self.role.learner.step >= target:
             self.role.publish()
             self.role.save()
         return {"updates": float(self.role.learner.step), "weights": float(self.role.version)}
 
     def close(self) -> None:
-        """Do nothing: what counts is saved."""
+        """Do nothing: the state is saved."""
 
 
-class LabelWorker:
-    """Sees to labels, detectors and verdicts; each job is done from what lies in the store."""
-
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
+class LabelWorker(LabelJobs):
+    """Makes labels, detectors and verdicts."""
 
     def open(self) -> int:
-        """Return the process."""
+        """Return the process id."""
         return os.getpid()
-
-    def is_ready(self) -> bool:
-        """Tell whether labels can be had."""
-        teacher = Teacher(self.config)
-        is_ready = teacher.is_ready
-        teacher.close()
-        return is_ready
-
-    def label(self, round_number: int) -> Metrics:
-        """Bring the labels of a round."""
-        teacher = Teacher(self.config)
-        metrics = teacher.step(round_number)
-        teacher.close()
-        return metrics
-
-    def detector(self, version: str) -> Metrics:
-        """Train a detector."""
-        trainer = DetectorTrainer(self.config)
-        metrics = trainer.step(version)
-        trainer.close()
-        return metrics
-
-    def grade(self, seen: int) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
-        """Let the detector in use label everything; also count attempts and successes."""
-        labeller = Labeller(self.config)
-        metrics = labeller.run()
-        tries = tally(labeller.store, self.config.learned, labeller.judge, seen)
-        labeller.close()
-        return metrics, tries
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
 
 class EvaluatorWorker:
-    """Measures policies."""
+    """Evaluates policies."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
 
     def open(self) -> int:
-        """Build the worlds and return the process."""
-        self.role = Evaluator(self.config)
+        """Build the worlds and return the process id."""
+        self.role = BinEvaluator(self.config)
         return os.getpid()
 
     def step(self) -> tuple[Evaluation, int]:
-        """Measure the newest weights; also return the last episode of the store."""
+        """Evaluate the newest weights; also return the last episode of the store."""
         self.role.sync()
         evaluation = self.role.step()
         store = EpisodeStore(self.config.root, self.config.storage)

@@ -1,8 +1,8 @@
-"""Targets and update of Q-learning as one CUDA graph, for runs in which one process does both.
+"""Targets and update of Q-learning as one CUDA graph, for experiments in which one process does both.
 
-An update of the small network is some hundred short kernels: launched one by one they keep the host busier than the
-device. Batches are copied into tensors that stay where they are, and the graph reads those. On the CPU the same code
-is simply called, and gives what `QLearner.targets` and `QLearner.update` give.
+An update of the small network is about a hundred short kernels. If the host launches them one by one, the device waits
+for the host. Batches are copied into tensors with fixed addresses, and the graph reads those. On the CPU the same code
+is called directly, with the same result as `QLearner.targets` and `QLearner.update`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from polytask.cuda_graph import Graphed
 from polytask.mtopt.learning.bellman import return_to_go
-from polytask.mtopt.learning.buffers import Transitions
 from polytask.mtopt.learning.learner import QLearner, TrainBatch
+from polytask.mtopt.learning.transitions import Transitions
 
 
 class CapturedUpdate:
-    """Takes batches of transitions of one size and trains on them."""
+    """Trains on batches of transitions of one size."""
 
     def __init__(
         self,
@@ -29,23 +29,23 @@ class CapturedUpdate:
         has_next: bool = True,
         is_eager: bool = False,
     ) -> None:
-        """Prepare; the first batches run eagerly and are updates like all others.
+        """Prepare; the first batches run without a graph and are updates like all others.
 
         Args:
-            learner: What to train.
+            learner: Learner to train.
             generator: Source of CEM samples and augmentation, on the learner's device.
-            has_bound: Use what each episode got, discounted and less its cost, as a lower bound on its targets.
-            has_next: False where every action ends its episode: then what it got is the target, and no CEM is run.
+            has_bound: Use the return of each episode as a lower bound on its targets.
+            has_next: False if every action ends its episode: then the reward is the target, and CEM is not needed.
             is_eager: Capture nothing.
         """
         self.learner, self._generator = learner, generator
         self._has_bound, self._has_next = has_bound, has_next
-        self._held: Transitions | None = None
+        self._held: Transitions | None = None  # the tensors that the graph reads
         device = torch.device("cpu") if is_eager else learner.device  # only CUDA devices capture
         self._run = Graphed(self._step, device, generator)
 
     def __call__(self, batch: Transitions) -> dict[str, Tensor]:
-        """Compute targets for a batch and take one step towards them; the metrics are overwritten by the next call."""
+        """Compute targets for a batch and take one step towards them; the next call overwrites the metrics."""
         if self._held is None:
             self._held = Transitions(*(part.clone() for part in batch))
         else:
@@ -57,7 +57,7 @@ class CapturedUpdate:
         return metrics
 
     def _step(self) -> dict[str, Tensor]:
-        """Do what happens on the device."""
+        """Do the part that runs on the device."""
         assert self._held is not None
         row, learner, bellman = self._held, self.learner, self.learner.config.bellman
         if self._has_next:

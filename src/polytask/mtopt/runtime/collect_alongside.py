@@ -1,4 +1,4 @@
-"""Collect into the folder of a run that another process is at: episodes go to the store, all else is left alone."""
+"""Collect into the folder of a run while another process runs it: add episodes to the store and change nothing else."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.roles import Collector, Controller
+from polytask.mtopt.roles import Collector
+from polytask.mtopt.runtime.base import restored_controller
 from polytask.mtopt.runtime.folder import RunFolder
 
 
-def collect_beside(config: RunConfig, episodes: int, say: Callable[[str], None]) -> dict[str, float]:
-    """Fill the store until it holds so many episodes, whoever collected them; they count for no round.
+def collect_alongside(config: RunConfig, episodes: int, report: Callable[[str], None]) -> dict[str, float]:
+    """Collect until the store holds this number of episodes in total; they count for no round.
 
     Raises:
         UserError: If the settings do not fit the run.
@@ -20,18 +21,16 @@ def collect_beside(config: RunConfig, episodes: int, say: Callable[[str], None])
     folder = RunFolder(config.root)
     state = folder.require()
     folder.check(config)
-    controller = Controller(config)
-    if state["controller"] is not None:
-        controller.load_state_dict(state["controller"])
-    collector = Collector(config, "beside")
+    controller = restored_controller(config, state)
+    collector = Collector(config, "alongside")
     added = 0
     try:
         while len(collector.store) < episodes:
             order = controller.order(controller.extra("collect"))
-            # The run counts its own orders, and takes a sequence with an order's seed for its own: draw another one.
+            # The run finds its own sequences in the store by their seeds, so these need other seeds than its orders.
             metrics = collector.step(replace(order, seed=secrets.randbits(48)))
             added += int(metrics["episodes"])
-            say(f"beside the run  collect  episodes {metrics['episodes']:.0f}")
+            report(f"alongside the run  collect  episodes {metrics['episodes']:.0f}")
         return {"episodes": float(len(collector.store)), "added": float(added)}
     finally:
         collector.close()

@@ -1,30 +1,26 @@
-"""Between the page and the success detector: labels in, probabilities and figures out."""
+"""Train and measure a detector on the labelled episodes of a store, for the labelling page and for a run."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.detector import Detector, TaskScore, score, train_detector
-from polytask.mtopt.detector.folder import newest as newest_version
-from polytask.mtopt.detector.folder import path_of
+from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.detector.labels import Labels
+from polytask.mtopt.detector.metrics import TaskScore, score
+from polytask.mtopt.detector.model import Detector
+from polytask.mtopt.detector.train import train_detector
 from polytask.mtopt.store import EpisodeStore
 
 CHUNK = 128  # episodes judged at once
-_VERSION = "page-{}"
-TEACHERS = ("oracle", "person")  # whose labels teach; the last one outranks the others
-Labels = Mapping[str, Mapping[int, bool]]  # by task and episode
 
 
 @dataclass(frozen=True)
 class TaskFigures:
-    """One row of the page's table; None where a figure has no meaning, such as the precision of no prediction."""
+    """One row of the page's table; None where a figure has no meaning, such as the precision without a prediction."""
 
     task: str
     labels: int  # learned from
@@ -36,48 +32,43 @@ class TaskFigures:
     recall_after: float | None
 
 
-def fit(
+def train_on_labels(
     store: EpisodeStore,
     labels: Labels,
-    tasks: Sequence[str],
-    config: LabelConfig,
-    version: str,
+    config: DetectorConfig,
+    device: str,
+    seed: int,
     progress: Callable[[float], None] | None = None,
 ) -> Detector:
-    """Train a detector from labelled episodes; `tasks` are all it should know, in the order of its one-hot."""
+    """Train a detector from labelled episodes.
+
+    Args:
+        store: Where the episodes are.
+        labels: What to learn from; their tasks are among the configuration's.
+        config: Version, tasks and training.
+        device: Where to train.
+        seed: Of the training.
+        progress: Receives the share of the updates that is done; an exception that it raises ends the training.
+    """
+    tasks = config.tasks
     rows = [(episode, tasks.index(task), value) for task, each in labels.items() for episode, value in each.items()]
     frames = store.outcomes([episode for episode, _, _ in rows])  # (M, V, S, S, 3)
-    device = torch.device(config.device)
     return train_detector(
         torch.from_numpy(frames).to(device),
         torch.tensor([number for _, number, _ in rows], device=device),
         torch.tensor([float(value) for _, _, value in rows], device=device),
-        replace(config.detector, version=version, tasks=list(tasks)),
-        torch.Generator(device).manual_seed(config.seed),
+        config,
+        torch.Generator(device).manual_seed(seed),
         progress=progress,
     )
 
 
-def taught(labels: Labels) -> tuple[str, ...]:
-    """Name the tasks that labels can teach a detector: those with at least one success and one failure."""
-    return tuple(task for task, each in labels.items() if set(each.values()) == {True, False})
-
-
-def all_labels(store: EpisodeStore) -> dict[str, dict[int, bool]]:
-    """Give the labels of people and stand-ins that count, by task: what every detector of a store is taught from."""
-    found: dict[str, dict[int, bool]] = {}
-    for source in TEACHERS:
-        for label in store.labels(source=source):
-            found.setdefault(label.task, {})[label.episode] = label.value > 0.5
-    return found
-
-
-def judge(
+def judge_episodes(
     detector: Detector, store: EpisodeStore, wanted: Mapping[str, Sequence[int]], device: str
 ) -> dict[str, dict[int, float]]:
-    """Give the probability of success by task and episode; tasks that the detector was not taught are left out."""
+    """Return the probability of success by task and episode, without tasks that the detector was not taught."""
     found: dict[str, dict[int, float]] = {task: {} for task in wanted if task in detector.taught}
-    # In the order of the episodes, so that a picture that several tasks want is read once.
+    # In the order of the episodes, so that a picture that several tasks need is read once.
     pairs = sorted((episode, task) for task in found for episode in wanted[task])
     for start in range(0, len(pairs), CHUNK):
         chunk = pairs[start : start + CHUNK]
@@ -90,11 +81,9 @@ def judge(
     return found
 
 
-def measure(detector: Detector | None, store: EpisodeStore, held: Labels, device: str) -> dict[str, TaskScore]:
-    """Score a detector on labels that it did not learn from, by task; not on tasks that it was not taught."""
-    if detector is None:
-        return {}
-    said = judge(detector, store, {task: list(values) for task, values in held.items()}, device)
+def measure(detector: Detector, store: EpisodeStore, held: Labels, device: str) -> dict[str, TaskScore]:
+    """Score a detector by task on labels that it did not learn from, without tasks that it was not taught."""
+    said = judge_episodes(detector, store, {task: list(values) for task, values in held.items()}, device)
     return {
         task: score(
             task,
@@ -110,7 +99,7 @@ def measure(detector: Detector | None, store: EpisodeStore, held: Labels, device
 def compare(
     learned: Labels, held: Labels, before: Mapping[str, TaskScore], after: Mapping[str, TaskScore]
 ) -> list[TaskFigures]:
-    """Lay two detectors' scores side by side, a row for every task with labels."""
+    """Compare the scores of two detectors, with a row for every task that has labels."""
     rows = []
     for task in (task for task in learned if learned[task] or held[task]):
         old, new, successes = before.get(task), after.get(task), sum(held[task].values())
@@ -127,15 +116,3 @@ def compare(
             )
         )
     return rows
-
-
-def next_version(folder: Path) -> str:
-    """Name the detector that is trained next: one more than any the page has written."""
-    numbers = [int(found[1]) for path in folder.glob("*.pt") if (found := re.fullmatch(r"page-(\d+)", path.stem))]
-    return _VERSION.format(max(numbers, default=0) + 1)
-
-
-def newest(folder: Path, device: str) -> Detector | None:
-    """Load the detector that was written last."""
-    version = newest_version(folder)
-    return None if version is None else Detector.load(path_of(folder, version)).to(device)

@@ -1,4 +1,4 @@
-"""The success detector in use, as the roles that need verdicts hold it."""
+"""The success detector in use, as a source of verdicts."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 
 from torch import Tensor
 
-from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import in_use, path_of
+from polytask.mtopt.detector.model import Detector
 from polytask.mtopt.records import Label
 
 
 class Judge:
-    """Follows a folder of detectors and speaks for the one in use, on the tasks that it was taught."""
+    """Loads the detector in use from a folder and returns its verdicts on the tasks that it was taught."""
 
     def __init__(self, folder: Path, device: str, version: str | None = None) -> None:
-        """Start with what is there; call `sync` to look again.
+        """Load the detector in use, if there is one; `sync` loads it again after a change.
 
         Args:
             folder: Of the detectors.
-            device: Where to judge.
-            version: A detector to keep to, whichever is in use.
+            device: Where to compute verdicts.
+            version: A detector to use instead of the one in use.
 
         Raises:
             UserError: If that detector, or the one in use, cannot be read.
@@ -29,26 +29,26 @@ class Judge:
         self.folder, self.device = folder, device
         self.detector: Detector | None = None
         self._fixed = version
-        self._seen: tuple[int, str] | None = None  # when the file at hand was written, and its version
+        self._seen: tuple[int, str] | None = None  # time and version of the file that is loaded
         self.sync()
 
     @property
     def version(self) -> str:
-        """Name the detector at hand; empty while there is none."""
+        """Return the version of the loaded detector; empty if there is none."""
         return self.detector.version if self.detector else ""
 
     @property
     def threshold(self) -> float:
-        """Return the probability above which the detector at hand grants success."""
+        """Return the probability above which the loaded detector accepts an outcome as a success."""
         return self.detector.threshold if self.detector else 0.5
 
     def taught(self, tasks: Iterable[str]) -> tuple[str, ...]:
-        """Name those of the tasks that the detector at hand was taught; of the others it says nothing."""
+        """Return those of the tasks that the loaded detector was taught; it has no verdicts on the others."""
         known = self.detector.taught if self.detector else ()
         return tuple(task for task in tasks if task in known)
 
     def sync(self) -> bool:
-        """Load the detector in use where it is another one than before; tell whether it was."""
+        """Load the detector in use if it has changed; return whether it has."""
         version = self._fixed or in_use(self.folder)
         if version is None:
             return False
@@ -63,12 +63,12 @@ class Judge:
     def grade(self, outcome: Tensor, tasks: Sequence[str]) -> Tensor:
         """Return probabilities (B, K) on the CPU that views (B, V, S, S, 3) show successes of tasks it was taught."""
         assert self.detector is not None
-        assert self.taught(tasks) == tuple(tasks), "columns that nothing trained must never become rewards"
+        assert self.taught(tasks) == tuple(tasks), "untrained columns must never become rewards"
         columns = [self.detector.index(task) for task in tasks]
         return self.detector.predict_all(outcome.to(self.device))[:, columns].cpu()
 
     def labels(self, episodes: Sequence[int], probability: Tensor, tasks: Sequence[str]) -> list[Label]:
-        """Write probabilities (B, K) down as label rows of B episodes and K tasks."""
+        """Turn probabilities (B, K) into labels of B episodes and K tasks."""
         source = f"detector:{self.version}"
         rows: list[list[float]] = probability.clamp(0, 1).tolist()
         return [

@@ -1,0 +1,41 @@
+"""The labels of a store that train and measure detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from polytask.mtopt.seeds import uniform_hashes
+from polytask.mtopt.store import EpisodeStore
+
+TEACHERS = ("oracle", "person")  # sources whose labels train detectors; a person outranks the stand-in
+Labels = Mapping[str, Mapping[int, bool]]  # task -> episode -> success
+
+
+def teaching_labels(store: EpisodeStore) -> dict[str, dict[int, bool]]:
+    """Return the valid labels of people and of their stand-in, by task: every detector of a store learns from them."""
+    found: dict[str, dict[int, bool]] = {}
+    for source in TEACHERS:
+        for label in store.labels(source=source):
+            found.setdefault(label.task, {})[label.episode] = label.value > 0.5
+    return found
+
+
+def teachable(labels: Labels) -> tuple[str, ...]:
+    """Return the tasks that labels can teach a detector: those with at least one success and one failure."""
+    return tuple(task for task, each in labels.items() if set(each.values()) == {True, False})
+
+
+def split(labels: Labels, share: float) -> tuple[dict[str, dict[int, bool]], dict[str, dict[int, bool]]]:
+    """Divide labels into those that train a detector and a share that measures it.
+
+    An episode is on the same side for every task and for every later detector, so no detector is measured on an episode
+    that trained it or one before it.
+    """
+    learned: dict[str, dict[int, bool]] = {}
+    held: dict[str, dict[int, bool]] = {}
+    for task, values in labels.items():
+        chance = uniform_hashes(list(values), "held out").tolist()
+        aside = {episode for episode, lot in zip(values, chance, strict=True) if lot < share}
+        learned[task] = {episode: value for episode, value in values.items() if episode not in aside}
+        held[task] = {episode: value for episode, value in values.items() if episode in aside}
+    return learned, held

@@ -1,0 +1,54 @@
+"""Count how often each policy attempted a task, and how often it succeeded by verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from polytask.mtopt.detector import Judge
+from polytask.mtopt.policy_names import SCRIPTED, acts_as
+from polytask.mtopt.roles.orders import OWN, SCRIPT
+from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Attempts at a task, and successes by verdict."""
+
+    episodes: int = 0
+    successes: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Return the share of successes."""
+        return self.successes / self.episodes if self.episodes else 0.0
+
+
+def count_tries(store: EpisodeStore, tasks: Sequence[str], judge: Judge, after: int = 0) -> dict[str, dict[str, Tries]]:
+    """Count attempts and successes of each task by what acted: a script, its own policy, or another task's policy.
+
+    A script acts the same for every task, and a policy acts the same for every commanded task as long as it acts for
+    the same one. So their episodes count for all tasks of the skill.
+
+    Args:
+        store: The log.
+        tasks: The tasks to count for.
+        judge: Source of the verdicts; people's labels outrank it.
+        after: Episodes of learned policies count only after this one; those of scripts always count.
+    """
+    rows = store.rows()
+    found: dict[str, dict[str, Tries]] = {}
+    for task in tasks:
+        verdicts = store.rewards(task, judge.version, judge.threshold)
+        counted: dict[str, list[bool]] = {}
+        for row in rows:
+            if row.id not in verdicts or row.task not in TASKS or TASKS[row.task].skill != TASKS[task].skill:
+                continue
+            if row.policy.startswith(SCRIPTED):
+                counted.setdefault(SCRIPT, []).append(verdicts[row.id])
+            elif row.id > after:
+                acted_for = acts_as(row.policy) or row.task
+                counted.setdefault(OWN if acted_for == task else acted_for, []).append(verdicts[row.id])
+        found[task] = {source: Tries(len(each), sum(each)) for source, each in counted.items()}
+    return found

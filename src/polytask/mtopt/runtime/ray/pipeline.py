@@ -1,0 +1,135 @@
+"""Keep updaters and trainer busy: draws go to updaters, their examples to the trainer, and none waits for weights."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.runtime.ray.transfer import CurrentFiles
+from polytask.mtopt.runtime.ray.worker_pool import WorkerPool, WorkerSlot
+
+AHEAD = 2  # batches of examples per updater that may be in progress or wait for the trainer
+
+
+class TrainingPipeline:
+    """Passes references from replay to updaters to trainer."""
+
+    def __init__(self, config: RunConfig, pool: WorkerPool, files: CurrentFiles) -> None:
+        """Start without examples and workers; `connect` sets the workers."""
+        self.config, self.pool, self.files = config, pool, files
+        self.detector = ""  # version that gave the rewards of the last draw
+        self._replay: WorkerSlot
+        self._trainer: WorkerSlot
+        self._idle: deque[WorkerSlot] = deque()  # updaters
+        self._ready: deque[Any] = deque()  # references of examples for the trainer
+        self._in_progress = 0  # draws that are not examples yet
+        self._is_feeding = False
+        self._updates = self._target = 0
+        self._owed = 0.0  # updates that the examples so far allow
+        self._sums: dict[str, float] = {}
+        self._lags: list[float] = []
+
+    def connect(self, replay: WorkerSlot, updaters: list[WorkerSlot], trainer: WorkerSlot) -> None:
+        """Set the workers."""
+        self._replay, self._trainer = replay, trainer
+        self._idle.extend(updaters)
+
+    def run(self, target: int) -> dict[str, float]:
+        """Train up to a number of updates, publish, save, and return means over the updates."""
+        self._target, self._sums, self._lags = target, {}, []
+        self.files.refresh()
+        self._updates = start = self.pool.ask(self._trainer, lambda actor: actor.updates.remote())
+        released = self._release()
+        self.files.refresh()
+        means = {name: value / max(1, target - start) for name, value in self._sums.items()}
+        lag = sum(self._lags) / len(self._lags) if self._lags else 0.0
+        return {**means, "lag": lag, **released}
+
+    def clear(self) -> None:
+        """Drop waiting examples, because the buffers have changed."""
+        self._ready.clear()
+
+    def _release(self) -> dict[str, float]:
+        """Train and publish the weights; a trainer that replaces a dead one repeats the updates that were lost."""
+        while True:
+            while self._updates < self._target or self._is_feeding:
+                self._draw()
+                self._feed()
+                self.pool.step()
+            released: dict[str, float] = self.pool.ask(self._trainer, lambda actor: actor.release.remote(self._target))
+            self._updates = int(released["updates"])
+            if self._updates >= self._target:
+                return released
+
+    # --- from a draw to examples --------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        """Give work to idle updaters, unless enough examples are ready."""
+        limit = AHEAD * self.config.ray.updaters
+        while self._idle and len(self._ready) + self._in_progress < limit:
+            self._in_progress += 1
+            self._sample(self._idle.popleft())
+
+    def _sample(self, updater: WorkerSlot) -> None:
+        self.pool.call(
+            self._replay,
+            lambda actor: actor.sample.options(num_returns=2).remote(),
+            lambda detector, drawn: self._compute(updater, detector, drawn),
+            lambda: self._lose(updater),
+        )
+
+    def _compute(self, updater: WorkerSlot, detector: str, drawn: Any) -> None:
+        self.detector = detector
+        files = self.files.refs
+        self.pool.call(
+            updater,
+            lambda actor: actor.step.options(num_returns=2).remote(drawn, detector, files),
+            lambda metrics, examples: self._keep(updater, metrics, examples),
+            lambda: self._lose(updater),
+        )
+
+    def _keep(self, updater: WorkerSlot, metrics: dict[str, float], examples: Any) -> None:
+        self._in_progress -= 1
+        self._idle.append(updater)
+        self._ready.append(examples)
+        self._lags.append(self.files.lag(metrics["weights"]))
+
+    def _lose(self, updater: WorkerSlot) -> None:
+        self._in_progress -= 1
+        self._idle.append(updater)
+
+    # --- from examples to updates -------------------------------------------------------------------------------------
+
+    def _feed(self) -> None:
+        """Send the next examples to the trainer, with the number of updates that they allow."""
+        left = self._target - self._updates
+        if self._is_feeding or not self._ready or left <= 0:
+            return
+        examples, trainer = self._ready.popleft(), self.config.trainer
+        self._owed += self.config.updater.rows * trainer.reuse / trainer.batch
+        updates = min(int(self._owed), left)
+        self._owed -= updates
+        self._is_feeding = True
+        self.pool.call(
+            self._trainer,
+            lambda actor: actor.feed.remote(examples, updates),
+            lambda metrics, _: self._count(metrics, updates),
+            self._resume,
+        )
+
+    def _count(self, metrics: dict[str, float], updates: int) -> None:
+        self._is_feeding = False
+        self._updates = int(metrics["updates"])
+        if updates:
+            for name, value in metrics.items():
+                self._sums[name] = self._sums.get(name, 0.0) + updates * value
+
+    def _resume(self) -> None:
+        """Ask a new trainer for the updates of the state that it loaded; its train buffer is empty."""
+
+        def resumed(updates: int, _: Any) -> None:
+            self._updates, self._is_feeding = updates, False
+            self._sums, self._owed = {}, 0.0
+
+        self.pool.call(self._trainer, lambda actor: actor.updates.remote(), resumed, self._resume)

@@ -1,0 +1,46 @@
+"""Run a run under Ray; nothing here imports Ray before its environment is set."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from polytask.errors import UserError
+from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.runtime.ray.environment import set_environment
+
+if TYPE_CHECKING:
+    from polytask.mtopt.config.run import RunConfig
+    from polytask.mtopt.roles import Evaluation
+    from polytask.mtopt.runtime.base import Report
+
+
+def run_ray(config: RunConfig, report: Report) -> Evaluation | None:
+    """Do all remaining jobs of a run and return its last evaluation; None if a person has to label first.
+
+    Raises:
+        UserError: If Ray is not installed, or a worker raises it.
+    """
+    if find_spec("ray") is None:
+        raise UserError("runtime=ray needs an extra: pip install 'polytask[ray]'")
+    set_environment(config.ray.address)
+    folder = RunFolder(config.root)
+    try:
+        if folder.root.is_dir():  # a run that is refused is refused before Ray starts and before anything is written
+            folder.lock()
+            folder.check(config)
+        return _run(config, report, folder)
+    finally:
+        folder.close()
+
+
+def _run(config: RunConfig, report: Report, folder: RunFolder) -> Evaluation | None:
+    from polytask.mtopt.runtime.ray.cluster import cluster
+    from polytask.mtopt.runtime.ray.runtime import RayRuntime
+
+    with cluster(config.ray):
+        runtime = RayRuntime(config, report, folder)
+        try:
+            return runtime.run()
+        finally:
+            runtime.close()

@@ -1,0 +1,60 @@
+"""Training and measuring on the labelled episodes of a store."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from helpers.episodes import make
+from helpers.outcomes import NAMES, config, outcomes
+
+from polytask.mtopt.config.store import StoreConfig
+from polytask.mtopt.detector.labelled import compare, judge_episodes, measure, train_on_labels
+from polytask.mtopt.store import EpisodeStore
+
+
+def test_rows_are_for_tasks_with_labels():
+    rows = compare(
+        {"a": {1: True}, "b": {}, "c": {}}, {"a": {2: False, 3: True, 5: True}, "b": {}, "c": {4: True}}, {}, {}
+    )
+    assert [(row.task, row.labels, row.held_successes, row.held_failures) for row in rows] == [
+        ("a", 1, 2, 1),
+        ("c", 0, 1, 0),
+    ]
+    assert rows[0].precision_after is None
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Hold 30 outcomes, with the truth of what was lifted."""
+    frames, truth = outcomes(30, torch.Generator().manual_seed(0))
+    made = EpisodeStore(tmp_path, StoreConfig(fsync=False))
+    with made.writer("a") as writer:
+        for number, (outcome, won) in enumerate(zip(frames.numpy(), truth.tolist(), strict=True)):
+            writer.append(replace(make(number), outcome=outcome, truth=dict(zip(NAMES, won, strict=True))))
+    yield made
+    made.close()
+
+
+def test_a_detector_judges_and_is_measured_on_the_episodes_of_a_store(store, trained):
+    wanted = {"lift-red": [3, 1, 2], "lift-any": [2], "unknown": [1]}
+    found = judge_episodes(trained, store, wanted, "cpu")
+    assert {task: set(each) for task, each in found.items()} == {"lift-red": {1, 2, 3}, "lift-any": {2}}
+    frames = torch.from_numpy(store.outcomes([1, 2, 3]))
+    said = trained.predict(frames, torch.full((3,), NAMES.index("lift-red")))
+    assert [found["lift-red"][number] for number in (1, 2, 3)] == pytest.approx(said.tolist(), abs=1e-5)
+    held = {"lift-red": {number: store.truth(number)["lift-red"] for number in range(1, 31)}, "lift-any": {}}
+    scores = measure(trained, store, held, "cpu")
+    assert list(scores) == ["lift-red"]
+    assert scores["lift-red"].count == 30 and scores["lift-red"].balanced_accuracy > 0.8
+
+
+def test_training_reads_the_labelled_outcomes(store):
+    labels = {"lift-any": {number: store.truth(number)["lift-any"] for number in range(1, 21)}, "lift-red": {5: False}}
+    shares = []
+    settings = config(updates=4, batch=8)
+    first = train_on_labels(store, labels, settings, "cpu", 3, shares.append)
+    again = train_on_labels(store, labels, settings, "cpu", 3)
+    assert (first.version, first.tasks, first.taught) == ("7", tuple(NAMES), ("lift-any",))
+    assert shares == [0.0, 0.25, 0.5, 0.75]
+    frames, task = torch.from_numpy(store.outcomes([1, 2])), torch.zeros(2, dtype=torch.long)
+    assert torch.equal(first.logits(frames, task), again.logits(frames, task))

@@ -1,0 +1,34 @@
+"""The labels that train and measure detectors."""
+
+import pytest
+from helpers.episodes import make
+
+from polytask.mtopt.config.store import StoreConfig
+from polytask.mtopt.detector.labels import split, teachable, teaching_labels
+from polytask.mtopt.records import Label
+from polytask.mtopt.store import EpisodeStore
+
+
+def test_labels_are_kept_aside_by_episode_for_ever():
+    few = {"a": dict.fromkeys(range(500), True), "b": dict.fromkeys(range(300), False)}
+    learned, held = split(few, 0.2)
+    assert len(held["a"]) == pytest.approx(100, abs=25)
+    assert set(learned["a"]) | set(held["a"]) == set(range(500))
+    assert not set(learned["a"]) & set(held["a"])
+    assert set(held["b"]) == {episode for episode in held["a"] if episode < 300}  # the same side for every task
+    assert set(split({"a": dict.fromkeys(range(900), True)}, 0.2)[1]["a"]) >= set(held["a"])  # and later
+
+
+def test_a_task_is_teachable_with_labels_of_both_kinds():
+    labels = {"a": {1: True, 2: False}, "b": {1: True, 2: True}, "c": {3: False}, "d": {}}
+    assert teachable(labels) == ("a",)
+
+
+def test_people_outrank_the_stand_in_and_detectors_teach_nothing(tmp_path):
+    store = EpisodeStore(tmp_path, StoreConfig(fsync=False))
+    with store.writer("a") as writer:
+        writer.append_many([make(seed) for seed in range(3)])
+    store.add_labels([Label(1, "lift-any", 1.0, "person"), Label(2, "lift-any", 0.7, "detector:x")])
+    store.add_labels([Label(one, "lift-any", 0.0, "oracle") for one in (1, 3)])
+    assert teaching_labels(store) == {"lift-any": {1: True, 3: False}}
+    store.close()

@@ -1,0 +1,43 @@
+"""Settings and devices that cannot work are refused in one line."""
+
+import pytest
+from helpers.tiny_run import tiny
+
+from polytask.errors import UserError
+from polytask.mtopt.runtime.checks import check, check_devices
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda config: config.tasks.append("lift-moon"), "unknown task 'lift-moon'"),
+        (lambda config: setattr(config.trainer, "batch", 1), "trainer.batch=1: at least 2"),
+        (lambda config: setattr(config.trainer, "buffer", 4), "trainer.buffer=4: at least 8"),
+        (lambda config: setattr(config.trainer, "reuse", 0.0), "trainer.reuse=0.0"),
+        (lambda config: setattr(config.trainer, "keep", 1), "trainer.keep=1: 0 keeps all weights, else at least 2"),
+        (lambda config: setattr(config.trainer, "keep", -1), "trainer.keep=-1"),
+        (
+            lambda config: setattr(config.learner.network, "image_size", 32),
+            "needs pictures of 32 pixels, the world renders 16",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(tmp_path, change, line):
+    config = tiny(tmp_path)
+    change(config)
+    with pytest.raises(UserError, match=line):
+        check(config)
+
+
+def test_the_network_gets_the_reach_of_the_world(tmp_path):
+    config = tiny(tmp_path)
+    config.world.reach = 0.07
+    assert check(config).learner.network.camera.reach == 0.07
+
+
+def test_devices_that_do_not_exist_are_refused():
+    check_devices("cpu")
+    with pytest.raises(UserError, match="unknown device 'gpu'; valid: cpu, cuda, cuda:N"):
+        check_devices("cpu", "gpu")
+    with pytest.raises(UserError, match="device 'cuda:99' does not exist: this machine has "):
+        check_devices("cuda:99")

@@ -1,0 +1,68 @@
+"""The state of a run in its folder."""
+
+import json
+
+import pytest
+from helpers.tiny_run import tiny
+
+from polytask.errors import UserError
+from polytask.mtopt.config import RunConfig
+from polytask.mtopt.runtime.folder import RunFolder, saved_settings, upgrade
+
+
+def begin(root):
+    folder = RunFolder(root)
+    folder.begin(tiny(root))
+    folder.close()
+    return folder
+
+
+def test_settings_survive_being_saved(tmp_path):
+    begin(tmp_path)
+    assert RunFolder(tmp_path).config() == tiny(tmp_path)
+    assert saved_settings(RunConfig(run_dir=str(tmp_path)))["seed"] == 0
+    assert saved_settings(RunConfig(run_dir=str(tmp_path / "nothing"))) is None
+
+
+def test_settings_of_version_0_1_are_read(tmp_path):
+    begin(tmp_path)
+    path = tmp_path / "run.json"
+    state = json.loads(path.read_text())
+    state["config"]["store"] = state["config"].pop("run_dir")
+    state["config"]["world"]["num_worlds"] = state["config"]["world"].pop("num_envs")
+    path.write_text(json.dumps(state))
+    assert RunFolder(tmp_path).config() == tiny(tmp_path)
+    assert upgrade({"store": "here", "seed": 3}) == {"run_dir": "here", "seed": 3, "world": {}}
+
+
+def test_a_run_that_moved_has_its_present_folder(tmp_path):
+    begin(tmp_path / "old")
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert RunFolder(tmp_path / "new").config().run_dir == str(tmp_path / "new")
+
+
+def test_records_of_jobs_that_were_not_saved_are_dropped(tmp_path):
+    folder = begin(tmp_path)
+    folder.begin(tiny(tmp_path))
+    folder.save({"kind": "collect", "episodes": 4.0}, controller={"round": 1})
+    folder.close()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 2, "kind": "label"}\n{"iterat')
+    again = RunFolder(tmp_path)
+    assert again.begin(tiny(tmp_path))["controller"] == {"round": 1}
+    again.close()
+    assert again.records() == [{"iteration": 1, "kind": "collect", "episodes": 4.0}]
+
+
+def test_what_is_no_run_is_refused_in_one_line(tmp_path):
+    folder = RunFolder(tmp_path)
+    with pytest.raises(UserError, match=r"there is no run in .*; start one with `polytask mtopt run run_dir="):
+        folder.require()
+    for text, line in (
+        ("{", "cannot be read"),
+        ("[]", "is not the state of a run"),
+        ('{"format": 9}', r"\(format 1\)"),
+    ):
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(UserError, match=line):
+            folder.read()
