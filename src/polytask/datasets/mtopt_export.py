@@ -9,8 +9,8 @@ from polytask.datasets.lerobot import to_lerobot
 from polytask.datasets.mtopt_minari import to_minari
 from polytask.errors import UserError, require_known
 from polytask.mtopt.config import ExportConfig, RunConfig
-from polytask.mtopt.learning.sharing import Shared, share
 from polytask.mtopt.detector import Judge
+from polytask.mtopt.learning.sharing import Shared, share
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS

@@ -295,6 +295,6 @@ def test_a_pool_stops_when_its_time_is_up(session):
 
 
 def test_without_ray_one_line_names_the_extra(monkeypatch, tmp_path):
-    monkeypatch.setattr("polytask.mtopt.runtime.ray.find_spec", lambda name: None)
+    monkeypatch.setattr("polytask.mtopt.runtime.ray.start.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"^runtime=ray needs an extra: pip install 'polytask\[ray\]'$"):
         run_ray(tiny(tmp_path), lambda line: None)
