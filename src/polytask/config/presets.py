@@ -77,7 +77,7 @@ PAIR_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
 SUITE_PARTS = {("mt50", "grpo"): "/mtbench/grpo_mt50", ("mt50", "sac"): "/mtbench/sac_mt50"}
 
 CRITIC_SIZES = {  # width -> parameters on MT50
-    "mlp": {256: "60 K", 768: "1.2 M", 1500: "4.6 M", 3000: "18 M", 6000: "72 M", 12000: "288 M"},
+    "mlp": {256: "64 K", 768: "1.2 M", 1500: "4.6 M", 3000: "18 M", 6000: "72 M", 12000: "288 M"},
     "simba_v2": {256: "1.1 M", 512: "4.5 M", 1024: "17.9 M", 2048: "71 M", 4096: "285 M"},
 }
 BATCH_WORLDS, BATCH_HORIZONS = (1024, 2048, 4096, 8192, 16384, 32768), (32, 64)

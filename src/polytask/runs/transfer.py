@@ -75,35 +75,43 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
         UserError: If no layer of any network fits.
     """
     names = TaskNames(tuple(state["spec"]["tasks"]), tuple(tasks))
-    old = {
-        f"{part}.{name}": tensor
-        for part, tensors in saved_parts(state["algo"]).items()
-        for name, tensor in tensors.items()
-    }
-    found, networks = Initialization(source, remark=remark(names)), algo.networks()
-    per_world = {f"{part}.{name}" for part, net in networks.items() for name in getattr(net, "per_world", ())}
-    taken: dict[str, Tensor] = {}
-    for part, net in networks.items():
-        axes = task_axes(net)
-        for own, tensor in net.state_dict().items():
-            name = f"{part}.{own}"
-            if name in per_world:
-                continue
-            merged = merge(tensor, old[name], axes.get(own), names) if name in old else None
-            if merged is None:
-                found.fresh.append(name)
-            else:
-                (found.loaded if merged.whole else found.partly).append(name)
-                taken[name] = merged.tensor
-    found.unused.extend(name for name in old if name not in taken and name not in per_world)
-    if not any(name.endswith("weight") for name in taken):
+    found, saved, networks = Initialization(source, remark=remark(names)), saved_parts(state["algo"]), algo.networks()
+    taken = {part: _take(part, net, saved.get(part, {}), names, found) for part, net in networks.items()}
+    for part, tensors in saved.items():
+        kept = {*taken.get(part, ()), *(_per_world(networks[part]) if part in networks else ())}
+        found.unused.extend(f"{part}.{name}" for name in tensors if name not in kept)
+    if not any(name.endswith("weight") for tensors in taken.values() for name in tensors):
+        old = [f"{part}.{name}" for part, tensors in saved.items() for name in tensors]
         raise UserError(
-            f"init_from: no layer of '{source}' fits the networks of this run; it has {shorten(list(old)) or 'none'}, "
+            f"init_from: no layer of '{source}' fits the networks of this run; it has {shorten(old) or 'none'}, "
             f"this run needs {shorten(found.fresh)}"
         )
     for part, net in networks.items():
-        _load(net, {name.removeprefix(f"{part}."): t for name, t in taken.items() if name.startswith(f"{part}.")})
+        _load(net, taken[part])
     return found
+
+
+def _take(
+    part: str, net: nn.Module, old: dict[str, Tensor], names: TaskNames, found: Initialization
+) -> dict[str, Tensor]:
+    """Return the tensors of one network that it takes over, and note in `found` what became of each."""
+    axes, taken = task_axes(net), dict[str, Tensor]()
+    for name, tensor in net.state_dict().items():
+        if name in _per_world(net):
+            continue
+        merged = merge(tensor, old[name], axes.get(name), names) if name in old else None
+        if merged is None:
+            found.fresh.append(f"{part}.{name}")
+        else:
+            (found.loaded if merged.whole else found.partly).append(f"{part}.{name}")
+            taken[name] = merged.tensor
+    return taken
+
+
+def _per_world(net: nn.Module) -> tuple[str, ...]:
+    """Name the tensors of running episodes, which belong to one run only."""
+    names: tuple[str, ...] = getattr(net, "per_world", ())
+    return names
 
 
 def saved_parts(state: dict[str, Any]) -> dict[str, dict[str, Tensor]]:

@@ -74,9 +74,9 @@ class Learner:
         """
         every, gram = self.backward.method.conflicts_every, self.backward.gram
         self._iteration += 1
-        if self._iteration % every if every else gram is None:
-            return {}
-        if gram is None and self._batch is None:  # no step has been taken yet
+        is_due = self._iteration % every == 0 if every > 0 else gram is not None
+        has_gradients = gram is not None or self._batch is not None  # not before the first step
+        if not (is_due and has_gradients):
             return {}
         if gram is None:
             gram = gram_matrix(self.backward.task_gradients(self._batch)[1])

@@ -57,14 +57,14 @@ class ParkourGroup:
         self.column, self.body = worlds.column, worlds.body
         self.episode = ParkourEpisode.begin(worlds.level)
         self._default = constant(go1.DEFAULT, self.episode.command)
-        self._settle_in()
+        self._write_worlds()
 
     @property
     def tile(self) -> Tensor:
         """Index of each world's tile. (N,)"""
         return self.column * NUM_LEVELS + self.episode.level
 
-    def _settle_in(self) -> None:
+    def _write_worlds(self) -> None:
         """Write bodies and tiles into the physics."""
         self._seen = self.body.seen()
         self.batch.vary(self.body.fields(self.model))
@@ -231,7 +231,7 @@ class ParkourGroup:
         for name, part in (("episode", self.episode), ("body", self.body)):
             for key, tensor in vars(part).items():
                 tensor.copy_(state[name][key])
-        self._settle_in()
+        self._write_worlds()
         self.batch.load_state_dict(state["batch"])
 
 
