@@ -1,6 +1,6 @@
 # One virtual environment, .venv, serves every target. `make` alone lists them.
 #   make train ARGS="seed=1 max_frames=500_000"     passes more key=value words
-#   make test ARGS="tests/test_cli.py -k resume"    passes pytest arguments
+#   make test ARGS="tests/runs -k resume"           passes pytest arguments
 #   make install EXTRAS=dev,wandb                   adds extras
 #   make install CONSTRAINTS=constraints-lowest.txt takes other versions than the pinned ones
 PYTHON ?= python3

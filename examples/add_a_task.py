@@ -5,7 +5,7 @@ from torch import Tensor
 import polytask
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act, offset
-from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.envs.scripted import ScriptedPolicy
@@ -28,7 +28,7 @@ def expert(look: Look) -> Tensor:  # action (N, 4) from what an observation show
 
 words = {"summary": "Hold the hand above the puck.", "success_rule": "hand within 3 cm of the goal"}
 low, high = (-0.1, 0.6, 0.02), (0.1, 0.7, 0.02)  # range of the random vector: the puck's position
-TASKS["hover"] = Task("hover", "puck", low, high, place, puck_slots, reward, expert, **words)
+TASKS["hover"] = Task("hover", "puck", low, high, place, free_object_slots_xyzw, reward, expert, **words)
 
 env = polytask.make(tasks=["hover"], num_envs=8, stagger=False)
 policy = ScriptedPolicy(env)

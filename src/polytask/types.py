@@ -1,7 +1,7 @@
 """The data classes and protocols that all layers of polytask share.
 
-Dimension letters used everywhere: N environments, T steps, B batch, K tasks, O observation, A action, R goal vector.
-Tensors have the environment axis first, are float32 and are on one device. Quaternions are wxyz. Units are SI.
+Dimension letters used everywhere: N worlds, T steps, B batch, K tasks, O observation, A action. Tensors have the world
+axis first, are float32 and are on one device. Quaternions are wxyz. Units are SI.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class EnvSpec:
 
     @property
     def num_envs(self) -> int:
-        """Number of environments N."""
+        """Number of worlds N."""
         return sum(self.envs_per_task)
 
 
 @dataclass
 class Step:
-    """The result of one control step of N environments.
+    """The result of one control step of N worlds.
 
     The tensors are buffers of the environment. The next step overwrites them, so copy what is needed after it.
 
@@ -61,7 +61,7 @@ class Step:
 
 
 class VecEnv(Protocol):
-    """N environments of K tasks, sorted by task, with automatic resets."""
+    """N worlds of K tasks, sorted by task, with automatic resets."""
 
     spec: EnvSpec
     device: torch.device
@@ -73,11 +73,11 @@ class VecEnv(Protocol):
         ...
 
     def reset(self) -> Tensor:
-        """Start a new episode in every environment and return the observations."""
+        """Start a new episode in every world and return the observations."""
         ...
 
     def step(self, action: Tensor) -> Step:
-        """Apply one action (N, A), clipped to [-1, 1], and reset the environments whose episode ended."""
+        """Apply one action (N, A), clipped to [-1, 1], and reset the worlds whose episode ended."""
         ...
 
 
@@ -94,7 +94,7 @@ class Algo(Protocol):
 
     @property
     def frames_per_iteration(self) -> int:
-        """Environment steps that one call of `iterate` takes, summed over all environments."""
+        """Environment steps that one call of `iterate` takes, summed over all worlds."""
         ...
 
     def networks(self) -> dict[str, nn.Module]:

@@ -223,8 +223,8 @@ def _untouched(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, A
 def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
     """Convert settings that version 0.1 saved to the present form.
 
-    Version 0.1 saved a suite and a robot as tables with a name. It also saved a robot and goals for parkour, which has
-    neither setting.
+    Version 0.1 saved a suite and a robot as tables with a name. It also saved manipulation's default robot and goals
+    for parkour; they are dropped.
     """
     named = {name: saved[name]["name"] for name in ("suite", "robot") if isinstance(saved.get(name), dict)}
     if "robot" in named:

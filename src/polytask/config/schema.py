@@ -84,6 +84,7 @@ class EvalConfig(WorldOptions, CommandConfig):
 class CollectConfig(EvalConfig):
     """`polytask collect`."""
 
+    checkpoint: str | None = setting(None, "checkpoint file or run directory whose policy collects", is_path=True)
     output: str | None = setting(None, "folder to write the episodes to", is_path=True)
     num_envs: int | None = setting(None, "total number of worlds, the same number for each task (default: 16 per task)")
     export: str | None = setting(

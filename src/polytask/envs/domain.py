@@ -109,7 +109,10 @@ class WorldGroup(Protocol):
         ...
 
     def conclude(self) -> None:
-        """Compute observations and rewards, and start new episodes where one ended."""
+        """Compute observations, rewards and success, set where episodes end, and start new ones there.
+
+        The ends are `terminated`, `truncated` and `diverged` of the buffers.
+        """
         ...
 
     def reset(self, mask: Tensor) -> None:

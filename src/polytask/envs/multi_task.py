@@ -1,7 +1,7 @@
 """MultiTaskEnv: one `step` call advances N worlds of K tasks.
 
 Worlds are sorted by task; each task has a contiguous slice. An episode is `truncated` at the time limit or when its
-simulation diverges. A domain can also end episodes: manipulation never does, in parkour a fall is `terminated`. The
+simulation diverges. In parkour, a fall is also an end (`terminated`), and so is the last waypoint (`truncated`). The
 next episode starts automatically. On a GPU, a control step replays captured graphs, with one stream per group of
 worlds, and does not wait for the device. On the CPU, threads share the physics and one of them does everything else.
 """

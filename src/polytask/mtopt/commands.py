@@ -130,7 +130,7 @@ def label(config: LabelConfig) -> Result:
 
 
 def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
-    """Relabel a run that this process has locked, and take the detector into use."""
+    """Relabel a run that this process has locked, and put the detector into use."""
     settings = folder.config()
     settings.device = config.device or settings.device
     check_devices(settings.device)

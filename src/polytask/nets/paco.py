@@ -34,7 +34,7 @@ class PacoConfig:
     activation: str = setting("relu", "one of elu, relu, gelu, silu, tanh")
 
 
-def unit_orthogonal(weight: Tensor, generator: Generator) -> None:
+def orthonormal(weight: Tensor, generator: Generator) -> None:
     """Draw a matrix with orthonormal rows or columns."""
     nn.init.orthogonal_(weight, generator=generator)
 
@@ -65,13 +65,13 @@ class Paco(nn.Module):
     def __init__(self, cfg: PacoConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the sets and the tasks' mixture logits."""
         super().__init__()
-        self.logits = layers.parameter((shape.num_tasks, cfg.sets), generator, unit_orthogonal)
+        self.logits = layers.parameter((shape.num_tasks, cfg.sets), generator, orthonormal)
         self.task_axes = {"logits": TaskAxis(0)}
         self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
         widths = [shape.in_dim, *cfg.hidden]
         pairs = pairwise(widths)
         self.hidden = nn.ModuleList([ComposedLinear(cfg.sets, i, o, generator, layers.orthogonal) for i, o in pairs])
-        self.output = ComposedLinear(cfg.sets, widths[-1], shape.out_dim, generator, unit_orthogonal)
+        self.output = ComposedLinear(cfg.sets, widths[-1], shape.out_dim, generator, orthonormal)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

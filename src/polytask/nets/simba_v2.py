@@ -34,7 +34,7 @@ class SimbaV2Config(TaskCodeConfig, HeadsConfig):
     shift: float = setting(3.0, "constant appended to the input, so that the normalization does not lose its magnitude")
 
 
-def unit_orthogonal(weight: Tensor, generator: Generator) -> None:
+def unit_rows(weight: Tensor, generator: Generator) -> None:
     """Draw an orthogonal matrix and scale its rows to length one."""
     nn.init.orthogonal_(weight, generator=generator)
     weight.div_(weight.norm(dim=-1, keepdim=True))
@@ -67,9 +67,9 @@ class Block(nn.Module):
         super().__init__()
         width, inner = cfg.hidden, cfg.hidden * cfg.expansion
         scale = math.sqrt(2.0 / width) / math.sqrt(cfg.expansion)
-        self.up = layers.linear(width, inner, generator, init=unit_orthogonal, bias=False)
+        self.up = layers.linear(width, inner, generator, init=unit_rows, bias=False)
         self.scaler = Scaler(inner, scale, scale, generator)
-        self.down = layers.linear(inner, width, generator, init=unit_orthogonal, bias=False)
+        self.down = layers.linear(inner, width, generator, init=unit_rows, bias=False)
         self.alpha = Scaler(width, 1.0 / (cfg.blocks + 1), 1.0 / math.sqrt(width), generator)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -89,12 +89,12 @@ class SimbaV2(nn.Module):
         self.shift = cfg.shift
         self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
         in_dim = shape.in_dim + self.code.width + 1
-        self.embed = layers.linear(in_dim, width, generator, init=unit_orthogonal, bias=False)
+        self.embed = layers.linear(in_dim, width, generator, init=unit_rows, bias=False)
         self.scaler = Scaler(width, scale, scale, generator)
         self.blocks = nn.Sequential(*[Block(cfg, generator) for _ in range(cfg.blocks)])
-        self.pre_head = layers.linear(width, width, generator, init=unit_orthogonal, bias=False)
+        self.pre_head = layers.linear(width, width, generator, init=unit_rows, bias=False)
         self.head_scaler = Scaler(width, 1.0, 1.0, generator)
-        self.head = make_head(cfg.heads, width, shape, generator, unit_orthogonal)
+        self.head = make_head(cfg.heads, width, shape, generator, unit_rows)
         self.task_axes = self.code.columns("embed.weight", start=shape.in_dim)  # the constant comes after the code
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:

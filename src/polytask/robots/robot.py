@@ -92,6 +92,8 @@ class Robot:
 class LeggedRobot:
     """A legged robot.
 
+    Parkour reads the Go1's joints and sensors, so another legged robot needs changes there.
+
     Attributes:
         name: Name on the command line.
         about: One line for `polytask list robots`.

@@ -91,7 +91,7 @@ class OffPolicyLoop:
         """Take the steps of one iteration, run updates after each step, and return the number of updates.
 
         Args:
-            env: The environments.
+            env: The environment.
             choose_actions: Writes the actions of `experience.stage`.
             update: Runs one update.
         """

@@ -43,10 +43,10 @@ class Rollout:
 
 @torch.no_grad()
 def roll_out(env: VecEnv, act: Callable[[Tensor], Tensor], rollout: Rollout) -> None:
-    """Take T steps from the current state of the environments and write them into the rollout.
+    """Take T steps from the current state of the worlds and write them into the rollout.
 
     Args:
-        env: The environments.
+        env: The environment.
         act: Maps observations (N, O) to actions (N, A); may return the same tensor every time.
         rollout: Buffers to overwrite.
     """

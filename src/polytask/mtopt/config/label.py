@@ -28,7 +28,7 @@ class LabelConfig(CommandConfig):
     max_upload_bytes: int = setting(5 * 1024 * 1024, "largest upload, bytes")
     max_upload_pixels: int = setting(16 * 1024 * 1024, "largest upload, pixels")
     outcome_size: int = setting(96, "side of an uploaded example in a store that holds no episode yet, pixels")
-    views: int = setting(2, "views of an uploaded example in a store that holds no episode yet")
+    views: int = setting(3, "views of an uploaded example in a store that holds no episode yet")
     seed: int = setting(0, "seed of the detector's training")
     device: str = setting("cpu", "torch device that trains and runs the detector")
     # Fewer and smaller updates than in a run, because a person waits. The page sets version and tasks.

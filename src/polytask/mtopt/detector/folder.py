@@ -5,7 +5,7 @@
     FOLDER/VERSION.scores.json   its full scores, for detectors of the run
     FOLDER/in_use                version whose verdicts are the rewards of the run; without this file, the newest
 
-A detector that a person trains on the page meanwhile changes no rewards: `polytask mtopt relabel` takes it into use.
+A detector that a person trains on the page meanwhile changes no rewards: `polytask mtopt relabel` puts it into use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def in_use(folder: Path) -> str | None:
 
 
 def choose(folder: Path, version: str) -> None:
-    """Take a version into use, in one step.
+    """Put a version into use, in one step.
 
     Raises:
         UserError: If there is no such detector.

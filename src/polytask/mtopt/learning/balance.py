@@ -73,7 +73,7 @@ def draw_tables(
     """
     steps = np.array([length[rows].sum() for rows in cells], np.int64)
     if not steps.any():
-        raise UserError("the buffers are empty: there is nothing to draw")
+        raise UserError("there is no episode with a verdict to learn from; collect and label some first")
     rows = np.concatenate(cells)
     share = shares(steps.reshape(-1, 2), config).reshape(-1)
     last = np.flatnonzero(share)[-1]

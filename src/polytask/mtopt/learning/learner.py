@@ -4,7 +4,7 @@ The loss is the cross-entropy between sigmoid(logit) and the target, as in MT-Op
 average of the weights and Q2 a lagged copy of Q1. Q1 also acts.
 
 A target is the smaller value of the two, so Q2 sets how fast a reward travels back through an episode: about one step
-per copy. The paper's 6,000 updates between copies belong to millions of updates. So both lags start short and grow with
+per copy. The paper copies every 6,000 updates, because it trains for millions. So both lags start short and grow with
 training, the average's to `polyak` and the copies' to `lag`. A run of a few thousand updates never reaches the paper's
 values and does not need to.
 

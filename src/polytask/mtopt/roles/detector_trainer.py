@@ -1,4 +1,4 @@
-"""Train a success detector from people's labels in the store, publish it as a new version and take it into use."""
+"""Train a success detector from people's labels in the store, publish it as a new version and put it into use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DetectorTrainer:
         return teachable(split(teaching_labels(self.store), MEASURED)[0])
 
     def step(self, version: str, progress: Callable[[float], None] | None = None) -> dict[str, float]:
-        """Train a version, publish it and take it into use; return its figures on labels kept aside.
+        """Train a version, publish it and put it into use; return its figures on labels kept aside.
 
         Args:
             version: Name of the file and of the source of its verdicts.

@@ -103,7 +103,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def _make_detector(self, version: str) -> Metrics:
-        """Train a detector and take it into use."""
+        """Train a detector and put it into use."""
 
     @abstractmethod
     def _label_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:

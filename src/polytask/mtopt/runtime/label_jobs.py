@@ -31,7 +31,7 @@ class LabelJobs:
         return metrics
 
     def train_detector(self, version: str) -> Metrics:
-        """Train a detector and take it into use."""
+        """Train a detector and put it into use."""
         trainer = DetectorTrainer(self.config)
         metrics = trainer.step(version)
         trainer.close()

@@ -1,11 +1,24 @@
-"""Shared code of the tasks with one loose object and a scalar-first orientation."""
+"""Shared code of the tasks with one loose object."""
 
 from __future__ import annotations
 
-from polytask.envs.manipulation.task import Slots
+from torch import Tensor
+
+from polytask.envs.manipulation.rotations import wxyz_to_xyzw
+from polytask.envs.manipulation.task import Placement, Slots
 from polytask.sim.view import SceneView
+
+
+def place_object_and_goal(vector: Tensor) -> Placement:
+    """Put the object at the vector's first point and the goal at its second."""
+    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def free_object_slots(scene: SceneView) -> Slots:
     """Return the object's position and its orientation, scalar first."""
     return Slots(obj=scene.body("obj"), obj_quat=scene.body_quat("obj"))
+
+
+def free_object_slots_xyzw(scene: SceneView) -> Slots:
+    """Return the object's position and its orientation, scalar last."""
+    return Slots(obj=scene.body("obj"), obj_quat=wxyz_to_xyzw(scene.body_quat("obj")))

@@ -15,9 +15,9 @@ from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement
+from polytask.envs.manipulation.task import Look, Placement, Slots
 from polytask.sim.geometry import distance
-from polytask.sim.view import constant
+from polytask.sim.view import SceneView, constant
 
 Point = tuple[float, float, float]
 
@@ -48,6 +48,11 @@ def place_handle(vector: Tensor, goal: Point, joint: float, start: Point = (0.0,
         fixtures={"box": vector},
         joints={"handle_link": torch.full_like(vector[:, 0], joint)},
     )
+
+
+def top_slots(scene: SceneView) -> Slots:
+    """Return the top of the handle."""
+    return Slots(obj=scene.site("handleStart"))
 
 
 def press_reward(s: State) -> tuple[Tensor, Tensor]:

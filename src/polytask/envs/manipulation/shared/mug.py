@@ -6,13 +6,11 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots
+from polytask.envs.manipulation.task import Look, Placement
 from polytask.sim.geometry import distance
-from polytask.sim.view import SceneView
 
 _MUG = Cage(radius=0.02, pad=0.05, xz=0.05, effort=0.7, density="medium", reach=0.04)
 
@@ -23,11 +21,6 @@ def place_mug(vector: Tensor, under_machine: Tensor) -> Placement:
     return Placement(
         target=goal, obj_init=mug, fixtures={"coffee_machine": offset(under_machine, y=0.22)}, joints={"obj": mug}
     )
-
-
-def mug_slots(scene: SceneView) -> Slots:
-    """Return the mug's position and its orientation, scalar last."""
-    return Slots(obj=scene.body("obj"), obj_quat=wxyz_to_xyzw(scene.body_quat("obj")))
 
 
 def mug_reward(s: State) -> tuple[Tensor, Tensor]:

@@ -26,7 +26,7 @@ def slides(vector: Tensor, x: float = 0.0, y: float = 0.0) -> dict[str, Tensor]:
     return {"goal_slidex": torch.full_like(first, x), "goal_slidey": torch.full_like(first, y)}
 
 
-def slide_reward(s: State) -> tuple[Tensor, Tensor]:
+def plate_reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward reaching the plate and, once the fingertips are beside it on the table, its closeness to the goal."""
     gap, reach = distance(s.obj, s.target), distance(s.obj, s.tcp)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target) - _RADIUS)

@@ -13,7 +13,7 @@ from polytask.sim.geometry import distance
 _RADIUS = 0.05
 
 
-def slide_reward(s: State, handle_init: Tensor, margin: float, sigmoid: str) -> tuple[Tensor, Tensor]:
+def window_reward(s: State, handle_init: Tensor, margin: float, sigmoid: str) -> tuple[Tensor, Tensor]:
     """Reward closeness of the tool centre to the handle, combined with that of the handle to the goal along x.
 
     Args:

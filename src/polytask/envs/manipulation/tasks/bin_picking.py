@@ -8,11 +8,12 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.free_object import free_object_slots
 from polytask.envs.manipulation.shared.funnel import funnel
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
-from polytask.sim.view import SceneView, constant
+from polytask.sim.view import constant
 
 _CUBE = Cage(radius=0.015, pad=0.05, xz=0.01, effort=0.7, density="high")
 _RADIUS = 0.05
@@ -24,11 +25,6 @@ def place(vector: Tensor) -> Placement:
     """Put the cube into its bin; the vector's height and second point are ignored."""
     cube = at_height(vector[:, 0:3], _REST)
     return Placement(target=constant(_BIN, vector).expand(len(vector), 3), obj_init=cube, joints={"obj": cube})
-
-
-def slots(scene: SceneView) -> Slots:
-    """Return the position and orientation of the cube."""
-    return Slots(obj=scene.body("obj"), obj_quat=scene.body_quat("obj"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -67,7 +63,7 @@ TASK = Task(
     low=(-0.21, 0.65, 0.02, 0.1199, 0.699, -0.001),
     high=(-0.03, 0.75, 0.02, 0.1201, 0.701, 0.001),
     place=place,
-    slots=slots,
+    slots=free_object_slots,
     reward=reward,
     expert=expert,
     summary="Move a cube from one bin to the other.",

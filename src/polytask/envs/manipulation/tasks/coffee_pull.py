@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.mug import move_mug, mug_reward, mug_slots, place_mug
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
+from polytask.envs.manipulation.shared.mug import move_mug, mug_reward, place_mug
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 
 
@@ -24,7 +25,7 @@ TASK = Task(
     low=(-0.05, 0.7, -0.001, -0.1, 0.55, -0.001),
     high=(0.05, 0.75, 0.001, 0.1, 0.65, 0.001),
     place=place,
-    slots=mug_slots,
+    slots=free_object_slots_xyzw,
     reward=mug_reward,
     expert=expert,
     summary="Pull a mug out from under a coffee machine.",

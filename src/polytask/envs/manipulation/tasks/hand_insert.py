@@ -7,21 +7,15 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.free_object import free_object_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots, place_object_and_goal
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 _GRASP = Grasp(effort=0.3, closed=0.53)
-
-
-def place(vector: Tensor) -> Placement:
-    """Put the block on the table and the goal into the hole."""
-    # The block starts 2 cm inside the raised table top, as in the original, and is pushed out.
-    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -45,7 +39,8 @@ TASK = Task(
     scene="hole_table",
     low=(-0.1, 0.6, 0.05, -0.04, 0.8, -0.0201),
     high=(0.1, 0.7, 0.05, 0.04, 0.88, -0.0199),
-    place=place,
+    # The block starts 2 cm inside the raised table top, as in the original, and is pushed out.
+    place=place_object_and_goal,
     slots=free_object_slots,
     reward=reward,
     expert=expert,

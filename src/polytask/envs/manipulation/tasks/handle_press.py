@@ -5,19 +5,21 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import offset
-from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, front, place_handle, press, press_reward
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
-from polytask.sim.view import SceneView
+from polytask.envs.manipulation.shared.handle import (
+    PRESSED,
+    RAISED,
+    front,
+    place_handle,
+    press,
+    press_reward,
+    top_slots,
+)
+from polytask.envs.manipulation.task import Look, Placement, Task
 
 
 def place(vector: Tensor) -> Placement:
     """Place the box with its handle raised."""
     return place_handle(vector, front(PRESSED), RAISED)
-
-
-def slots(scene: SceneView) -> Slots:
-    """Return the top of the handle."""
-    return Slots(obj=scene.site("handleStart"))
 
 
 def expert(look: Look) -> Tensor:
@@ -31,7 +33,7 @@ TASK = Task(
     low=(-0.1, 0.8, -0.001),
     high=(0.1, 0.9, 0.001),
     place=place,
-    slots=slots,
+    slots=top_slots,
     reward=press_reward,
     expert=expert,
     summary="Press a handle down.",

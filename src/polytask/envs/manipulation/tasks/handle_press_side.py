@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, place_handle, press, press_reward, side
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
-from polytask.sim.view import SceneView
+from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, place_handle, press, press_reward, side, top_slots
+from polytask.envs.manipulation.task import Look, Placement, Task
 
 
 def place(vector: Tensor) -> Placement:
     """Place the box with its handle raised."""
     return place_handle(vector, side(PRESSED), RAISED)
-
-
-def slots(scene: SceneView) -> Slots:
-    """Return the top of the handle."""
-    return Slots(obj=scene.site("handleStart"))
 
 
 def expert(look: Look) -> Tensor:
@@ -30,7 +24,7 @@ TASK = Task(
     low=(-0.35, 0.65, -0.001),
     high=(-0.25, 0.75, 0.001),
     place=place,
-    slots=slots,
+    slots=top_slots,
     reward=press_reward,
     expert=expert,
     summary="Press a handle down that faces sideways.",

@@ -7,22 +7,17 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import offset, planar_gap
-from polytask.envs.manipulation.shared.free_object import free_object_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots, place_object_and_goal
 from polytask.envs.manipulation.shared.funnel import funnel
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
 
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _SHAFT = 0.03  # radius around the puck's start in which the fingers may be low
 _FINGERS = Cage(radius=0.015, pad=0.02, xz=0.03, effort=0.1, density="high")
 _GRASP = Grasp(effort=0.15, closed=0.56)
-
-
-def place(vector: Tensor) -> Placement:
-    """Put the puck into the hole, and the goal at the vector's second point."""
-    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def _clearance(s: State) -> Tensor:
@@ -51,7 +46,7 @@ TASK = Task(
     scene="hole_block",
     low=(0.0, 0.75, 0.02, -0.1, 0.5, 0.15),
     high=(0.0, 0.75, 0.02, 0.1, 0.6, 0.3),
-    place=place,
+    place=place_object_and_goal,
     slots=free_object_slots,
     reward=reward,
     expert=expert,

@@ -8,19 +8,14 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05  # distance with full reward; the success test is less strict
 _SUCCESS_RADIUS = 0.07
 _CAGE = LiveCage(radius=0.015, pad=0.05, xz=0.005)
-
-
-def place(vector: Tensor) -> Placement:
-    """Put the puck and the goal at the vector's points."""
-    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -52,8 +47,8 @@ TASK = Task(
     scene="puck",
     low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.05),
     high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.3),
-    place=place,
-    slots=puck_slots,
+    place=place_object_and_goal,
+    slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
     summary="Pick up the puck and carry it to a goal in the air.",

@@ -8,11 +8,10 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
-from polytask.envs.manipulation.tasks.reach import place
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
@@ -54,8 +53,8 @@ TASK = Task(
     scene="puck_wall",
     low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
     high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
-    place=place,
-    slots=puck_slots,
+    place=place_object_and_goal,
+    slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
     summary="Pick a puck up and bring it to a goal behind a wall.",

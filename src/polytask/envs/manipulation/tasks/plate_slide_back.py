@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.plate import plate_slots, slide_reward, slides
+from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 
@@ -32,7 +32,7 @@ TASK = Task(
     high=(0.0, 0.85, 0.0, 0.1, 0.6, 0.015),
     place=place,
     slots=plate_slots,
-    reward=slide_reward,
+    reward=plate_reward,
     expert=expert,
     summary="Slide a plate out of a cage.",
     success_rule="plate within 7 cm of the goal",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.plate import plate_slots, slide_reward, slides
+from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 
@@ -37,7 +37,7 @@ TASK = Task(
     high=(0.0, 0.6, 0.0, -0.25, 0.66, 0.0),
     place=place,
     slots=plate_slots,
-    reward=slide_reward,
+    reward=plate_reward,
     expert=expert,
     summary="Slide a plate sideways into a cage.",
     success_rule="plate within 7 cm of the goal",

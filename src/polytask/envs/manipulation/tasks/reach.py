@@ -7,17 +7,12 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act
-from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
-
-
-def place(vector: Tensor) -> Placement:
-    """Put the puck and the goal at the vector's points."""
-    return Placement(target=vector[:, 3:6], obj_init=vector[:, 0:3], joints={"obj": vector[:, 0:3]})
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -38,8 +33,8 @@ TASK = Task(
     scene="puck",
     low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.05),
     high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.3),
-    place=place,
-    slots=puck_slots,
+    place=place_object_and_goal,
+    slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
     summary="Reach a goal position in space.",

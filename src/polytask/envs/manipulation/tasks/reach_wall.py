@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import act, offset
-from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.task import Look, Separation, Task
-from polytask.envs.manipulation.tasks.reach import place, reward
+from polytask.envs.manipulation.tasks.reach import reward
 
 
 def expert(look: Look) -> Tensor:
@@ -24,8 +24,8 @@ TASK = Task(
     scene="reach_wall",
     low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
     high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
-    place=place,
-    slots=puck_slots,
+    place=place_object_and_goal,
+    slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
     summary="Reach a goal position behind a wall.",

@@ -8,7 +8,7 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.puck import puck_slots
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
@@ -71,7 +71,7 @@ TASK = Task(
     low=(-0.1, 0.5, 0.019, -0.1, 0.8, 0.299),
     high=(0.1, 0.6, 0.021, 0.1, 0.9, 0.301),
     place=place,
-    slots=puck_slots,
+    slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
     summary="Pick a block up and place it on a shelf.",

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.caging import LiveCage
 from polytask.envs.manipulation.shared.expert import at_height, offset
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
-from polytask.envs.manipulation.shared.puck import puck_slots
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
@@ -44,7 +44,7 @@ TASK = Task(
     low=(-0.1, 0.6, 0.02, -0.001, 0.8399, 0.0199),
     high=(0.1, 0.7, 0.02, 0.001, 0.8401, 0.0201),
     place=place,
-    slots=puck_slots,
+    slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
     summary="Sweep a block over a hole of the table.",

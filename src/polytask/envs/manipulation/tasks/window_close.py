@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import offset
-from polytask.envs.manipulation.shared.window import slide_expert, slide_reward
+from polytask.envs.manipulation.shared.window import slide_expert, window_reward
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.view import SceneView
@@ -29,7 +29,7 @@ def slots(scene: SceneView) -> Slots:
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward reaching the handle, combined with its closeness to the goal."""
-    return slide_reward(s, offset(s.vector, x=0.21, y=-0.095), margin=0.16, sigmoid="gaussian")
+    return window_reward(s, offset(s.vector, x=0.21, y=-0.095), margin=0.16, sigmoid="gaussian")
 
 
 def expert(look: Look) -> Tensor:
