@@ -43,5 +43,5 @@ def test_a_draw_names_episode_step_and_cell():
 
 def test_without_transitions_there_is_nothing_to_draw():
     empty = np.array([], np.int64)
-    with pytest.raises(UserError, match="nothing to draw"):
+    with pytest.raises(UserError, match="no episode with a verdict"):
         draw_tables([empty, empty], empty, empty, ReplayConfig(), CPU)

@@ -164,7 +164,7 @@ def test_a_resumed_buffer_has_the_same_counts_and_draws():
 def test_an_empty_buffer_resumes_empty():
     buffers = fill()
     fill().load_state_dict(buffers.state_dict(), make)
-    with pytest.raises(UserError, match="nothing to draw"):
+    with pytest.raises(UserError, match="no episode with a verdict"):
         draw(buffers, 4)
 
 
