@@ -109,7 +109,7 @@ def test_collecting_and_training_alone_add_to_the_run(tmp_path):
     assert runtime.collect(6) == {"episodes": 8.0, "added": 8.0}  # four at a time
     assert runtime.collect(6) == {"episodes": 8.0, "added": 0.0}
     assert runtime.controller.phase == "label", "the first round has its episodes"
-    with pytest.raises(UserError, match="buffers are empty"):
+    with pytest.raises(UserError, match="no episode with a verdict"):
         runtime.train(2)
     runtime.close()
     runtime = LocalRuntime(tiny(tmp_path), lambda line: None)
