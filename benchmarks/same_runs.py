@@ -1,6 +1,6 @@
 """Show that a change is neutral: seeded CPU runs of two source trees give the same bits.
 
-python benchmarks/same_runs.py OLD_TREE NEW_TREE --work /tmp/same --out benchmarks/results/same_runs.json
+python benchmarks/same_runs.py OLD_TREE NEW_TREE --work FOLDER --out benchmarks/results/same_runs.json
 
 Each tree needs its own .venv (`make install`). The runs cover the five algorithms, all networks and gradient methods,
 both domains, both arms, `init_from`, and with `--mtopt` MT-Opt's preset tiny. The commands use the words of

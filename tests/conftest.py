@@ -17,6 +17,12 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the tests marked `gpu` where there is none."""
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
 @contextmanager
 def _without_waiting() -> Iterator[None]:
     with warnings.catch_warnings():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.learning import METHODS, assert_solves, context_of, needs_cuda
+from helpers.learning import METHODS, assert_solves, context_of
 from helpers.toy import PointMass
 from torch.testing import assert_close
 
@@ -153,7 +153,6 @@ def test_bad_settings_are_named() -> None:
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("method", METHODS)
 def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
     env = PointMass((32, 32, 32), device="cuda")

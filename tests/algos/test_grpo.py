@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import toy
-from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of, needs_cuda
+from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of
 from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
@@ -236,7 +236,6 @@ def test_linear_schedule_falls_to_zero_with_the_last_frame() -> None:
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("method", METHODS)
 def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
     env = PointMass((32, 32, 32), device="cuda")

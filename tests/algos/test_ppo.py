@@ -15,7 +15,6 @@ from helpers.learning import (
     assert_solves,
     assert_trains,
     context_of,
-    needs_cuda,
 )
 from helpers.toy import PointMass, success_rate
 from torch.distributions import Normal
@@ -235,7 +234,6 @@ def test_bad_settings_are_named() -> None:
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("method", METHODS)
 def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
     env = PointMass((32, 32, 32), device="cuda")

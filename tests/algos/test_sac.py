@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.learning import METHODS, assert_solves, context_of, needs_cuda
+from helpers.learning import METHODS, assert_solves, context_of
 from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
@@ -120,7 +120,6 @@ def test_replay_is_filled_anew_by_the_trained_policy() -> None:
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("method", METHODS)
 def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
     env = PointMass((32, 32, 32), device="cuda")

@@ -220,7 +220,6 @@ def test_gradients_lie_in_memory_as_their_parameters_do(name, grads):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", GRADS)
 @pytest.mark.parametrize("autocast", [None, torch.bfloat16])
 def test_captured_updates_equal_eager_ones(name, autocast):

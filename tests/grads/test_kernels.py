@@ -34,7 +34,6 @@ def test_a_single_task_keeps_its_whole_weight(kernels):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(DEVICE == "cpu", reason="needs a CUDA device")
 def test_solver_uses_the_kernel_on_a_gpu(jacobian, monkeypatch):
     from polytask.grads import solvers
 

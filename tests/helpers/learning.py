@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from torch.testing import assert_close
 
@@ -24,7 +23,6 @@ SMALL_NETS: dict[str, Any] = {
     "moore": MooreConfig(hidden=[16, 16]),
     "simba_v2": SimbaV2Config(hidden=16),
 }
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def context_of(env: PointMass, net: Any, grads: Any = None, total_frames: int = 10**6) -> AlgoContext:

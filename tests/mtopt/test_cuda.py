@@ -8,10 +8,7 @@ from polytask.mtopt.roles import BellmanUpdater, Trainer
 from polytask.mtopt.runtime.local import LocalRuntime
 
 pytest.importorskip("fastapi")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = pytest.mark.gpu
 
 
 def on_cuda(root):

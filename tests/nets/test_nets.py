@@ -248,7 +248,6 @@ def test_names_must_match_the_number_of_tasks() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @every_name
 def test_cuda_graph_replays_a_training_step(name: str) -> None:
     net = awake(NETS[name][0]()).cuda()

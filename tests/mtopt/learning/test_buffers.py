@@ -205,7 +205,6 @@ def test_episodes_before_one_that_is_refused_are_held():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_gpu_draws_without_waiting(without_waiting):
     buffers = TaskBuffers(TASKS, (4, 4), ReplayConfig(capacity=200), "cuda")
     for number, steps, verdicts in MIXED:

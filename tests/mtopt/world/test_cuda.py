@@ -6,10 +6,7 @@ import torch
 from polytask.mtopt.config.world import ScriptConfig, WorldConfig
 from polytask.mtopt.world import BinWorld, ScriptedPick, run_episodes
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = pytest.mark.gpu
 
 
 def test_an_episode_on_the_default_stream():
