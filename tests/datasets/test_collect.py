@@ -1,7 +1,6 @@
 """Collecting data sets and reading them."""
 
 import json
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -192,7 +191,6 @@ def test_a_missing_extra_is_named_before_anything_is_recorded(capsys, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(find_spec("minari") is None, reason="Minari is an optional package: pip install 'polytask[export]'")
 def test_minari_reads_the_export(tmp_path, monkeypatch):
     out = tmp_path / "exported"
     assert run("episodes=2", f"output={out}", "export=minari", "format=json") == 0

@@ -43,7 +43,6 @@ def test_a_missing_extra_is_named(store, tmp_path, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"log"}
 
 
-@pytest.mark.skipif(find_spec("minari") is None, reason="Minari is an optional package: pip install 'polytask[export]'")
 def test_minari_reads_the_export_unchanged(store, tmp_path, monkeypatch):
     names = to_minari(store, tmp_path / "minari", [*SHARED, Shared(3, "lift-any", True)])
     assert names == ["polytask/mtopt-lift-any/log-v0", "polytask/mtopt-lift-can/log-v0"]
@@ -59,7 +58,6 @@ def test_minari_reads_the_export_unchanged(store, tmp_path, monkeypatch):
     assert dataset[0].terminations.tolist() == [False, True]
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is None, reason="an optional package: pip install 'polytask[export]'")
 def test_the_lerobot_layout_holds_one_row_per_action(store, tmp_path):
     import pyarrow.parquet as pq
 
@@ -95,7 +93,6 @@ def test_the_lerobot_layout_holds_one_row_per_action(store, tmp_path):
         to_lerobot(store, root, shared, {})
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is None, reason="an optional package: pip install 'polytask[export]'")
 def test_pictures_alone_are_nothing_to_export(store, tmp_path):
     with pytest.raises(UserError, match="no episode with actions"):
         to_lerobot(store, tmp_path / "x", [Shared(3, "lift-any", True)], {})

@@ -1,7 +1,6 @@
 """The frames' file format."""
 
 import io
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ def test_what_is_encoded_comes_back(level):
     assert not result.flags.writeable  # a view of the decompressed bytes
 
 
-@pytest.mark.skipif(find_spec("PIL") is None, reason="Pillow is an optional package: pip install 'polytask[video]'")
 def test_other_programs_open_it():
     from PIL import Image
 
