@@ -4,8 +4,9 @@ from torch import Tensor
 
 import polytask
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.expert import act, offset
+from polytask.envs.manipulation.shared.expert import act
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.envs.scripted import ScriptedPolicy

@@ -8,7 +8,7 @@ import polytask
 from polytask.envs.make import resolve
 from polytask.envs.options import EnvOptions
 from polytask.errors import UserError
-from polytask.sim.config import SimConfig, WarpSim
+from polytask.sim import AutoSim, CpuSim, WarpSettings, WarpSim
 
 
 def test_each_domain_fills_in_its_own_defaults() -> None:
@@ -44,7 +44,7 @@ def test_a_parkour_suite_chooses_its_terrain_unless_told(suite: str, levels: str
         ({"tasks": ["beam"], "robot": "panda"}, "unknown robot of parkour 'panda'; known: go1"),
         ({"tasks": ["reach"], "robot": "go1"}, "unknown robot of manipulation 'go1'; known: sawyer, panda"),
         ({"tasks": ["reach"], "robbot": "panda"}, "unknown option 'robbot'; did you mean 'robot'?"),
-        ({"tasks": ["reach"], "reward": "none"}, "unknown reward 'none'; known: dense, sparse"),
+        ({"tasks": ["reach"], "reward": "none"}, "reward=none is not valid; known: dense, sparse"),
         ({"tasks": ["reach"], "sim": "wrap"}, "unknown sim 'wrap'; did you mean 'warp'?"),
     ],
 )
@@ -59,7 +59,26 @@ def test_physics_is_chosen_by_name_or_with_its_settings() -> None:
     config = resolve(EnvOptions(sim=WarpSim(contacts_per_world=7)))
     assert (config.sim, config.sim_config.contacts_per_world) == ("warp", 7)
     assert resolve(EnvOptions(sim="warp")).sim_config == WarpSim()
-    assert isinstance(resolve(EnvOptions(sim="cpu")).sim_config, SimConfig)
+    assert isinstance(resolve(EnvOptions(sim="cpu")).sim_config, WarpSettings)
+
+
+def test_physics_of_none_is_auto() -> None:
+    config = resolve(EnvOptions(sim=None))
+    assert (config.sim, config.sim_config) == ("cpu", AutoSim())
+    assert resolve(EnvOptions(sim=CpuSim())).sim == "cpu"
+
+
+@pytest.mark.parametrize("sim", [WarpSettings(), 3, CpuSim])
+def test_physics_of_another_type_is_refused(sim: object) -> None:
+    with pytest.raises(UserError) as caught:
+        polytask.make(tasks=["reach"], sim=sim)
+    assert str(caught.value) == "sim must be a name (auto, cpu, warp) or an AutoSim, CpuSim or WarpSim"
+
+
+def test_the_suite_is_ignored_if_tasks_are_given() -> None:
+    assert [task.name for task in resolve(EnvOptions(suite="nope", tasks=["reach"])).tasks] == ["reach"]
+    with pytest.raises(UserError, match="nope"):
+        resolve(EnvOptions(suite="nope"))
 
 
 def test_help_lists_every_option() -> None:

@@ -197,7 +197,7 @@ def test_a_diverged_world_is_truncated_counted_and_never_seen(sim: str) -> None:
     ("options", "message"),
     [
         ({"tasks": ["reech"]}, "did you mean 'reach'"),
-        ({"suite": "mt11"}, "unknown suite 'mt11'"),
+        ({"suite": "mt11"}, "suite=mt11 is not valid"),
         ({"tasks": []}, "at least one task"),
         ({"tasks": ["reach", "reach"]}, "named twice"),
         ({"tasks": ["reach"], "envs_per_task": [1, 2]}, "2 entries for 1 task"),
@@ -207,13 +207,13 @@ def test_a_diverged_world_is_truncated_counted_and_never_seen(sim: str) -> None:
         ({"tasks": ["reach"], "device": "tpu"}, "unknown device"),
         ({"tasks": ["reach"], "device": "cuda:7"}, "does not exist"),
         ({"tasks": ["reach"], "sim": "isaac"}, "unknown sim"),
-        ({"tasks": ["reach"], "robot": "baxter"}, "unknown robot"),
-        ({"tasks": ["reach"], "reward": "shaped"}, "unknown reward"),
-        ({"tasks": ["reach"], "goals": "some"}, "unknown goals"),
+        ({"tasks": ["reach"], "robot": "baxter"}, "robot=baxter is not valid"),
+        ({"tasks": ["reach"], "reward": "shaped"}, "reward=shaped is not valid"),
+        ({"tasks": ["reach"], "goals": "some"}, "goals=some is not valid"),
         ({"tasks": ["reach"], "episode_length": 0}, "at least 1"),
         ({"tasks": ["reach"], "threads": 0}, "at least 1"),
         ({"tasks": ["reach", "beam"]}, "'reach' is manipulation and 'beam' is parkour"),
-        ({"tasks": ["beam"], "levels": "medium"}, "unknown levels"),
+        ({"tasks": ["beam"], "levels": "medium"}, "levels=medium is not valid"),
     ],
 )
 def test_a_mistake_gets_one_line_that_says_what_is_valid(options: dict[str, object], message: str) -> None:

@@ -7,7 +7,7 @@ import torch
 
 import polytask
 from polytask.envs.render import Renderer, pose_of
-from polytask.envs.video import VideoFormat, film
+from polytask.envs.video import VideoFormat, record_video
 
 
 def test_a_frame_shows_the_scene_and_follows_the_hand() -> None:
@@ -44,9 +44,9 @@ def test_a_world_on_another_tile_looks_different() -> None:
     renderer.close()
 
 
-def test_a_film_of_real_pictures_is_written(tmp_path) -> None:
+def test_a_video_of_real_pictures_is_written(tmp_path) -> None:
     env = polytask.make(tasks=["reach"], num_envs=1, episode_length=5, stagger=False, threads=1)
-    path = tmp_path / "film.mp4"
-    frames = film(env, lambda obs, task: torch.zeros(1, 4), path, VideoFormat(64, 48))
+    path = tmp_path / "video.mp4"
+    frames = record_video(env, lambda obs, task: torch.zeros(1, 4), path, VideoFormat(64, 48))
     assert frames == 4
     assert path.stat().st_size > 500

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import mujoco
 import numpy as np
 import pytest
-import torch
-from torch.testing import assert_close
 
-from polytask.robots.go1 import DEFAULT, HIGH, LOW, euler, rotate_back
+from polytask.robots.go1 import DEFAULT, HIGH, LOW
 from polytask.scenes import compile_scene
 
 
@@ -59,16 +55,3 @@ def test_feet_carry_the_weight_of_a_standing_robot(model: mujoco.MjModel) -> Non
     assert data.qpos[2] == pytest.approx(0.30, abs=0.01)
     assert data.sensordata[12:36] == pytest.approx(0.0)  # thighs and calves are clear of the ground
     assert data.sensordata[36:48] == pytest.approx(data.actuator_force, abs=1e-9)
-
-
-def test_euler_angles_of_single_turns() -> None:
-    half = math.sin(0.35), math.cos(0.35)
-    quats = torch.tensor([[half[1], *(half[0] if axis == turned else 0.0 for axis in range(3))] for turned in range(3)])
-    angles = torch.stack(euler(quats), -1)
-    assert_close(angles, 0.7 * torch.eye(3), atol=1e-6, rtol=0)
-
-
-def test_world_vectors_in_the_frame_of_a_robot_that_faces_left() -> None:
-    quat = torch.tensor([[math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)]])  # forward is +y
-    assert_close(rotate_back(quat, torch.tensor([[0.0, 2.0, 1.0]])), torch.tensor([[2.0, 0.0, 1.0]]))
-    assert_close(rotate_back(quat, torch.tensor([[3.0, 0.0, 0.0]])), torch.tensor([[0.0, -3.0, 0.0]]))

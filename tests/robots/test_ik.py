@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch.testing import assert_close
 
-from polytask.robots.ik import hinge_axes, joint_step, rotation_error, solve_positive
+from polytask.robots.ik import joint_step, solve_positive
 
-HALF = math.sqrt(0.5)
 DAMPING = 0.05**2
-
-
-def test_hinge_axes_are_the_frames_z_axes() -> None:
-    quats = torch.tensor([[1.0, 0, 0, 0], [HALF, HALF, 0, 0], [HALF, 0, HALF, 0], [0.5, 0.5, 0.5, 0.5]])
-    assert_close(hinge_axes(quats), torch.tensor([[0.0, 0, 1], [0, -1, 0], [1, 0, 0], [1, 0, 0]]))
-
-
-def test_rotation_error_points_along_the_turn_to_the_goal() -> None:
-    quarter = (HALF, 0.0, 0.0, HALF)  # about z
-    error = rotation_error(torch.tensor([[1.0, 0, 0, 0], [-1.0, 0, 0, 0], list(quarter)]), quarter)
-    assert_close(error, torch.tensor([[0, 0, math.sqrt(2)], [0, 0, math.sqrt(2)], [0, 0, 0]]))  # 2 sin 45 degrees
-
-
-def test_rotation_error_of_a_small_turn_is_the_rotation_vector() -> None:
-    turn = torch.tensor([0.003, -0.001, 0.002])
-    error = rotation_error(torch.cat([torch.ones(1), -turn / 2])[None], (1.0, 0.0, 0.0, 0.0))
-    assert_close(error[0], turn, atol=1e-7, rtol=0.0)
 
 
 def test_one_hinge_turns_by_the_damped_quotient() -> None:

@@ -18,10 +18,10 @@ from polytask.envs.manipulation.tasks import TASKS
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.robots import panda
-from polytask.robots.ik import hinge_axes
 from polytask.scenes import compile_scene
-from polytask.sim import SimConfig, make_batch
+from polytask.sim import WarpSettings, make_batch
 from polytask.sim.base import Batch
+from polytask.sim.geometry import z_axis
 
 BASE = (0.0, 0.11, 0.06)  # the arm faces along y from here
 TCP = 0.045  # depth of the tool centre below the hand, as for the Sawyer
@@ -89,7 +89,7 @@ def test_jacobian_is_mujocos(model: mujoco.MjModel) -> None:
     position, rotation = np.zeros((3, model.nv)), np.zeros((3, model.nv))
     mujoco.mj_jacSite(model, data, position, rotation, model.site("hand").id)
     links = slice(model.body("link1").id, model.body("link1").id + 7)
-    axes = hinge_axes(torch.from_numpy(data.xquat[links]))
+    axes = z_axis(torch.from_numpy(data.xquat[links]))
     arms = torch.from_numpy(data.site("hand").xpos - data.xpos[links])
     assert_close(torch.linalg.cross(axes, arms).T, torch.from_numpy(position[:, :7]))
     assert_close(axes.T, torch.from_numpy(rotation[:, :7]))
@@ -106,7 +106,7 @@ def test_gravity_does_not_move_it(model: mujoco.MjModel) -> None:
 
 
 def test_command_moves_by_a_centimetre_within_the_box_and_near_the_hand(model: mujoco.MjModel) -> None:
-    batch = make_batch("cpu", model, 2, torch.device("cpu"), SimConfig())
+    batch = make_batch("cpu", model, 2, torch.device("cpu"), WarpSettings())
     start = torch.tensor([[0.0, 0.6, 0.2], [0.0, 0.6, 0.2]])
     panda.reach(batch, start)
     command = batch.mocap_pos[:, int(model.body("mocap").mocapid[0])]
@@ -190,7 +190,7 @@ def hands(name: str) -> dict[str, Tensor]:
 def test_every_corner_of_every_range_is_within_reach(model: mujoco.MjModel) -> None:
     parts = [(name, part, point) for name in TASKS for part, point in hands(name).items()]
     points, index = torch.unique(torch.cat([point for *_, point in parts]), dim=0, return_inverse=True)
-    batch = make_batch("cpu", model, len(points), torch.device("cpu"), SimConfig())
+    batch = make_batch("cpu", model, len(points), torch.device("cpu"), WarpSettings())
     panda.reach(batch, points)
     gap = torch.linalg.vector_norm(batch.site_xpos[:, int(model.site("hand").id)] - points, dim=-1)
     labels = [f"{name} {part}" for name, part, point in parts for _ in point]

@@ -11,7 +11,7 @@ from polytask.errors import UserError
 from polytask.robots import ROBOTS
 from polytask.robots.go1 import DEFAULT
 from polytask.scenes import compile_scene
-from polytask.sim import BACKENDS, SimConfig, make_batch
+from polytask.sim import BACKENDS, WarpSettings, make_batch
 from polytask.sim.base import Batch, Shapes
 from polytask.sim.cpu import CpuBatch
 
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(params=BACKENDS)
 def batch(request: pytest.FixtureRequest) -> Batch:
-    return make_batch(request.param, compile_scene("puck", "sawyer.xml"), 3, CPU, SimConfig())
+    return make_batch(request.param, compile_scene("puck", "sawyer.xml"), 3, CPU, WarpSettings())
 
 
 def test_tensors_have_the_environment_axis_first_and_are_float32(batch: Batch) -> None:
@@ -35,7 +35,6 @@ def test_tensors_have_the_environment_axis_first_and_are_float32(batch: Batch) -
         "xpos": (3, m.nbody, 3),
         "xquat": (3, m.nbody, 4),
         "site_xpos": (3, m.nsite, 3),
-        "site_xmat": (3, m.nsite, 3, 3),
     }
     for name, shape in shapes.items():
         tensor = getattr(batch, name)
@@ -105,7 +104,7 @@ def test_step_without_refresh_leads_to_the_same_state(batch: Batch) -> None:
 @pytest.mark.parametrize("sim", BACKENDS)
 def test_worlds_have_their_own_floors_and_masses(sim: str) -> None:
     """Robots stand on boxes of different height; the servos of a robot with a load give way further."""
-    batch = make_batch(sim, compile_scene("parkour", "go1.xml"), 3, CPU, SimConfig())
+    batch = make_batch(sim, compile_scene("parkour", "go1.xml"), 3, CPU, WarpSettings())
     count = int(batch.model.body_geomnum[0])
     parked = torch.tensor([0.0, 0.0, -50.0]).expand(3, count, 3).clone()
     upright = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(3, count, 4).clone()
@@ -133,9 +132,21 @@ def test_worlds_have_their_own_floors_and_masses(sim: str) -> None:
         assert model.geom_pos[:count] == pytest.approx(shapes.pos[world].numpy() + lifted, abs=1e-6)
 
 
+@pytest.mark.parametrize("sim", BACKENDS)
+def test_a_later_call_may_place_more_geoms_than_the_first_one(sim: str) -> None:
+    batch = make_batch(sim, compile_scene("parkour", "go1.xml"), 2, CPU, WarpSettings())
+    everyone, model = torch.ones(2, dtype=torch.bool), copy.copy(batch.model)
+    for count in (2, int(batch.model.body_geomnum[0])):
+        quat = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(2, count, 4)
+        size = torch.rand(2, count, 3, generator=torch.Generator().manual_seed(count)) + 0.1
+        batch.place(everyone, Shapes(torch.zeros(2, count, 3), quat, size))
+        batch.copy_layout(1, model)
+        assert model.geom_size[:count] == pytest.approx(size[1].numpy(), abs=1e-6)
+
+
 def test_too_small_buffers_are_noticed() -> None:
     """A world whose constraints do not fit is flagged, not silently wrong."""
-    config = SimConfig(constraints_per_world=4)
+    config = WarpSettings(constraints_per_world=4)
     batch = make_batch("warp", compile_scene("puck", "sawyer.xml"), 2, CPU, config)
     batch.step(5)
     batch.check()
@@ -147,4 +158,4 @@ def test_too_small_buffers_are_noticed() -> None:
 
 def test_cpu_sim_refuses_a_gpu() -> None:
     with pytest.raises(UserError, match="sim=warp for a GPU"):
-        make_batch("cpu", compile_scene("puck", "sawyer.xml"), 1, torch.device("cuda"), SimConfig())
+        make_batch("cpu", compile_scene("puck", "sawyer.xml"), 1, torch.device("cuda"), WarpSettings())

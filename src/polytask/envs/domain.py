@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import mujoco
 import torch
 from torch import Tensor
 
 from polytask.envs.options import EnvOptions
-from polytask.sim import SimConfig
+from polytask.sim import WarpSettings
 from polytask.sim.base import Batch
 
 
@@ -65,6 +64,11 @@ class Buffers:
         """Return views of the rows of some worlds."""
         return Buffers(**{name: tensor[worlds] for name, tensor in vars(self).items()})
 
+    def hide_diverged(self) -> None:
+        """Give diverged worlds their last valid observation and zero reward: no NaN may reach the learner."""
+        self.next_obs.copy_(torch.where(self.diverged[:, None], self.obs, self.next_obs))
+        self.reward.masked_fill_(self.diverged, 0.0)
+
 
 class TaskSlice(Protocol):
     """A task and its rows in a group."""
@@ -89,11 +93,6 @@ class WorldGroup(Protocol):
 
     batch: Batch
     buffers: Buffers
-
-    @property
-    def model(self) -> mujoco.MjModel:
-        """The compiled scene."""
-        ...
 
     @property
     def tasks(self) -> Sequence[TaskSlice]:
@@ -153,7 +152,7 @@ class EnvConfig:
     envs_per_task: tuple[int, ...]
     robot: Any
     sim: str
-    sim_config: SimConfig
+    sim_config: WarpSettings
     device: torch.device
 
     @property

@@ -20,7 +20,7 @@ from polytask.envs.tasks import TASKS
 from polytask.errors import UserError, require_known
 from polytask.robots import ROBOTS
 from polytask.settings import check_choices
-from polytask.sim.config import SIMS, SimConfig
+from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 
 # The domain of each kind of task record.
 DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
@@ -34,7 +34,7 @@ def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
     Args:
         suite: Name of a suite, such as "mt10"; ignored if `tasks` is given.
         options: Any field of `EnvOptions`, such as `tasks`, `num_envs`, `device`, `robot`, `episode_length` or `seed`.
-            `sim` is a name or a config of `polytask.sim.config`.
+            `sim` is a name or a config of `polytask.sim`: `AutoSim`, `CpuSim` or `WarpSim`.
 
     Raises:
         UserError: If an option is unknown, has an invalid value, or does not apply to these tasks.
@@ -61,7 +61,8 @@ def resolve(options: EnvOptions) -> EnvConfig:
     Raises:
         UserError: If a name is unknown or a value is invalid.
     """
-    check_choices(options)
+    # With `tasks` the suite is ignored, so it may be anything.
+    check_choices(options if options.tasks is None else replace(options, suite=EnvOptions.suite))
     names = list(options.task_names)
     if not names:
         raise UserError("tasks is empty; name at least one task")
@@ -74,7 +75,7 @@ def resolve(options: EnvOptions) -> EnvConfig:
         if getattr(options, name) < 1:
             raise UserError(f"{name} must be at least 1, not {getattr(options, name)}")
     device = check_device(options.device)
-    sim = SIMS[require_known("sim", options.sim, SIMS)]() if isinstance(options.sim, str) else options.sim
+    sim = _sim(options.sim)
     robots = [name for name, robot in ROBOTS.items() if isinstance(robot, domain.robot)]
     return EnvConfig(
         options=options,
@@ -83,7 +84,7 @@ def resolve(options: EnvOptions) -> EnvConfig:
         envs_per_task=_counts(len(names), options.num_envs, options.envs_per_task),
         robot=ROBOTS[require_known(f"robot of {domain.name}", str(options.robot), robots)],
         sim=("warp" if device.type == "cuda" else "cpu") if sim.name == "auto" else sim.name,
-        sim_config=sim if isinstance(sim, SimConfig) else SimConfig(),
+        sim_config=sim if isinstance(sim, WarpSettings) else WarpSettings(),
         device=device,
     )
 
@@ -101,7 +102,7 @@ def _fill_in(options: EnvOptions, domain: Domain) -> EnvOptions:
     """Set missing options to the defaults of the domain, and reject options that the domain does not have."""
     defaults = {**domain.defaults}
     if "levels" in defaults:
-        defaults["levels"] = options.suite_levels or defaults["levels"]
+        defaults["levels"] = options.chosen_levels or defaults["levels"]
     filled: dict[str, Any] = {"threads": len(os.sched_getaffinity(0)) if options.threads is None else options.threads}
     for name in DOMAIN_OPTIONS:
         given = getattr(options, name)
@@ -109,6 +110,17 @@ def _fill_in(options: EnvOptions, domain: Domain) -> EnvOptions:
             raise UserError(f"{name}={given} does not apply: tasks of {domain.name} have no {name}")
         filled[name] = defaults.get(name) if given is None else given
     return replace(options, **filled)
+
+
+def _sim(sim: Any) -> AutoSim | CpuSim | WarpSim:
+    """Return the config of the physics backend; None, the default of version 0.1, means auto."""
+    if sim is None:
+        return AutoSim()
+    if isinstance(sim, str):
+        return SIMS[require_known("sim", sim, SIMS)]()
+    if isinstance(sim, AutoSim | CpuSim | WarpSim):
+        return sim
+    raise UserError("sim must be a name (auto, cpu, warp) or an AutoSim, CpuSim or WarpSim")
 
 
 def _counts(num_tasks: int, num_envs: int | None, envs_per_task: Sequence[int] | None) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ from typing import Any
 from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
 from polytask.settings import setting
 
+ROBOT_NAMES = ("sawyer", "panda", "go1")  # the table `polytask.robots.ROBOTS`, without importing torch
+
 
 @dataclass
 class WorldOptions:
@@ -15,7 +17,9 @@ class WorldOptions:
 
     suite: str = setting("mt10", "task suite (polytask list suites)", choices=SUITES)
     tasks: list[str] | None = setting(None, "task names such as [reach,push], instead of a suite")
-    robot: str | None = setting(None, "robot (polytask list robots; default: sawyer, in parkour go1)")
+    robot: str | None = setting(
+        None, "robot (polytask list robots; default: sawyer, in parkour go1)", choices=ROBOT_NAMES
+    )
     sim: Any = setting("auto", "physics backend: auto (warp on cuda, else cpu), cpu or warp", group="sim")
     device: str = setting("cpu", "torch device: cpu, cuda or cuda:<index>")
     episode_length: int | None = setting(
@@ -39,7 +43,7 @@ class WorldOptions:
         return tuple(SUITES[self.suite] if self.tasks is None else self.tasks)
 
     @property
-    def suite_levels(self) -> str | None:
+    def chosen_levels(self) -> str | None:
         """Parkour terrain: `levels` if given, else that of the suite; None for tasks outside a parkour suite."""
         return self.levels or (SUITE_LEVELS.get(self.suite) if self.tasks is None else None)
 
@@ -49,7 +53,8 @@ class EnvOptions(WorldOptions):
     """Options of the worlds, their number, and the start of their first episodes."""
 
     num_envs: int | None = setting(
-        None, "total number of worlds, spread over the tasks (default: 16 per task; polytask.make: 1)"
+        None,
+        "total number of worlds, spread over the tasks (default: 16 per task in commands, 1 per task in polytask.make)",
     )
     envs_per_task: list[int] | None = setting(None, "worlds per task, such as [512,256], instead of num_envs")
     stagger: bool = setting(True, "start at random steps of the first episode, so that episodes do not all end at once")

@@ -49,7 +49,7 @@ class Renderer:
     def __init__(self, env: MultiTaskEnv, task: str, width: int = 480, height: int = 360) -> None:
         """Open an off-screen OpenGL context."""
         self._env, self._task = env, task
-        self._model = copy.copy(_find(env, task)[0].model)  # a copy, because `copy_layout` writes to it
+        self._model = copy.copy(_find(env, task)[0].batch.model)  # a copy, because `copy_layout` writes to it
         self._data = mujoco.MjData(self._model)
         self._renderer = make_renderer(self._model, width, height)
 

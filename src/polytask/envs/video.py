@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -31,47 +33,52 @@ class VideoFormat:
 
 
 @torch.no_grad()
-def film(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], path: Path, video: VideoFormat) -> int:
+def record_video(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], path: Path, video: VideoFormat) -> int:
     """Play one episode in the first world of each task, write the video and return its number of frames.
 
     Raises:
-        UserError: If a required library is missing; then no file is written.
+        UserError: If a required library is missing or an episode is too short; then no file is written.
     """
     if find_spec("imageio_ffmpeg") is None:
         raise UserError("no video: it needs an extra, pip install 'polytask[video]'")
-    frames = _frames(env, policy, video)
-    first = next(frames)  # without OpenGL this fails here, before any file exists
-    count = 0
+    steps = env.spec.episode_length - 1  # after the last step the worlds already show the next episode
+    if steps < 1:
+        raise UserError("no video: the last step of an episode is not shown, so episode_length must be at least 2")
+    with closing(_frames(env, policy, video, steps)) as frames:
+        first = next(frames)  # without OpenGL this fails here, before any file exists
+        write_atomically(path, lambda temporary: _encode(temporary, first, frames, video.frames_per_second))
+    return steps
 
-    def write(temporary: Path) -> None:
-        nonlocal count
-        from imageio_ffmpeg import write_frames
 
-        size = (first.shape[1], first.shape[0])
-        writer = write_frames(
-            str(temporary),
-            size,
-            fps=video.frames_per_second,
-            macro_block_size=2,
-            output_params=["-f", "mp4"],
-            ffmpeg_log_level="error",
-        )
+def _encode(path: Path, first: Image, others: Iterable[Image], frames_per_second: int) -> None:
+    """Write the images, one at a time: a whole video would take gigabytes of memory."""
+    from imageio_ffmpeg import write_frames
+
+    writer = write_frames(
+        str(path),
+        size=(first.shape[1], first.shape[0]),
+        fps=frames_per_second,
+        macro_block_size=2,
+        output_params=["-f", "mp4"],
+        ffmpeg_log_level="error",
+    )
+    with closing(writer):
         writer.send(None)
-        for image in (first, *frames):
+        for image in chain([first], others):
             writer.send(image.tobytes())
-            count += 1
-        writer.close()
-
-    write_atomically(path, write)
-    return count
 
 
-def _frames(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], video: VideoFormat) -> Iterator[Image]:
-    """Step the worlds through one episode and draw them before every step."""
-    renderers = [Renderer(env, task, video.width, video.height) for task in env.spec.tasks]
-    for _ in range(env.spec.episode_length - 1):  # after the last step the worlds already show the next episode
-        yield tile([renderer.frame(0) for renderer in renderers])
-        env.step(policy(env.obs, env.task))
+def _frames(
+    env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], video: VideoFormat, steps: int
+) -> Generator[Image, None, None]:
+    """Draw the worlds before each of `steps` steps."""
+    with ExitStack() as stack:
+        renderers = [
+            stack.enter_context(closing(Renderer(env, task, video.width, video.height))) for task in env.spec.tasks
+        ]
+        for _ in range(steps):
+            yield tile([renderer.frame(0) for renderer in renderers])
+            env.step(policy(env.obs, env.task))
 
 
 def tile(images: list[Image]) -> Image:

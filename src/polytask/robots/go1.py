@@ -12,6 +12,7 @@ from torch import Tensor
 
 from polytask.robots.robot import LeggedRobot
 from polytask.sim.base import Batch
+from polytask.sim.geometry import euler, rotate_back
 
 ROBOT = LeggedRobot(name="go1", about="Unitree Go1: twelve motors, for parkour.", file="go1.xml")
 LEGS, JOINTS = 4, 12
@@ -74,19 +75,3 @@ def read_touch(batch: Batch) -> Touch:
         return torch.linalg.vector_norm(sensors[:, part].unflatten(1, (LEGS, 3)), dim=-1)
 
     return Touch(force(_FEET), torch.cat([force(_THIGHS), force(_CALVES)], -1), sensors[:, _TORQUES])
-
-
-def euler(quat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return roll, pitch and yaw, (N,) each, of wxyz quaternions (N, 4)."""
-    w, x, y, z = quat.unbind(-1)
-    roll = torch.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-    pitch = torch.asin((2 * (w * y - z * x)).clamp(-1.0, 1.0))
-    yaw = torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-    return roll, pitch, yaw
-
-
-def rotate_back(quat: Tensor, vector: Tensor) -> Tensor:
-    """Express world vectors (N, 3) in frames given as wxyz quaternions (N, 4)."""
-    w, axis = quat[:, :1], -quat[:, 1:]
-    twice = 2 * torch.linalg.cross(axis, vector)
-    return vector + w * twice + torch.linalg.cross(axis, twice)

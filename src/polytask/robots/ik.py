@@ -5,35 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-Part = float | Tensor  # one number for all chains, or one per chain (N,)
-Quaternion = tuple[Part, Part, Part, Part]  # wxyz
-
 _DAMPING = 0.05  # keeps steps bounded where the chain is stretched out and the Jacobian loses rank
-
-
-def hinge_axes(quat: Tensor) -> Tensor:
-    """Return the z axes of frames given as wxyz quaternions. (..., 4) -> (..., 3)"""
-    w, x, y, z = quat.unbind(-1)
-    return torch.stack([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)], -1)
-
-
-def rotation_error(quat: Tensor, goal: Quaternion) -> Tensor:
-    """Return the rotation from orientations (N, 4) to `goal`, as its axis times twice the sine of half its angle.
-
-    For small errors this is the rotation vector in the world frame. (N, 3)
-    """
-    gw, gx, gy, gz = goal
-    w, x, y, z = quat.unbind(-1)
-    cosine = gw * w + gx * x + gy * y + gz * z
-    sine = torch.stack(
-        [
-            gx * w - gw * x + gz * y - gy * z,
-            gy * w - gw * y + gx * z - gz * x,
-            gz * w - gw * z + gy * x - gx * y,
-        ],
-        -1,
-    )
-    return 2 * torch.copysign(torch.ones_like(cosine), cosine)[:, None] * sine  # the shorter one of the two rotations
 
 
 def joint_step(axes: Tensor, arms: Tensor, error: Tensor, drift: Tensor) -> Tensor:

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.robots.ik import rotation_error
 from polytask.robots.panda_arm import JOINTS, PandaArm, find_arm, joint_targets, pose_arm
 from polytask.robots.robot import Home, Robot, RobotState
 from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.sim.base import Batch
+from polytask.sim.geometry import rotation_error
 from polytask.sim.view import SceneView
 
 _STEP = 0.01  # metres that a full action moves the commanded hand in one control step

@@ -14,8 +14,9 @@ import mujoco
 import torch
 from torch import Tensor
 
-from polytask.robots.ik import hinge_axes, joint_step
+from polytask.robots.ik import joint_step
 from polytask.sim.base import Batch
+from polytask.sim.geometry import z_axis
 from polytask.sim.view import constant
 
 JOINTS = 7
@@ -62,7 +63,7 @@ def joint_targets(batch: Batch, arm: PandaArm, point: Tensor, error: Tensor) -> 
     """
     joints = batch.qpos[:, arm.joints]
     drift = _RETURN * (constant(POSTURE, joints) - joints)
-    step = joint_step(hinge_axes(batch.xquat[:, arm.links]), point[:, None] - batch.xpos[:, arm.links], error, drift)
+    step = joint_step(z_axis(batch.xquat[:, arm.links]), point[:, None] - batch.xpos[:, arm.links], error, drift)
     return torch.clamp(joints + step, constant(arm.low, joints), constant(arm.high, joints))
 
 

@@ -16,9 +16,14 @@ _FOLDER = resources.files("polytask.scenes") / "mjcf"
 @cache
 def compile_scene(scene: str, robot_file: str) -> mujoco.MjModel:
     """Compile a scene with a robot; the model is cached and shared, so do not write to it."""
-    include = {name: (_FOLDER / name).read_bytes() for name in ("arena.xml", "table.xml")}
-    include["robot.xml"] = (_FOLDER / robot_file).read_bytes()
+    return load_spec(scene, robot_file).compile()
+
+
+def load_spec(scene: str, robot_file: str) -> mujoco.MjSpec:
+    """Read a scene with a robot into a specification, which can be changed before it is compiled."""
     path = _FOLDER / f"{scene}.xml"
     if not path.is_file():
         raise KeyError(f"there is no scene file {scene}.xml")
-    return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"), include=include).compile()
+    include = {name: (_FOLDER / name).read_bytes() for name in ("arena.xml", "table.xml")}
+    include["robot.xml"] = (_FOLDER / robot_file).read_bytes()
+    return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"), include=include)

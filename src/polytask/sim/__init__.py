@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polytask.errors import UserError
-from polytask.sim.config import SimConfig
+from polytask.sim.config import AutoSim, CpuSim, WarpSettings, WarpSim
 
 if TYPE_CHECKING:
     import mujoco
@@ -17,7 +17,7 @@ BACKENDS = ("cpu", "warp")
 
 
 def make_batch(
-    sim: str, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: SimConfig | None = None
+    sim: str, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: WarpSettings | None = None
 ) -> Batch:
     """Create `num_worlds` worlds of `model` on the named backend."""
     if sim == "cpu":
@@ -31,8 +31,8 @@ def make_batch(
             from polytask.sim.warp import WarpBatch
         except ImportError as error:
             raise UserError("sim=warp needs MuJoCo Warp; install it with: pip install 'polytask[gpu]'") from error
-        return WarpBatch(model, num_worlds, device, config or SimConfig())
+        return WarpBatch(model, num_worlds, device, config or WarpSettings())
     raise UserError(f"unknown sim '{sim}'; known: {', '.join(BACKENDS)}")
 
 
-__all__ = ["BACKENDS", "SimConfig", "make_batch"]
+__all__ = ["BACKENDS", "AutoSim", "CpuSim", "WarpSettings", "WarpSim", "make_batch"]

@@ -22,8 +22,9 @@ class Shapes:
 class Batch(Protocol):
     """N worlds of one scene.
 
-    Callers may write `ctrl` and `mocap_pos` between calls, but `qpos` and `qvel` only through `reset`. `step` and
-    `forward` refresh the other tensors, which always describe the current state. No tensor ever changes its address.
+    Callers may write `ctrl` and `mocap_pos` between calls, but `qpos` and `qvel` only through `reset`. After `step` and
+    `forward` the other tensors describe the current state, with two exceptions: `step(refresh=False)` does not update
+    the poses, and `forward` of the Warp backend does not update `sensordata`. No tensor ever changes its address.
     """
 
     model: mujoco.MjModel
@@ -38,7 +39,6 @@ class Batch(Protocol):
     xpos: Tensor  # (N, nbody, 3) body positions
     xquat: Tensor  # (N, nbody, 4) body orientations
     site_xpos: Tensor  # (N, nsite, 3)
-    site_xmat: Tensor  # (N, nsite, 3, 3)
     sensordata: Tensor  # (N, nsensordata)
     diverged: Tensor  # (N,) bool: the last step made this world's state or buffers invalid
     overflowed: Tensor  # (N,) bool: diverged because contact or constraint slots ran out
@@ -60,7 +60,10 @@ class Batch(Protocol):
         ...
 
     def forward(self) -> None:
-        """Recompute what derives from `qpos` and `mocap_pos`, without advancing time."""
+        """Recompute the poses that derive from `qpos` and `mocap_pos`, without advancing time.
+
+        The CPU backend also computes `sensordata`. The Warp backend does not, because that needs a whole forward pass.
+        """
         ...
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.errors import UserError
 from polytask.sim.base import Batch
 from polytask.sim.cpu import CpuBatch
 from polytask.sim.opengl import make_renderer
@@ -45,8 +44,7 @@ def make_cameras(batch: Batch, names: Sequence[str], size: int) -> Cameras:
         return CpuCameras(batch, names, size)
     from polytask.sim.warp import WarpBatch
 
-    if not isinstance(batch, WarpBatch):
-        raise UserError(f"cameras need a CpuBatch or a WarpBatch, not {type(batch).__name__}")
+    assert isinstance(batch, WarpBatch)  # there are only these two backends
     return WarpCameras(batch, names, size)
 
 

@@ -8,7 +8,7 @@ from polytask.settings import setting
 
 
 @dataclass
-class SimConfig:
+class WarpSettings:
     """Settings of MuJoCo Warp; the CPU backend sizes its buffers itself and uses the solver settings of the scene."""
 
     contacts_per_world: int = setting(64, "contact slots per world, shared by all worlds of a scene (most seen: 48)")
@@ -20,7 +20,7 @@ class SimConfig:
 
 
 @dataclass
-class AutoSim(SimConfig):
+class AutoSim(WarpSettings):
     """Warp on a CUDA device, else the CPU backend."""
 
     name: str = setting("auto", "name of this backend")
@@ -34,7 +34,7 @@ class CpuSim:
 
 
 @dataclass
-class WarpSim(SimConfig):
+class WarpSim(WarpSettings):
     """MuJoCo Warp for NVIDIA GPUs; tests also run it on the CPU."""
 
     name: str = setting("warp", "name of this backend")

@@ -14,7 +14,7 @@ from torch import Tensor
 from polytask.sim.base import Shapes
 
 _STATE = ("qpos", "qvel", "time", "sensordata")
-_READ = (*_STATE, "xpos", "xquat", "site_xpos", "site_xmat")
+_READ = (*_STATE, "xpos", "xquat", "site_xpos")
 _WRITTEN = ("ctrl", "mocap_pos")
 # Warnings that report a full buffer.
 _FULL = slice(int(mujoco.mjtWarning.mjWARN_CONTACTFULL), int(mujoco.mjtWarning.mjWARN_CNSTRFULL) + 1)
@@ -37,7 +37,6 @@ class CpuBatch:
         self.qpos, self.qvel, self.time = tensors["qpos"], tensors["qvel"], tensors["time"]
         self.xpos, self.xquat = tensors["xpos"], tensors["xquat"]
         self.site_xpos = tensors["site_xpos"]
-        self.site_xmat = tensors["site_xmat"].view(num_worlds, model.nsite, 3, 3)
         self.ctrl, self.mocap_pos, self.mocap_quat = tensors["ctrl"], tensors["mocap_pos"], tensors["mocap_quat"]
         self.sensordata = tensors["sensordata"]
         self.diverged, self.overflowed = torch.zeros(2, num_worlds, dtype=torch.bool).unbind()

@@ -19,7 +19,7 @@ import warp as wp
 from torch import Tensor
 
 from polytask.sim.base import Shapes
-from polytask.sim.config import SimConfig
+from polytask.sim.config import WarpSettings
 from polytask.sim.geometry import rotation_matrix
 
 wp.config.log_level = wp.LOG_ERROR  # otherwise Warp prints a line for every kernel that it loads
@@ -48,7 +48,7 @@ def _replace_non_finite(broken: wp.array[bool], rows: wp.array2d[float]) -> None
 class WarpBatch:
     """N worlds on MuJoCo Warp; implements `sim.base.Batch`."""
 
-    def __init__(self, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: SimConfig) -> None:
+    def __init__(self, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: WarpSettings) -> None:
         """Create the worlds in the scene's initial state."""
         self.model = model
         self.num_worlds = num_worlds
@@ -71,7 +71,7 @@ class WarpBatch:
         self.ctrl = wp.to_torch(data.ctrl)
         self.mocap_pos, self.mocap_quat = wp.to_torch(data.mocap_pos), wp.to_torch(data.mocap_quat)
         self.xpos, self.xquat = wp.to_torch(data.xpos), wp.to_torch(data.xquat)
-        self.site_xpos, self.site_xmat = wp.to_torch(data.site_xpos), wp.to_torch(data.site_xmat)
+        self.site_xpos = wp.to_torch(data.site_xpos)
         self.sensordata = wp.to_torch(data.sensordata)
         self._geom_xpos, self._geom_xmat = wp.to_torch(data.geom_xpos), wp.to_torch(data.geom_xmat)
         self.qacc_warmstart = wp.to_torch(data.qacc_warmstart)
@@ -85,7 +85,9 @@ class WarpBatch:
         self._memory = [*_float_rows(data, num_worlds), *_float_rows(data.efc, num_worlds)]
         self._graphs: dict[tuple[int, bool], wp.Graph] = {}
         self._varied: dict[str, Tensor] = {}  # fields of the model that have a value per world
-        self._kinds: tuple[Tensor, Tensor] | None = None
+        kinds = torch.from_numpy(model.geom_type.copy())[:, None].to(device)
+        self._is_box = kinds == int(mujoco.mjtGeom.mjGEOM_BOX)  # (ngeom, 1)
+        self._is_capsule = kinds == int(mujoco.mjtGeom.mjGEOM_CAPSULE)
         self.forward()
 
     def step(self, substeps: int, *, refresh: bool = True) -> None:
@@ -144,7 +146,7 @@ class WarpBatch:
     def place(self, mask: Tensor, shapes: Shapes) -> None:
         """Move and resize the first geoms and their bounds where `mask` is true; Warp never updates static geoms."""
         count = shapes.pos.shape[1]
-        is_box, is_capsule = self._geom_masks(count)
+        is_box, is_capsule = self._is_box[:count], self._is_capsule[:count]  # the rest are spheres
         radius, half = shapes.size[..., :1], shapes.size[..., 1:2]
         reach = torch.cat([radius, radius, radius + torch.where(is_capsule, half, 0.0)], -1)
         extent = torch.where(is_box, shapes.size, reach)  # (N, G, 3) half sizes of the bounding boxes
@@ -179,14 +181,6 @@ class WarpBatch:
             self._varied[name] = rows
             self._graphs.clear()  # they use the shared field
         return self._varied[name]
-
-    def _geom_masks(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return masks (G, 1) of boxes and of capsules among the first geoms; the rest are spheres."""
-        if self._kinds is None:
-            kinds = torch.from_numpy(self.model.geom_type[:count].copy())[:, None].to(self.device)
-            geom = mujoco.mjtGeom
-            self._kinds = (kinds == int(geom.mjGEOM_BOX), kinds == int(geom.mjGEOM_CAPSULE))
-        return self._kinds
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on."""

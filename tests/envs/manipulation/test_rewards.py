@@ -14,7 +14,6 @@ from torch.testing import assert_close
 from polytask.envs.manipulation.rewards import hamacher, prism, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, LiveCage, cage, live_cage
 from polytask.envs.manipulation.state import State
-from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
 
@@ -26,10 +25,6 @@ def row(*values: float) -> Tensor:
 def near(actual: Tensor, *expected: float) -> None:
     """Assert equality up to float32 rounding of the hand-computed digits."""
     assert_close(actual, torch.tensor(expected), atol=2e-6, rtol=0.0)
-
-
-def test_distance_is_taken_along_the_last_axis() -> None:
-    near(distance(torch.tensor([[0.0, 3.0, 4.0], [1.0, 1.0, 1.0]]), torch.ones(2, 3)), math.sqrt(14), 0.0)
 
 
 def test_tolerance_is_one_on_the_whole_interval() -> None:

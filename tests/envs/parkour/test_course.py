@@ -41,7 +41,7 @@ def test_ramp_rises_evenly_and_ends_in_a_drop() -> None:
 
 def test_side_slope_rises_across_the_way() -> None:
     c = course()
-    c.side_slab((2.0, 3.0), (-0.5, 0.5), 0.0, 0.3)
+    c.slab((2.0, 3.0), (-0.5, 0.5), 0.0, 0.3, along_y=True)
     assert height(c, 2.5, 0.0) == pytest.approx(0.15, abs=1e-5)
     assert height(c, 2.2, 0.25) == pytest.approx(0.225, abs=1e-5)
 

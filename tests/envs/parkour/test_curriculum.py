@@ -9,7 +9,7 @@ from polytask.envs.parkour.curriculum import next_level
 
 
 @pytest.mark.parametrize(
-    ("level", "goals", "wander", "draw", "expected"),
+    ("level", "goals", "chance", "draw", "expected"),
     [
         (4, 8, 0.9, 0.0, 5),
         (4, 7, 0.0, 0.0, 5),  # promotion does not depend on random numbers
@@ -24,8 +24,8 @@ from polytask.envs.parkour.curriculum import next_level
         (9, 8, 0.9, 0.99, 9),
     ],
 )
-def test_level_follows_the_goals_reached(level: int, goals: int, wander: float, draw: float, expected: int) -> None:
-    after = next_level(torch.tensor([level]), torch.tensor([goals]), torch.tensor([[wander, draw]]))
+def test_level_follows_the_goals_reached(level: int, goals: int, chance: float, draw: float, expected: int) -> None:
+    after = next_level(torch.tensor([level]), torch.tensor([goals]), torch.tensor([[chance, draw]]))
     assert after.tolist() == [expected]
 
 

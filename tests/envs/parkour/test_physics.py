@@ -74,7 +74,7 @@ def penetrations(group: ParkourGroup) -> np.ndarray:
     if not isinstance(group.batch, CpuBatch):
         contacts = group.batch.warp_data
         return -contacts.contact.dist.numpy()[: int(contacts.nacon.numpy()[0])]
-    model, data = group.model.__copy__(), mujoco.MjData(group.model)
+    model, data = group.batch.model.__copy__(), mujoco.MjData(group.batch.model)
     depths = []
     for world in range(group.batch.num_worlds):
         group.batch.copy_layout(world, model)

@@ -258,7 +258,7 @@ def test_start_states_and_bodies_have_the_stated_distributions() -> None:
 def test_bodies_are_felt_by_the_physics() -> None:
     env = make("flat", num_envs=3)
     group = only(env)
-    model = group.model.__copy__()
+    model = group.batch.model.__copy__()
     group.batch.copy_layout(1, model)
     body, trunk = group.body, model.body("trunk")
     assert float(trunk.mass[0]) == pytest.approx(4.801 + float(body.load[1]), abs=1e-5)
@@ -302,7 +302,7 @@ def test_curriculum_moves_worlds_to_other_tiles_and_others_stay() -> None:
     group.batch.reset(torch.ones(3, dtype=torch.bool), qpos, torch.zeros_like(group.batch.qvel))
     group.conclude()
     assert group.episode.level.tolist() == [5, 3, 4]
-    model = group.model.__copy__()
+    model = group.batch.model.__copy__()
     group.batch.copy_layout(0, model)
     assert model.geom_pos[: len(group.tiles.shapes.pos[5])] == pytest.approx(group.tiles.shapes.pos[5].numpy())
 

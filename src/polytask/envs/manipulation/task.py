@@ -14,6 +14,10 @@ from torch import Tensor
 from polytask.envs.manipulation.state import State
 from polytask.sim.view import SceneView
 
+FRAME_PARTS = (3, 1, 3, 4, 3, 4)  # of one frame: hand, openness, position and quaternion of two objects
+FRAME = sum(FRAME_PARTS)
+OBS = 2 * FRAME + 3  # frame, previous frame, goal
+
 
 @dataclass(frozen=True)
 class Slots:
@@ -75,8 +79,10 @@ class Look:
     @classmethod
     def of(cls, obs: Tensor) -> Look:
         """Split an observation (N, 39) into its parts."""
-        hand, openness, obj, quat, obj2, quat2 = obs[:, :18].split((3, 1, 3, 4, 3, 4), -1)
-        return cls(hand, openness[:, 0], obj, quat, obj2, quat2, goal=obs[:, 36:39], previous_obj=obs[:, 22:25])
+        frame, previous, goal = obs.split((FRAME, FRAME, 3), -1)
+        hand, openness, obj, quat, obj2, quat2 = frame.split(FRAME_PARTS, -1)
+        previous_obj = previous.split(FRAME_PARTS, -1)[2]
+        return cls(hand, openness[:, 0], obj, quat, obj2, quat2, goal, previous_obj)
 
 
 @dataclass(frozen=True)

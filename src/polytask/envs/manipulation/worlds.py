@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import mujoco
 import torch
 from torch import Tensor
 
 from polytask.envs.domain import Buffers, Domain, EnvConfig
 from polytask.envs.manipulation.sampling import candidates, draw
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Task
+from polytask.envs.manipulation.task import FRAME, FRAME_PARTS, OBS, Task
 from polytask.robots import Robot, RobotState
 from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.sim.view import SceneView
 
-FRAME = 18  # size of one observation frame
-OBS = 2 * FRAME + 3  # frame, previous frame, goal
 ACTIONS = 4
 SUBSTEPS = 5
 
@@ -35,8 +32,7 @@ class TaskWorlds:
         self.goals = group.config.options.goals
         self.batch = group.batch
         # These views are made once: with few worlds, slicing in every step costs the CPU as much as copying.
-        frame = group.frame[worlds]
-        self._slots = (frame[:, 4:7], frame[:, 7:11], frame[:, 11:14], frame[:, 14:18])
+        _, _, *self._slots = group.frame[worlds].split(FRAME_PARTS, -1)
         count, device = worlds.stop - worlds.start, group.config.device
 
         def per_world(row: Any) -> Tensor:
@@ -61,7 +57,7 @@ class TaskWorlds:
             obj=torch.zeros(count, 3, device=device),
         )
 
-    def show(self) -> None:
+    def write_objects(self) -> None:
         """Write the object part of the current frame."""
         slots = self.task.slots(self.state.scene)
         self.state.obj = slots.obj
@@ -139,14 +135,15 @@ class ManipulationGroup:
     def __init__(self, tasks: list[tuple[Task, int]], buffers: Buffers, config: EnvConfig) -> None:
         """Compile the scene, create the worlds and give each task its slice of them."""
         scene = tasks[0][0].scene
-        self.model: mujoco.MjModel = compile_scene(scene, config.robot.file)
         self.buffers = buffers
         self.config = config
         num_worlds = sum(count for _, count in tasks)
-        self.batch = make_batch(config.sim, self.model, num_worlds, config.device, config.sim_config)
+        model = compile_scene(scene, config.robot.file)
+        self.batch = make_batch(config.sim, model, num_worlds, config.device, config.sim_config)
         self.robot_state = RobotState.empty(num_worlds, config.device)
         self.frame = torch.zeros(num_worlds, FRAME, device=config.device)
-        self._hand_slot, self._openness_slot = self.frame[:, 0:3], self.frame[:, 3]
+        self._hand_slot, openness, *_ = self.frame.split(FRAME_PARTS, -1)
+        self._openness_slot = openness[:, 0]
         self._last_frame, self._goal = buffers.obs[:, :FRAME], buffers.obs[:, 2 * FRAME :]
         self._scene = SceneView(self.batch, slice(0, num_worlds))
         self.tasks: list[TaskWorlds] = []
@@ -182,7 +179,9 @@ class ManipulationGroup:
         if self.config.device.type == "cpu" and not bool(b.truncated.any()):
             b.obs.copy_(b.next_obs)
             return
-        self._hide_diverged()
+        b.hide_diverged()
+        b.success.logical_and_(~b.diverged)
+        b.score.masked_fill_(b.diverged, 0.0)
         b.obs.copy_(b.next_obs)
         self.reset(b.truncated)
 
@@ -192,7 +191,7 @@ class ManipulationGroup:
         self._hand_slot.copy_(self.robot_state.hand)
         self._openness_slot.copy_(self.robot_state.openness)
         for worlds in self.tasks:
-            worlds.show()
+            worlds.write_objects()
 
     def reset(self, mask: Tensor) -> None:
         """Start new episodes where `mask` (N,) is true and write their first observations."""
@@ -203,15 +202,6 @@ class ManipulationGroup:
         target = torch.cat([worlds.state.target for worlds in self.tasks])
         first = torch.cat([self.frame, self.frame, target], -1)
         self.buffers.obs.copy_(torch.where(mask[:, None], first, self.buffers.obs))
-
-    def _hide_diverged(self) -> None:
-        """Give diverged worlds their last valid observation and zero reward: no NaN may reach the learner."""
-        b = self.buffers
-        bad = b.diverged[:, None]
-        b.next_obs.copy_(torch.where(bad, b.obs, b.next_obs))
-        b.reward.copy_(torch.where(b.diverged, torch.zeros_like(b.reward), b.reward))
-        b.success.logical_and_(~b.diverged)
-        b.score.masked_fill_(b.diverged, 0.0)
 
     def world_metrics(self) -> dict[str, Tensor]:
         """Return an empty dictionary: manipulation has no metrics besides those of episodes."""

@@ -34,7 +34,7 @@ class Body:
         ranges = (_MOTOR, _MOTOR, _LOAD, _SHIFT, _FRICTION)
         return cls(*(low + (high - low) * part for part, (low, high) in zip(parts, ranges, strict=True)))
 
-    def seen(self) -> Tensor:
+    def observation(self) -> Tensor:
         """Return the part of the observation that describes the body. (N, 29)"""
         return torch.cat([self.load, self.shift, self.friction, self.stiffness - 1, self.damping - 1], -1)
 

@@ -98,6 +98,17 @@ class Course:
         pos = ((x0 + x1) / 2, (y0 + y1) / 2, (top + bottom) / 2)
         self.shapes.append(Shape(BOX, pos, ((x1 - x0) / 2, (y1 - y0) / 2, (top - bottom) / 2)))
 
+    def steps(self, length: float, half_width: float, rise: Span) -> None:
+        """Fill the way through a pit with six steps up, each higher by a random `rise`, and continue at that height."""
+        self.pit()
+        x, top = SPAWN, 0.0
+        for _ in range(6):
+            top += self.uniform(*rise)
+            self.block((x, x + length), (-half_width, half_width), top)
+            self.goal(x + length / 2, 0.0)
+            x += length
+        self.finish(x, top)
+
     def ramp(self, x: Span, y: Span, low: float, high: float) -> None:
         """Add a slope that rises along x from `low` to `high` and ends in a vertical drop.
 
@@ -113,31 +124,20 @@ class Course:
             start = math.ceil((x0 + part * (crest - x0)) / CELL) * CELL
             self.block((start, crest), y, low + rise * (start - x0) - 0.01)
 
-    def slab(self, x: Span, y: Span, start: float, stop: float) -> None:
-        """Add a tilted plate whose upper side goes from height `start` to `stop` along x."""
-        run, centre = x[1] - x[0], (x[0] + x[1]) / 2
+    def slab(self, x: Span, y: Span, start: float, stop: float, *, along_y: bool = False) -> None:
+        """Add a tilted plate whose upper side goes from height `start` to `stop` along x, or along y if asked."""
+        (first, last), side = (y, x) if along_y else (x, y)
+        run = last - first
         angle = math.atan2(stop - start, run)
         half = min(0.1, CELL / 2 / max(abs(math.sin(angle)), 1e-6))  # the end face sticks out by at most one cell
-        pos = (
-            centre + half * math.sin(angle),
-            (snap(y[0]) + snap(y[1])) / 2,
-            (start + stop) / 2 - half * math.cos(angle),
-        )
-        size = (math.hypot(run, stop - start) / 2, (snap(y[1]) - snap(y[0])) / 2, half)
-        self.shapes.append(Shape(BOX, pos, size, rotation((0.0, 1.0, 0.0), -angle)))
-
-    def side_slab(self, x: Span, y: Span, start: float, stop: float) -> None:
-        """Add a tilted plate whose upper side goes from height `start` to `stop` along y."""
-        run, centre = y[1] - y[0], (y[0] + y[1]) / 2
-        angle = math.atan2(stop - start, run)
-        half = min(0.1, CELL / 2 / max(abs(math.sin(angle)), 1e-6))
-        pos = (
-            (snap(x[0]) + snap(x[1])) / 2,
-            centre + half * math.sin(angle),
-            (start + stop) / 2 - half * math.cos(angle),
-        )
-        size = ((snap(x[1]) - snap(x[0])) / 2, math.hypot(run, stop - start) / 2, half)
-        self.shapes.append(Shape(BOX, pos, size, rotation((1.0, 0.0, 0.0), angle)))
+        along, across = (first + last) / 2 + half * math.sin(angle), (snap(side[0]) + snap(side[1])) / 2
+        z = (start + stop) / 2 - half * math.cos(angle)
+        length, width = math.hypot(run, stop - start) / 2, (snap(side[1]) - snap(side[0])) / 2
+        if along_y:
+            shape = Shape(BOX, (across, along, z), (width, length, half), rotation((1.0, 0.0, 0.0), angle))
+        else:
+            shape = Shape(BOX, (along, across, z), (length, width, half), rotation((0.0, 1.0, 0.0), -angle))
+        self.shapes.append(shape)
 
     def disc(self, x: float, y: float, radius: float, top: float, boxes: int = 4) -> None:
         """Add a vertical prism over a regular polygon that has the disc's area and two sides per box."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from polytask.envs.parkour.tasks import NUM_LEVELS
 
 PROMOTED, DEMOTED = 7, 3  # waypoints: at least 7 move a world up, at most 3 move it down
-WANDERS = 0.25  # probability of a random lower level in between
+RANDOM_DROP = 0.25  # probability of a random lower level after 4 to 6 waypoints
 FIRST_LEVELS = 3  # worlds start on one of the lowest three levels
 
 
@@ -20,7 +20,7 @@ def next_level(level: Tensor, goals: Tensor, uniform: Tensor) -> Tensor:
         goals: Number of goals reached. (N,) int64
         uniform: Random numbers in [0, 1). (N, 2)
     """
-    wander, draw = uniform.unbind(-1)
+    chance, draw = uniform.unbind(-1)
     up = torch.where(level + 1 < NUM_LEVELS, level + 1, (draw * NUM_LEVELS).long())  # from the top to a random level
-    lower = torch.where(wander < WANDERS, (draw * level).long(), level)
+    lower = torch.where(chance < RANDOM_DROP, (draw * level).long(), level)
     return torch.where(goals >= PROMOTED, up, torch.where(goals <= DEMOTED, (level - 1).clamp_min(0), lower))

@@ -38,15 +38,15 @@ class Terrain:
     scene: str = "parkour"
     version: int = 1
 
-    def tile(self, variant: int, difficulty: float) -> Tile:
-        """Build one of the random variants of a difficulty between 0 and 1."""
-        return _tile(self, variant, difficulty)
+    def tile(self, variant: int, share: float) -> Tile:
+        """Build one of the random variants at a share of the way from the first difficulty (0) to the last one (1)."""
+        return _tile(self, variant, share)
 
 
 @cache
-def _tile(terrain: Terrain, variant: int, difficulty: float) -> Tile:
+def _tile(terrain: Terrain, variant: int, share: float) -> Tile:
     course = Course(np.random.default_rng((terrain.number, variant)))
     first, last = terrain.difficulty
-    terrain.build(course, first + difficulty * (last - first))
+    terrain.build(course, first + share * (last - first))
     course.walls()
     return course.tile()

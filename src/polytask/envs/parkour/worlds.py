@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import mujoco
 import torch
 from torch import Tensor
 
@@ -52,8 +51,8 @@ class ParkourGroup:
         """Compile the scene, create the worlds, and set the body and the tile of each."""
         self.config, self.tiles, self.buffers = config, tiles, buffers
         self.tasks = worlds.rows(config.tasks)
-        self.model: mujoco.MjModel = compile_scene("parkour", config.robot.file)
-        self.batch = make_batch(config.sim, self.model, len(worlds.column), config.device, config.sim_config)
+        model = compile_scene("parkour", config.robot.file)
+        self.batch = make_batch(config.sim, model, len(worlds.column), config.device, config.sim_config)
         self.column, self.body = worlds.column, worlds.body
         self.episode = ParkourEpisode.begin(worlds.level)
         self._default = constant(go1.DEFAULT, self.episode.command)
@@ -66,8 +65,8 @@ class ParkourGroup:
 
     def _write_worlds(self) -> None:
         """Write bodies and tiles into the physics."""
-        self._seen = self.body.seen()
-        self.batch.vary(self.body.fields(self.model))
+        self._body_observation = self.body.observation()
+        self.batch.vary(self.body.fields(self.batch.model))
         self.batch.place(torch.ones_like(self.buffers.diverged), self.tiles.layout(self.tile))
 
     # A control step
@@ -92,15 +91,15 @@ class ParkourGroup:
         to_goal = self.tiles.goal(self.tile, e.goal) - motion.position[:, :2]
         self._look(motion, (e.clock % LOOK_EVERY == 0).expand_as(is_due))
         self._judge(motion, touch, to_goal)
-        self._feel(touch)
+        self._remember_step(touch)
         b.next_obs.copy_(self._observation(motion))
-        self._hide_diverged()
+        b.hide_diverged()
         b.obs.copy_(b.next_obs)
         self._push()
         ended = b.terminated | b.truncated
         # A captured graph cannot branch on data and always uses masks; eager CPU code can skip what has no effect.
         if self.config.device.type != "cpu" or bool(ended.any()):
-            self._move(ended)
+            self._change_levels(ended)
             self.reset(ended)
 
     def _look(self, motion: Motion, fresh: Tensor) -> None:
@@ -138,7 +137,7 @@ class ParkourGroup:
         columns = (b.score, b.terminated, spent / e.goal.clamp_min(1), e.level)
         b.extras.copy_(torch.stack([column.float() for column in columns], -1))
 
-    def _feel(self, touch: Touch) -> None:
+    def _remember_step(self, touch: Touch) -> None:
         """Store which feet touch the ground, and the last action."""
         e = self.episode
         touching = touch.feet > FOOT_TOUCHES
@@ -160,15 +159,9 @@ class ParkourGroup:
             e.contact.float() - 0.5,
             e.scan,
             2.0 * motion.velocity_body,
-            self._seen,
+            self._body_observation,
         )
         return torch.cat(parts, -1).clamp(-100.0, 100.0)
-
-    def _hide_diverged(self) -> None:
-        """Give diverged worlds their last valid observation and zero reward: no NaN may reach the learner."""
-        b = self.buffers
-        b.next_obs.copy_(torch.where(b.diverged[:, None], b.obs, b.next_obs))
-        b.reward.masked_fill_(b.diverged, 0.0)
 
     def _push(self) -> None:
         """Replace every robot's horizontal velocity by a random one, every `PUSH_EVERY` steps."""
@@ -181,7 +174,7 @@ class ParkourGroup:
 
     # Episodes
 
-    def _move(self, mask: Tensor) -> None:
+    def _change_levels(self, mask: Tensor) -> None:
         """Move worlds whose episode ended to their next level, if there is a curriculum."""
         if self.config.options.levels != "curriculum":
             return

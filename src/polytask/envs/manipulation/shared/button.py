@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots
 from polytask.sim.geometry import distance

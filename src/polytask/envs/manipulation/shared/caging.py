@@ -62,6 +62,13 @@ def cage(s: State, obj: Tensor, c: Cage, reference: Tensor | None = None) -> Ten
     return gripped
 
 
+def handle_point(s: State, reach: float) -> Tensor:
+    """Return the point (N, 3) of a handle along x to cage: the object, with the x of the hand if within `reach`."""
+    x, hand_x = s.obj[:, 0], s.hand[:, 0]
+    grip_x = torch.where((x - hand_x).abs() < reach, hand_x, x)
+    return torch.cat([grip_x[:, None], s.obj[:, 1:]], -1)
+
+
 def live_cage_sides(s: State, obj: Tensor, radius: float, pad: float, width: float) -> Tensor:
     """Return how well the gaps of both pads to the object lie within [radius, width], with margins from the pads.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.task import Slots
+from polytask.sim.geometry import wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.task import Look
 
 _LAG = 0.04  # how far a held object may lag behind the hand

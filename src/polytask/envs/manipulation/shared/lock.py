@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.task import Slots
 from polytask.sim.view import SceneView
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.caging import Cage, cage, handle_point
+from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.funnel import funnel
-from polytask.envs.manipulation.shared.nut import handle_point, nut_slots
+from polytask.envs.manipulation.shared.nut import REACH, nut_slots
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
@@ -35,7 +36,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     above = 3 * (funnel(radius, hole, steepness=0.02, level=0.2) - ring[:, 2])
     lifted = (ring[:, 2] > 0.02) | (radius < hole)
     placed = 0.1 * lifted + 0.9 * tolerance(torch.hypot(radius, above), 0.0, 0.02, 0.4)
-    dense = (2 * cage(s, handle_point(s), _HANDLE) + 6 * placed) * straightness(s.scene.body_quat("RoundNut"), 0.4)
+    grasp, straight = cage(s, handle_point(s, REACH), _HANDLE), straightness(s.scene.body_quat("RoundNut"), 0.4)
+    dense = (2 * grasp + 6 * placed) * straight
     return dense.masked_fill(success, 10.0), success
 
 

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots
-from polytask.envs.manipulation.shared.funnel import funnel
+from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
@@ -32,7 +33,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     floor = torch.minimum(*(funnel(planar_gap(s.hand, c), 0.03, 0.02, 0.2) for c in (s.obj_init, s.target)))
-    above = tolerance((floor - s.hand[:, 2]).clamp(min=0.0), 0.0, 0.01, 0.05)
+    above = above_funnel(s.hand, floor, 0.05)
     held = (distance(s.obj, s.hand) < 0.04) & (s.obj[:, 2] - 0.02 > s.obj_init[:, 2]) & (s.openness >= 0.43)
     dense = hamacher(cage(s, s.obj, _CUBE), in_place) + held * (1 + 5 * hamacher(above, in_place))
     return dense.masked_fill(gap < _RADIUS, 10.0), gap <= _RADIUS

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.funnel import funnel
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
@@ -34,7 +35,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward closing the fingers near the lid's handle and carrying the lid to the box, as long as it is level."""
     lid = offset(s.obj, z=0.02)
     floor = funnel(planar_gap(s.hand, lid), 0.02, steepness=0.04, level=0.4)
-    above = tolerance((floor - s.hand[:, 2]).clamp(min=0.0), 0.0, 0.01, floor / 2)
+    above = above_funnel(s.hand, floor, floor / 2)
     ready = hamacher(above, tolerance(distance(s.hand, lid), 0.0, 0.02, 0.5))
     scale = s.constant(1.0, 1.0, 3.0)
     carried = tolerance(distance(scale * s.target, scale * lid), 0.0, 0.05, 0.25)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.button import place_top, top_slots, topdown_reward
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Task
 

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher
 from polytask.envs.manipulation.shared.button import closeness, front_slots, place_front, pressed
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Task
 from polytask.sim.geometry import distance

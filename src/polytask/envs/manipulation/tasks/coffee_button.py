@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.shared.expert import act, first_of, offset
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import at_height
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.mug import move_mug, mug_reward, place_mug
+from polytask.envs.manipulation.shared.points import at_height
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 
 

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.nut import handle_point, nut_slots
+from polytask.envs.manipulation.shared.caging import Cage, cage, handle_point
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.nut import REACH, nut_slots
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
@@ -30,7 +31,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     ring = s.scene.site("RoundNut")
     raised = tolerance(distance(offset(s.target, z=0.1), ring), 0.0, 0.02, 0.2)
     placed = 0.1 * (ring[:, 2] > 0.02) + 0.9 * raised
-    dense = (2 * cage(s, handle_point(s), _HANDLE) + 6 * placed) * straightness(s.scene.body_quat("RoundNut"), 0.4)
+    grasp, straight = cage(s, handle_point(s, REACH), _HANDLE), straightness(s.scene.body_quat("RoundNut"), 0.4)
+    dense = (2 * grasp + 6 * placed) * straight
     success = s.obj[:, 2] > s.target[:, 2]
     return dense.masked_fill(success, 10.0), success
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.lock import HAND_LOW, REACH, lock_slots, pivot
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
 
@@ -26,7 +27,7 @@ def slots(scene: SceneView) -> Slots:
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward the open left finger near the lock, and turning the lock down."""
-    reach = torch.linalg.vector_norm(s.constant(*REACH) * (s.obj - s.left_pad), dim=-1)
+    reach = distance(s.obj, s.left_pad, s.constant(*REACH))
     # The margin is the current distance, not the initial one, as in the original.
     near = tolerance(reach, 0.0, 0.01, reach)
     left = (s.target[:, 2] - s.obj[:, 2]).abs()

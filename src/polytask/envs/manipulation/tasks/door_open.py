@@ -9,8 +9,9 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.door import door_slots
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.funnel import funnel
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
@@ -30,7 +31,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward a closed hand at the front of the handle, and the angle of the door."""
     front = offset(s.obj, x=-0.05)
     floor = funnel(planar_gap(s.hand, front), 0.12, steepness=0.04, level=0.4)
-    above = tolerance(floor - s.hand[:, 2], -math.inf, 0.01, floor / 2)
+    above = above_funnel(s.hand, floor, floor / 2)
     ready = hamacher(above, tolerance(distance(s.hand, offset(front, 0.05, 0.03, -0.01)), 0.0, 0.06, 0.5))
     angle = s.scene.joint("doorjoint")  # 0 is closed, negative opens
     opened = 0.2 * (angle < -math.pi / 90) + 0.8 * tolerance(2 * math.pi / 3 + angle, 0.0, 0.5, math.pi / 3)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -29,8 +29,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     opened = tolerance(gap, 0.0, 0.02, 0.2)
     # Sideways errors of the hand weigh three times as much as height errors.
     weight = s.constant(3.0, 3.0, 1.0)
-    hand_gap = torch.linalg.vector_norm(weight * (s.obj - s.hand), dim=-1)
-    margin = torch.linalg.vector_norm(weight * (offset(s.target, y=0.2) - s.tcp_init), dim=-1)
+    hand_gap = distance(s.obj, s.hand, weight)
+    margin = distance(offset(s.target, y=0.2), s.tcp_init, weight)
     return 5 * (tolerance(hand_gap, 0.0, 0.01, margin) + opened), gap <= 0.03
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.faucet import (
     HAND_INIT,
     HAND_LOW,
@@ -13,6 +12,7 @@ from polytask.envs.manipulation.shared.faucet import (
     place_faucet,
     turn_handle,
 )
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.view import SceneView

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.caging import Cage, cage, handle_point
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.straightness import straightness
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -36,11 +38,9 @@ def slots(scene: SceneView) -> Slots:
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward an upright grasp, and closeness of the head to the driven nail."""
-    upright = (1 - distance(s.scene.body_quat("hammer"), s.constant(1.0, 0.0, 0.0, 0.0)) / 0.4).clamp(min=0.0)
+    upright = straightness(s.scene.body_quat("hammer"), 0.4, start=(1.0, 0.0, 0.0, 0.0))
     # Any point of the handle may be gripped: the one under the hand counts.
-    x, hand_x = s.obj[:, 0], s.hand[:, 0]
-    grip_x = torch.where((x - hand_x).abs() < _HANDLE_HALF_LENGTH, hand_x, x)
-    grasp = cage(s, torch.cat([grip_x[:, None], s.obj[:, 1:]], -1), _FINGERS)
+    grasp = cage(s, handle_point(s, _HANDLE_HALF_LENGTH), _FINGERS)
     # The head's offset is not rotated with the hammer.
     head = offset(s.obj, x=0.16, y=0.06)
     in_place = 0.1 * (head[:, 2] > 0.02) + 0.9 * tolerance(distance(head, s.target), 0.0, 0.02, 0.2)

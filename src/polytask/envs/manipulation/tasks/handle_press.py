@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.handle import (
     PRESSED,
     RAISED,
@@ -14,6 +13,7 @@ from polytask.envs.manipulation.shared.handle import (
     press_reward,
     top_slots,
 )
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.caging import Cage
-from polytask.envs.manipulation.shared.expert import offset
 from polytask.envs.manipulation.shared.grasp import Grasp
 from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, place_handle, pull, pull_reward, side
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.rotations import wxyz_to_xyzw
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
-from polytask.sim.geometry import distance
+from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView, constant
 
 _UPRIGHT = (0.12, 0.0, 0.45)  # knob of the upright lever, relative to the base
@@ -36,8 +36,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward a hand under the knob, combined with the knob's closeness to the goal; success tests the angle."""
     scale, under = s.constant(*_SCALE), s.constant(0.0, 0.055, 0.07)
     start = s.obj_init + s.constant(*_LYING)
-    margin = torch.linalg.vector_norm(scale * (s.tcp_init + under - start), dim=-1)
-    miss = torch.linalg.vector_norm(scale * (s.hand + under - s.obj), dim=-1)
+    margin = distance(s.tcp_init + under, start, scale)
+    miss = distance(s.hand + under, s.obj, scale)
     in_place = tolerance(distance(s.obj, s.target), 0.0, 0.04, _TURN)
     # Lifting is the negative direction; it goes beyond the joint's soft limit.
     angle = -s.scene.joint("LeverAxis")

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, prism, tolerance
-from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
-from polytask.sim.geometry import distance
+from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
 _RADIUS = 0.07
@@ -39,8 +39,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     head = s.scene.site("pegHead")
     # Errors across the hole weigh twice as much as errors along it.
     weight = s.constant(1.0, 2.0, 2.0)
-    gap = torch.linalg.vector_norm(weight * (head - s.target), dim=-1)
-    margin = torch.linalg.vector_norm(weight * (s.constant(*_HEAD_INIT) - s.target), dim=-1)
+    gap = distance(head, s.target, weight)
+    margin = distance(s.constant(*_HEAD_INIT), s.target, weight)
     below, over = (
         prism(head, s.scene.site(f"bottom_right_corner_{box}"), s.scene.site(f"top_left_corner_{box}"))
         for box in ("collision_box_1", "collision_box_2")

@@ -6,10 +6,10 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import offset, planar_gap
 from polytask.envs.manipulation.shared.free_object import free_object_slots, place_object_and_goal
-from polytask.envs.manipulation.shared.funnel import funnel
+from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
@@ -20,19 +20,15 @@ _FINGERS = Cage(radius=0.015, pad=0.02, xz=0.03, effort=0.1, density="high")
 _GRASP = Grasp(effort=0.15, closed=0.56)
 
 
-def _clearance(s: State) -> Tensor:
-    """Return 1 where the fingers are above a funnel around the hole, and less the deeper they are below it."""
-    floor = funnel(planar_gap(s.tcp, s.obj_init), hole=_SHAFT, steepness=0.015, level=0.15)
-    return tolerance((floor - s.tcp[:, 2]).clamp(min=0.0), 0.0, 0.01, 0.02)
-
-
 def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward grasping the puck and, once it is lifted, bringing it to the goal clear of the hole's rim."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, 0.02, distance(s.obj_init, s.target))
     lifted = s.obj[:, 2] - 0.02 > s.obj_init[:, 2]
     held = (distance(s.obj, s.tcp) < 0.04) & lifted & (s.openness >= 0.33)
-    paid = hamacher(cage(s, s.obj, _FINGERS), in_place) + held * (1 + 5 * hamacher(in_place, _clearance(s)))
+    floor = funnel(planar_gap(s.tcp, s.obj_init), hole=_SHAFT, steepness=0.015, level=0.15)
+    clear = above_funnel(s.tcp, floor, 0.02)
+    paid = hamacher(cage(s, s.obj, _FINGERS), in_place) + held * (1 + 5 * hamacher(in_place, clear))
     return paid.masked_fill(gap < _PAID_RADIUS, 10.0), gap <= _RADIUS
 
 

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
@@ -24,8 +25,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     # The waypoint is straight in front of the goal; height errors count three times.
     over_wall = s.target * s.constant(1.0, 0.0, 0.0) + s.constant(0.0, 0.77, 0.25)
     stretch = s.constant(1.0, 1.0, 3.0)
-    margin = torch.linalg.vector_norm(stretch * (s.obj_init - over_wall), dim=-1)
-    lifted = tolerance(torch.linalg.vector_norm(stretch * (o - over_wall), dim=-1), 0.0, _RADIUS, margin)
+    margin = distance(s.obj_init, over_wall, stretch)
+    lifted = tolerance(distance(o, over_wall, stretch), 0.0, _RADIUS, margin)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     base = hamacher(cage(s, o, _CAGE), lifted)
     held = (distance(o, s.tcp) < 0.02) & (s.openness > 0) & (o[:, 2] - 0.015 > s.obj_init[:, 2])

@@ -7,21 +7,21 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_at_rest
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
-_HEIGHT = 0.0194047  # of the settled puck; the vector's own heights are not used
+_HEIGHT = 0.0194047  # of the puck's centre once it has settled on the table
 _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Put the puck and the goal on the table."""
-    puck = at_height(vector[:, 0:3], _HEIGHT)
-    return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=puck, joints={"obj": puck})
+    """Put puck and goal on the table; the vector's own heights are not used."""
+    return place_at_rest(vector, _HEIGHT)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:

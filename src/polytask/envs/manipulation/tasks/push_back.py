@@ -7,8 +7,9 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_at_rest
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
@@ -19,9 +20,8 @@ _CAGE = LiveCage(radius=0.007, pad=0.05, xz=0.01, threshold=0.95, grip=0.003)
 
 
 def place(vector: Tensor) -> Placement:
-    """Put block and goal at the vector's points, both at the height at which a block rests."""
-    block = at_height(vector[:, 0:3], _HEIGHT)
-    return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=block, joints={"obj": block})
+    """Put block and goal on the table; the vector's own heights are not used."""
+    return place_at_rest(vector, _HEIGHT)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:

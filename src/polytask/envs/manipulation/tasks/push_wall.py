@@ -7,8 +7,9 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_at_rest
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
@@ -19,9 +20,8 @@ _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 
 
 def place(vector: Tensor) -> Placement:
-    """Put puck and goal at the vector's points, both at the height at which a puck rests."""
-    puck = at_height(vector[:, 0:3], _HEIGHT)
-    return Placement(target=at_height(vector[:, 3:6], _HEIGHT), obj_init=puck, joints={"obj": puck})
+    """Put puck and goal on the table; the vector's own heights are not used."""
+    return place_at_rest(vector, _HEIGHT)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -29,8 +29,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     o, gap = s.obj, distance(s.obj, s.target)
     beside = o * s.constant(0.0, 0.0, 1.0) + s.constant(-0.05, 0.77, 0.0)  # its height is that of the puck
     stretch = s.constant(3.0, 1.0, 1.0)
-    margin = torch.linalg.vector_norm(stretch * (s.obj_init - beside), dim=-1)
-    passed = tolerance(torch.linalg.vector_norm(stretch * (o - beside), dim=-1), 0.0, _RADIUS, margin)
+    margin = distance(s.obj_init, beside, stretch)
+    passed = tolerance(distance(o, beside, stretch), 0.0, _RADIUS, margin)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     held = (distance(o, s.tcp) < 0.02) & (s.openness > 0)
     bonus = torch.where(o[:, 1] > 0.75, 5 + 3 * in_place, 1 + 4 * passed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import act, offset
+from polytask.envs.manipulation.shared.expert import act
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.envs.manipulation.tasks.reach import reward

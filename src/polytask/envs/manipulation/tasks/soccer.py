@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
-from polytask.envs.manipulation.shared.expert import act, at_height, first_of, offset, planar_gap
+from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
-from polytask.sim.geometry import distance
+from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
 _RADIUS = 0.07
@@ -35,9 +35,9 @@ def slots(scene: SceneView) -> Slots:
 def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward caging the ball and its closeness to the goal, less for a ball that misses to the side."""
     scale = s.constant(3.0, 1.0, 1.0)
-    gap = torch.linalg.vector_norm(scale * (s.obj - s.target), dim=-1)
+    gap = distance(s.obj, s.target, scale)
     # As in the original, the margin grows with the distance that the ball has moved: at the start this term is 0.
-    in_place = tolerance(gap, 0.0, _RADIUS, torch.linalg.vector_norm(scale * (s.obj - s.obj_init), dim=-1))
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj, s.obj_init, scale))
     line = s.target[:, 1] - _POST
     past = s.obj[:, 1] - line
     wide = (past > 0) & ((s.obj[:, 0] - s.target[:, 0]).abs() > _POST)

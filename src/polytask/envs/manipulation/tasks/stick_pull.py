@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import at_height, offset
+from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
-from polytask.sim.geometry import distance
+from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
 _RADIUS = 0.05
@@ -33,8 +32,8 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward gripping the stick, then moving it to the handle, then closeness of both to the goal."""
     o, start, handle = s.obj, stick_start(s.vector), s.scene.site("insertion")
     container, stretch = offset(handle, x=0.05), s.constant(1.0, 1.0, 2.0)
-    margin = torch.linalg.vector_norm(stretch * (start - offset(s.obj_init, x=0.05)), dim=-1)
-    at_handle = tolerance(torch.linalg.vector_norm(stretch * (o - container), dim=-1), 0.0, _RADIUS, margin)
+    margin = distance(start, offset(s.obj_init, x=0.05), stretch)
+    at_handle = tolerance(distance(o, container, stretch), 0.0, _RADIUS, margin)
     stick_in = tolerance(distance(o, s.target), 0.0, _RADIUS, distance(start, s.target))
     container_in = tolerance(distance(container, s.target), 0.0, _RADIUS, distance(s.obj_init, s.target))
     held = (distance(o, s.tcp) < 0.02) & (s.openness > 0) & (o[:, 2] - 0.01 > start[:, 2])

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.rotations import wxyz_to_xyzw
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
-from polytask.sim.geometry import distance
+from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
 _RADIUS = 0.12

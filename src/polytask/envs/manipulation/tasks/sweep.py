@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.caging import LiveCage
-from polytask.envs.manipulation.shared.expert import at_height, offset
 from polytask.envs.manipulation.shared.free_object import free_object_slots
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
+from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import offset
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.window import slide_expert, window_reward
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task

@@ -6,15 +6,15 @@ from polytask.envs.parkour.course import CELL, SPAWN, Course
 from polytask.envs.parkour.terrain import Terrain
 
 
-def build(c: Course, s: float) -> None:
+def build(course: Course, difficulty: float) -> None:
     """Put the beam into the pit; as in the original's mesh, it is two cells narrower than its nominal width."""
-    c.pit()
-    segment, half_width = 0.5 + 1.5 * s, (0.85 - 0.5 * s) / 2 - CELL
+    course.pit()
+    segment, half_width = 0.5 + 1.5 * difficulty, (0.85 - 0.5 * difficulty) / 2 - CELL
     stop = SPAWN + 6 * segment
-    c.block((SPAWN, stop), (-half_width, half_width), 0.0)
+    course.block((SPAWN, stop), (-half_width, half_width), 0.0)
     for index in range(6):
-        c.goal(SPAWN + (index + 0.5) * segment, 0.0)
-    c.finish(stop)
+        course.goal(SPAWN + (index + 0.5) * segment, 0.0)
+    course.finish(stop)
 
 
 TASK = Terrain("beam", 19, build, (0.3, 0.8), "Balance along a beam over a pit.")

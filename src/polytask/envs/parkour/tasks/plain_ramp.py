@@ -6,17 +6,17 @@ from polytask.envs.parkour.course import SPAWN, Course
 from polytask.envs.parkour.terrain import Terrain
 
 
-def build(c: Course, s: float) -> None:
+def build(course: Course, difficulty: float) -> None:
     """Put the ramps on the floor."""
-    c.floor()
-    x, half_width = SPAWN, 0.75 - 0.25 * s
+    course.floor()
+    x, half_width = SPAWN, 0.75 - 0.25 * difficulty
     for _ in range(6):
-        length, y = 1.2 - 0.5 * s + c.uniform(-0.2, 0.2), c.uniform(-0.1, 0.1)
-        top = c.uniform(0.1 + 0.5 * s, 0.2 + 0.6 * s)
-        c.ramp((x, x + length), (y - half_width, y + half_width), 0.0, top)
-        c.goal(x + length / 2, y)
-        x += length + 0.1 + 0.7 * s
-    c.goal(x + 0.5, 0.0)
+        length, y = 1.2 - 0.5 * difficulty + course.uniform(-0.2, 0.2), course.uniform(-0.1, 0.1)
+        top = course.uniform(0.1 + 0.5 * difficulty, 0.2 + 0.6 * difficulty)
+        course.ramp((x, x + length), (y - half_width, y + half_width), 0.0, top)
+        course.goal(x + length / 2, y)
+        x += length + 0.1 + 0.7 * difficulty
+    course.goal(x + 0.5, 0.0)
 
 
 TASK = Terrain("plain-ramp", 3, build, (0.2, 0.6), "Go up six ramps and drop off their high ends.")

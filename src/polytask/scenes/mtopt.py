@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 
 import mujoco
 
-_FOLDER = resources.files("polytask.scenes") / "mjcf"
+from polytask.scenes import load_spec
+
 _TOUCHES_OBJECTS = 2  # contype of the gripping parts; they collide with objects, but not with bins
 _SOFTER = 0.1  # factor of the fingers' force, damping and inertia: equally fast, but objects of 100 g are not crushed
 
 
 @cache
-def compile_bins(lid: bool) -> mujoco.MjModel:
+def compile_mtopt(lid: bool) -> mujoco.MjModel:
     """Compile the bins with or without the lid; the model is cached and shared, so do not write to it."""
-    include = {"robot.xml": (_FOLDER / "panda.xml").read_bytes()}
-    text = (_FOLDER / "mtopt.xml").read_text(encoding="utf-8")
-    spec = mujoco.MjSpec.from_string(text, include=include)
+    spec = load_spec("mtopt", "panda.xml")
     if not lid:
         spec.delete(spec.body("lid"))
     spec.material("shell").specular = 0.0  # as everything else in this scene

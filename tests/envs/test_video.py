@@ -1,0 +1,82 @@
+"""Recording with a fake renderer: frames are drawn one at a time, and every renderer is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import polytask
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.video import VideoFormat, record_video
+from polytask.errors import UserError
+
+FORMAT = VideoFormat(8, 6)
+
+
+class Painter:
+    """A renderer that draws grey pictures, and counts them and the open renderers."""
+
+    drawn = opened = 0
+
+    def __init__(self, env: MultiTaskEnv, task: str, width: int, height: int) -> None:
+        self.image = np.full((height, width, 3), 128, dtype=np.uint8)
+        type(self).opened += 1
+
+    def frame(self, world: int) -> np.ndarray:
+        type(self).drawn += 1
+        return self.image
+
+    def close(self) -> None:
+        type(self).opened -= 1
+
+
+@pytest.fixture
+def painter(monkeypatch: pytest.MonkeyPatch) -> type[Painter]:
+    kind = type("CountingPainter", (Painter,), {})
+    monkeypatch.setattr("polytask.envs.video.Renderer", kind)
+    return kind
+
+
+def reach(episode_length: int) -> MultiTaskEnv:
+    return polytask.make(tasks=["reach"], num_envs=1, episode_length=episode_length, stagger=False, threads=1)
+
+
+def stand_still(obs: Tensor, task: Tensor) -> Tensor:
+    return torch.zeros(1, 4)
+
+
+def test_each_frame_is_written_before_the_next_is_drawn(
+    painter: type[Painter], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn = []  # number of frames drawn when each frame is written
+
+    def write_frames(path: str, **options: object) -> Generator[None, bytes, None]:
+        with Path(path).open("wb") as file:
+            while True:
+                file.write((yield))
+                drawn.append(painter.drawn)
+
+    monkeypatch.setattr("imageio_ffmpeg.write_frames", write_frames)
+    assert record_video(reach(6), stand_still, tmp_path / "video.mp4", FORMAT) == 5
+    assert drawn == [1, 2, 3, 4, 5]
+    assert painter.opened == 0
+
+
+def test_renderers_are_closed_if_the_policy_fails(painter: type[Painter], tmp_path: Path) -> None:
+    def fail(obs: Tensor, task: Tensor) -> Tensor:
+        raise ValueError("broken policy")
+
+    with pytest.raises(ValueError, match="broken policy"):
+        record_video(reach(6), fail, tmp_path / "video.mp4", FORMAT)
+    assert painter.opened == 0
+
+
+def test_an_episode_of_one_step_is_refused(painter: type[Painter], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="episode_length must be at least 2"):
+        record_video(reach(1), stand_still, tmp_path / "video.mp4", FORMAT)
+    assert not list(tmp_path.iterdir())
