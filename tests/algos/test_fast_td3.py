@@ -148,7 +148,11 @@ def test_weight_decay_shrinks_weights_by_rate_times_decay() -> None:
 
 def test_bad_settings_are_named() -> None:
     env = PointMass((2, 2))
-    with pytest.raises(UserError, match="min_value < max_value"):
+    with pytest.raises(UserError, match=r"algo.policy_delay is 0; it must be at least 1"):
+        make(env, policy_delay=0)
+    with pytest.raises(UserError, match=r"algo.atoms is 1; it must be at least 2"):
+        make(env, atoms=1)
+    with pytest.raises(UserError, match=r"algo.min_value is 10.0; it must be below algo.max_value, 10.0"):
         make(env, min_value=10.0)
 
 

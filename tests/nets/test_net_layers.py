@@ -28,6 +28,15 @@ def test_expert_linear_equals_separate_layers(generator: torch.Generator) -> Non
         torch.testing.assert_close(experts(own)[e], own[e] @ weight.T + bias)
 
 
+def test_expert_mlp_equals_separate_perceptrons(generator: torch.Generator) -> None:
+    experts = layers.ExpertMlp(3, [5, 4, 2], generator)
+    x = torch.randn(6, 5, generator=generator)
+    first, second = experts
+    for e in range(3):
+        torch.testing.assert_close(experts(x)[e], torch.relu(x @ first.weight[e].T) @ second.weight[e].T)
+    assert list(experts.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+
+
 def test_every_expert_is_drawn_with_its_own_fans(generator: torch.Generator) -> None:
     weight = layers.ExpertLinear(4, 300, 100, generator).weight
     bound = math.sqrt(6 / (300 + 100))

@@ -99,8 +99,7 @@ class FastTD3:
 
     def __init__(self, cfg: FastTD3Config, context: AlgoContext) -> None:
         """Build networks, optimizers and the replay buffer."""
-        if cfg.policy_delay < 1 or cfg.atoms < 2 or cfg.min_value >= cfg.max_value:
-            raise UserError("FastTD3 needs algo.policy_delay >= 1, atoms >= 2 and min_value < max_value")
+        check(cfg)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
         self.loop = OffPolicyLoop(cfg, context, return_bound=max(abs(cfg.min_value), abs(cfg.max_value)))
@@ -239,3 +238,12 @@ class FastTD3:
         self.noise_std.copy_(state["noise_std"])
         self.updates = state["updates"]
         self._build_graphs()  # a captured graph would still use the optimizer's old tensors
+
+
+def check(cfg: FastTD3Config) -> None:
+    """Check that the actor gets updates and that the values of the distribution span a range."""
+    for name, least in (("policy_delay", 1), ("atoms", 2)):
+        if getattr(cfg, name) < least:
+            raise UserError(f"algo.{name} is {getattr(cfg, name)}; it must be at least {least}")
+    if cfg.min_value >= cfg.max_value:
+        raise UserError(f"algo.min_value is {cfg.min_value}; it must be below algo.max_value, {cfg.max_value}")

@@ -23,10 +23,10 @@ from polytask import grads
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, divergence, surrogate_loss
-from polytask.algos.shared.minibatches import MinibatchUpdates, check_rate_schedule, chunks, scheduled
 from polytask.algos.shared.normalize import task_moments
+from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
 from polytask.algos.shared.returns import discounted_sum, group_advantage
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, num_minibatches, roll_out
+from polytask.algos.shared.rollout import num_minibatches
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 from polytask.grads.backward import Net
@@ -76,32 +76,22 @@ class GRPO:
         """Build the policy, its optimizer and the buffers."""
         check(cfg, context.spec)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
-        self.total_frames = context.total_frames
-        self.generator = context.generator("algo")
-        self.iteration = 0
-        self.actor = GaussianActor(cfg, context, self.generator)
-        self.policy, self.obs_norm, self.task = self.actor.policy, self.actor.obs_norm, self.actor.task
+        horizon = self.spec.episode_length
+        count = num_minibatches(horizon * self.spec.num_envs, cfg.minibatch)
+        self.loop = OnPolicyLoop(cfg, context, horizon, count)
+        self.rollout, self.task = self.loop.rollout, self.loop.task
+        self.actor = GaussianActor(cfg, context, self.loop)
+        self.policy = self.actor.policy
         # The policy is the only network, so the gradient method acts on it and `apply_to` is ignored.
-        method = grads.build(context.grads, self.spec.num_tasks, self.device, self.generator)
+        method = grads.build(context.grads, self.spec.num_tasks, self.device, self.loop.generator)
         self.learners = {"actor": self.actor.learner(method, self._loss)}
-        self._allocate()
-        self.updates = MinibatchUpdates(self.rows, self.sampler, self.learners, self.obs_norm, self.generator)
-        self._compute_targets = Graphed(self._targets, self.device)
-
-    def _allocate(self) -> None:
-        """Allocate every tensor that a captured graph reads or writes."""
-        cfg, spec, rows = self.cfg, self.spec, self.frames_per_iteration
-        count = num_minibatches(rows, cfg.minibatch)
-        self.sampler = TaskMajorSampler(self.task, spec.num_tasks, spec.episode_length, count)
-        self.rollout = Rollout.allocate(spec, spec.episode_length, self.device)
-        self.rows = GRPORows(
-            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalized when gathered
-            self.task.repeat(spec.episode_length),
-            self.rollout.action.flatten(0, 1),
-            *(torch.zeros(rows, device=self.device) for _ in range(3)),
-        )
+        # Every tensor that a captured graph reads or writes is allocated once.
+        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
+        self.rows = GRPORows(*self.loop.columns(), *empty)
         self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds start an episode
         self._is_checked = False
+        self.loop.start(self.rows, self.learners, self.actor.sample)
+        self._compute_targets = Graphed(self._targets, self.device)
 
     # Act
 
@@ -113,29 +103,23 @@ class GRPO:
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect one episode in every world, learn from them, and return metrics."""
-        progress = self.iteration * self.frames_per_iteration / self.total_frames
-        self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
         if not self._in_step.item():  # read while no work is queued; false at first and after an early end
             env.reset()
-        roll_out(env, self.actor.explore, self.rollout)
+        self.loop.collect(env)
         self._check_alignment()
         self._compute_targets()
-        self.updates.run(self.cfg.epochs)
         metrics = {
-            **self.updates.metrics(self.spec.tasks),
-            **self.actor.metrics(self.updates.last()),
-            "rollout/reward": self.rollout.reward.mean(),
+            **self.loop.learn(),
+            **self.actor.metrics(self.loop.last()),
             "rollout/counted": (self.rows.weight > 0).float().mean(),
         }
-        # Updated last: the policy must learn from observations that are normalized as they were when it acted.
-        self.obs_norm.update(self.rollout.obs, self.task)
-        self.iteration += 1
+        self.loop.finish()
         return metrics
 
     @property
     def frames_per_iteration(self) -> int:
         """Environment steps that one iteration takes, over all worlds."""
-        return self.spec.episode_length * self.spec.num_envs
+        return self.loop.frames_per_iteration
 
     def _check_alignment(self) -> None:
         """Check, after the first rollout, that episodes last exactly one rollout."""
@@ -188,23 +172,20 @@ class GRPO:
 
     def networks(self) -> dict[str, nn.Module]:
         """Return, by name, the networks and running statistics from which a new run can start."""
-        return self.updates.networks()
+        return self.loop.networks()
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume the run: tensors and plain values."""
-        return {**self.updates.state_dict(), "in_step": self._in_step.clone(), "iteration": self.iteration}
+        return {**self.loop.state_dict(), "in_step": self._in_step.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned, possibly on another device."""
-        self.updates.load_state_dict(state)
-        self.actor.capture()  # a captured graph may still use the old state of the generator
+        self.loop.load_state_dict(state)
         self._in_step.copy_(state["in_step"])
-        self.iteration = state["iteration"]
 
 
 def check(cfg: GRPOConfig, spec: EnvSpec) -> None:
     """Check that the settings give whole episodes and at least two worlds per task."""
-    check_rate_schedule(cfg.schedule)
     for name, value, known in (("advantage", cfg.advantage, ADVANTAGES), ("baseline", cfg.baseline, BASELINES)):
         if value not in known:
             raise UserError(f"algo.{name} is {value!r}; choose one of {', '.join(known)}")

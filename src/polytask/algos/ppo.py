@@ -24,10 +24,10 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, surrogate_loss
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.minibatches import MinibatchUpdates, check_rate_schedule, chunks, scheduled
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
+from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
 from polytask.algos.shared.returns import gae, td_error
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, num_minibatches, roll_out
+from polytask.algos.shared.rollout import num_minibatches
 from polytask.cuda_graph import Graphed
 from polytask.grads import Backward
 from polytask.grads.backward import Net
@@ -68,20 +68,23 @@ class PPO:
 
     def __init__(self, cfg: PPOConfig, context: AlgoContext) -> None:
         """Build networks, optimizers and buffers."""
-        check_rate_schedule(cfg.schedule)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
-        self.total_frames = context.total_frames
-        self.generator = context.generator("algo")
-        self.iteration = 0
+        count = num_minibatches(cfg.horizon * self.spec.num_envs, cfg.minibatch)
+        self.loop = OnPolicyLoop(cfg, context, cfg.horizon, count)
+        self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task
+        self.generator = self.loop.generator
         self._build_learners(context)
-        self._allocate()
-        self.updates = MinibatchUpdates(self.rows, self.sampler, self.learners, self.obs_norm, self.generator)
+        # Every tensor that a captured graph reads or writes is allocated once.
+        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(4))
+        self.rows = PPORows(*self.loop.columns(), *empty)
+        self._explained = torch.zeros((), device=self.device)
+        self.loop.start(self.rows, self.learners, self.actor.sample)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learners(self, context: AlgoContext) -> None:
         cfg, spec = self.cfg, self.spec
-        self.actor = GaussianActor(cfg, context, self.generator)
-        self.policy, self.obs_norm, self.task = self.actor.policy, self.actor.obs_norm, self.actor.task
+        self.actor = GaussianActor(cfg, context, self.loop)
+        self.policy = self.actor.policy
         self.critic = context.value_net(spec.obs_dim, 1)
         self.value_norm = TaskNormalizer(spec.num_tasks, 1, decay=cfg.value_decay).to(self.device)
         critic_method = context.grad_method("critic", self.generator)
@@ -90,20 +93,6 @@ class PPO:
             "actor": self.actor.learner(context.grad_method("actor", self.generator), self._actor_loss),
             "critic": Learner(critic, adam(self.critic, cfg.lr, self.device), cfg.max_grad_norm),
         }
-
-    def _allocate(self) -> None:
-        """Allocate every tensor that a captured graph reads or writes."""
-        cfg, spec = self.cfg, self.spec
-        rows = cfg.horizon * spec.num_envs
-        self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, num_minibatches(rows, cfg.minibatch))
-        self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
-        self.rows = PPORows(
-            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalized when gathered
-            self.task.repeat(cfg.horizon),
-            self.rollout.action.flatten(0, 1),
-            *(torch.zeros(rows, device=self.device) for _ in range(4)),
-        )
-        self._explained = torch.zeros((), device=self.device)
 
     # Act
 
@@ -121,26 +110,20 @@ class PPO:
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect T steps of every world, learn from them, and return metrics."""
-        progress = self.iteration * self.frames_per_iteration / self.total_frames
-        self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
-        roll_out(env, self.actor.explore, self.rollout)
+        self.loop.collect(env)
         self._compute_targets()
-        self.updates.run(self.cfg.epochs)
         metrics = {
-            **self.updates.metrics(self.spec.tasks),
-            **self.actor.metrics(self.updates.last()),
+            **self.loop.learn(),
+            **self.actor.metrics(self.loop.last()),
             "value/explained_variance": self._explained.clone(),
-            "rollout/reward": self.rollout.reward.mean(),
         }
-        # Updated last: the policy must learn from observations that are normalized as they were when it acted.
-        self.obs_norm.update(self.rollout.obs, self.task)
-        self.iteration += 1
+        self.loop.finish()
         return metrics
 
     @property
     def frames_per_iteration(self) -> int:
         """Environment steps that one iteration takes, over all worlds."""
-        return self.cfg.horizon * self.spec.num_envs
+        return self.loop.frames_per_iteration
 
     # Targets
 
@@ -193,19 +176,13 @@ class PPO:
 
     def networks(self) -> dict[str, nn.Module]:
         """Return, by name, the networks and running statistics from which a new run can start."""
-        return {**self.updates.networks(), "value_norm": self.value_norm}
+        return {**self.loop.networks(), "value_norm": self.value_norm}
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume the run: tensors and plain values."""
-        return {
-            **self.updates.state_dict(),
-            "value_norm": self.value_norm.state_dict(),
-            "iteration": self.iteration,
-        }
+        return {**self.loop.state_dict(), "value_norm": self.value_norm.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned, possibly on another device."""
-        self.updates.load_state_dict(state)
-        self.actor.capture()  # a captured graph may still use the old state of the generator
+        self.loop.load_state_dict(state)
         self.value_norm.load_state_dict(state["value_norm"])
-        self.iteration = state["iteration"]

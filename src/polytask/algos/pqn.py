@@ -16,6 +16,7 @@ Minibatches hold the same number of rows of every task. Observations are normali
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -25,11 +26,9 @@ from torch.optim import RAdam
 from polytask import grads
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, autocast
-from polytask.algos.shared.minibatches import MinibatchUpdates, check_rate_schedule, chunks, scheduled
-from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 from polytask.grads import Backward
@@ -77,46 +76,27 @@ class PQN:
 
     def __init__(self, cfg: PQNConfig, context: AlgoContext) -> None:
         """Build the network, its optimizer and the buffers."""
-        check_rate_schedule(cfg.schedule)
         if cfg.bins < 2:
             raise UserError(f"algo.bins is {cfg.bins}; an actuator needs at least 2 levels")
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
-        self.total_frames = context.total_frames
-        self.generator = context.generator("algo")
-        self.iteration = 0
-        self.task = task_index(self.spec, self.device)  # (N,)
+        self.loop = OnPolicyLoop(cfg, context, cfg.horizon, cfg.minibatches)
+        self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task
+        self.generator = self.loop.generator
         self._build_learner(context)
-        self._allocate()
-        self.updates = MinibatchUpdates(self.rows, self.sampler, self.learners, self.obs_norm, self.generator)
-        self._build_graphs()
+        # Every tensor that a captured graph reads or writes is allocated once.
+        self.rows = PQNRows(*self.loop.columns(), torch.zeros(self.frames_per_iteration, device=self.device))
+        self._epsilon = torch.ones((), device=self.device)
+        self.loop.start(self.rows, self.learners, partial(self.act, explore=True))
+        self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learner(self, context: AlgoContext) -> None:
         cfg, spec = self.cfg, self.spec
         self.net = context.value_net(spec.obs_dim, spec.action_dim * cfg.bins)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(self.device)
         self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, cfg.return_bound)
         # There is only one network, so the gradient method acts on it and `apply_to` is ignored.
         method = grads.build(context.grads, spec.num_tasks, self.device, self.generator)
         backward = Backward(method, self.net, self._loss, torch.bfloat16 if cfg.bf16 else None)
         self.learners = {"critic": Learner(backward, radam(self.net, cfg.lr, self.device), cfg.max_grad_norm)}
-
-    def _allocate(self) -> None:
-        """Allocate every tensor that a captured graph reads or writes."""
-        cfg, spec = self.cfg, self.spec
-        self.sampler = TaskMajorSampler(self.task, spec.num_tasks, cfg.horizon, cfg.minibatches)
-        self.rollout = Rollout.allocate(spec, cfg.horizon, self.device)
-        self.rows = PQNRows(
-            self.rollout.obs.flatten(0, 1),  # a view: raw observations, normalized when gathered
-            self.task.repeat(cfg.horizon),
-            self.rollout.action.flatten(0, 1),
-            torch.zeros(self.frames_per_iteration, device=self.device),
-        )
-        self._obs = torch.zeros(spec.num_envs, spec.obs_dim, device=self.device)
-        self._epsilon = torch.ones((), device=self.device)
-
-    def _build_graphs(self) -> None:
-        self._sample = Graphed(self._sample_actions, self.device, self.generator)
-        self._compute_targets = Graphed(self._targets, self.device)
 
     # Act
 
@@ -142,35 +122,21 @@ class PQN:
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect T steps of every world, learn from them, and return metrics."""
-        progress = self.iteration * self.frames_per_iteration / self.total_frames
-        self._epsilon.fill_(epsilon_at(self.cfg, progress))
-        self.updates.set_learning_rate(scheduled(self.cfg.lr, self.cfg.schedule, progress))
-        roll_out(env, self._explore, self.rollout)
+        self._epsilon.fill_(epsilon_at(self.cfg, self.loop.progress))
+        self.loop.collect(env)
         self._compute_targets()
-        self.updates.run(self.cfg.epochs)
         metrics = {
-            **self.updates.metrics(self.spec.tasks),
+            **self.loop.learn(),
             "policy/epsilon": self._epsilon.clone(),
             "value/target": self.rows.target.mean(),
-            "rollout/reward": self.rollout.reward.mean(),
         }
-        # Updated last, so that all values and actions of an iteration come from the same function.
-        self.obs_norm.update(self.rollout.obs, self.task)
-        self.iteration += 1
+        self.loop.finish()
         return metrics
 
     @property
     def frames_per_iteration(self) -> int:
         """Environment steps that one iteration takes, over all worlds."""
-        return self.cfg.horizon * self.spec.num_envs
-
-    def _explore(self, obs: Tensor) -> Tensor:
-        self._obs.copy_(obs)
-        return self._sample()
-
-    @torch.no_grad()
-    def _sample_actions(self) -> Tensor:
-        return self.act(self._obs, self.task, explore=True)
+        return self.loop.frames_per_iteration
 
     # Targets
 
@@ -198,19 +164,17 @@ class PQN:
 
     def networks(self) -> dict[str, nn.Module]:
         """Return, by name, the networks and running statistics from which a new run can start."""
-        return {**self.updates.networks(), "reward_norm": self.reward_norm}
+        return {**self.loop.networks(), "reward_norm": self.reward_norm}
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume the run: tensors and plain values."""
-        return {**self.updates.state_dict(), "reward_norm": self.reward_norm.state_dict(), "iteration": self.iteration}
+        return {**self.loop.state_dict(), "reward_norm": self.reward_norm.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned, possibly on another device."""
-        self.updates.load_state_dict(state)
+        self.loop.load_state_dict(state)
         self.reward_norm.load_state_dict(state["reward_norm"])
-        self.iteration = state["iteration"]
-        self._epsilon.fill_(epsilon_at(self.cfg, self.iteration * self.frames_per_iteration / self.total_frames))
-        self._build_graphs()  # a captured graph may still use the old state of the generator
+        self._epsilon.fill_(epsilon_at(self.cfg, self.loop.progress))
 
 
 def levels(choice: Tensor, bins: int) -> Tensor:

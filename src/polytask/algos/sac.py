@@ -32,7 +32,7 @@ from polytask.grads import Backward, build
 from polytask.grads.backward import Net
 from polytask.grads.mean import MeanConfig
 from polytask.nets.task_axes import TaskAxis
-from polytask.nets.task_code import one_hot
+from polytask.nets.task_code import rows
 from polytask.settings import setting
 from polytask.types import VecEnv
 
@@ -84,8 +84,8 @@ class Temperature(nn.Module):
         self.task_axes = {"log_alpha": TaskAxis(0)}
 
     def forward(self, task: Tensor) -> Tensor:
-        """Return the temperatures (B,) of tasks (B,)."""
-        return one_hot(task, len(self.log_alpha)) @ self.log_alpha.exp()
+        """Return the temperatures (...) of tasks (...)."""
+        return rows(self.log_alpha.exp(), task)
 
 
 class SACCriticRows(NamedTuple):

@@ -38,9 +38,7 @@ GRADS: dict[str, tuple[type[GradConfig], type[GradMethod]]] = {
 
 def build(cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> GradMethod:
     """Build the method that a config belongs to."""
-    method = dict(GRADS.values())[type(cfg)](cfg, num_tasks, device, generator)
-    method.conflicts_every = cfg.conflicts_every
-    return method
+    return dict(GRADS.values())[type(cfg)](cfg, num_tasks, device, generator)
 
 
 def build_for(

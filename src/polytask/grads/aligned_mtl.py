@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from polytask.grads.method import GradConfig, GradMethod, required
@@ -35,9 +34,7 @@ class AlignedMTLConfig(GradConfig):
 class AlignedMTL(GradMethod):
     """Mean of aligned gradients."""
 
-    def __init__(self, cfg: AlignedMTLConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Store the settings."""
-        self.cfg = cfg
+    cfg: AlignedMTLConfig
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Return the weights s G^(-1/2) 1 / K."""

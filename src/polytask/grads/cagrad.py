@@ -39,9 +39,11 @@ class CAGradConfig(GradConfig):
 class CAGrad(GradMethod):
     """Weights from the solution of the dual, which starts from the last one."""
 
+    cfg: CAGradConfig
+
     def __init__(self, cfg: CAGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Start from the centre of the simplex."""
-        self.cfg = cfg
+        super().__init__(cfg, num_tasks, device, generator)
         self.simplex = torch.full((num_tasks,), 1 / num_tasks, dtype=torch.float64, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:

@@ -45,12 +45,13 @@ class FAMOConfig(GradConfig):
 class FAMO(GradMethod):
     """Loss weights learned from the progress of each step, with few operations, because each costs a GPU launch."""
 
+    cfg: FAMOConfig
     needs_gram = False
     needs_after_step = True
 
     def __init__(self, cfg: FAMOConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Start from equal logits."""
-        self.cfg = cfg
+        super().__init__(cfg, num_tasks, device, generator)
         names = ("logits", "exp_avg", "exp_avg_sq", "lowest", "highest")
         self.state = {name: torch.zeros(num_tasks, device=device) for name in names}  # (K,) each
         self.state["steps"] = torch.zeros((), device=device)

@@ -34,9 +34,7 @@ class IMTLGConfig(GradConfig):
 class IMTLG(GradMethod):
     """Weights of the equiangular direction."""
 
-    def __init__(self, cfg: IMTLGConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Store the settings."""
-        self.cfg = cfg
+    cfg: IMTLGConfig
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Solve C u = 1 and convert u to weights of the original gradients."""

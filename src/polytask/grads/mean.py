@@ -25,9 +25,6 @@ class Mean(GradMethod):
 
     needs_gram = False
 
-    def __init__(self, cfg: MeanConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Store nothing, because the weights depend only on the number of losses."""
-
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Return 1 / K for every task."""
         return torch.full_like(losses, 1 / len(losses))

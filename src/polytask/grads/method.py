@@ -14,9 +14,9 @@ convention that it follows:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -48,22 +48,29 @@ class GradConfig:
             raise UserError(f"grads.conflicts_every is {self.conflicts_every}; it must be at least 0")
 
 
-class GradMethod(Protocol):
+class GradMethod(ABC):
     """A rule that gives one weight per task; methods derive from it and override what differs.
 
     Attributes:
+        cfg: Settings; a method that reads its own annotates `cfg` with the class of its config.
         needs_gram: False if the losses are sufficient; an update then costs one ordinary backward pass.
         needs_after_step: True if `after_step` must be called after every optimizer step.
-        conflicts_every: The setting of the config with the same name.
     """
 
+    cfg: GradConfig
     needs_gram: bool = True
     needs_after_step: bool = False
-    conflicts_every: int = 0
 
     def __init__(self, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Store the config and allocate the method's state on the device."""
+        """Store the config; a method with state overrides this and allocates its tensors on the device."""
+        self.cfg = cfg
 
+    @property
+    def conflicts_every(self) -> int:
+        """The setting of the config with the same name."""
+        return self.cfg.conflicts_every
+
+    @abstractmethod
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Return the weights (K,) of one update; this advances the state of the method, so call it once per update.
 
@@ -71,7 +78,6 @@ class GradMethod(Protocol):
             losses: Detached losses of the tasks. (K,)
             gram: Dot products of the tasks' gradients; None if the method does not need them. (K, K)
         """
-        ...
 
     def after_step(self, losses: Callable[[], Tensor]) -> None:
         """Update the state after the optimizer step; `losses` evaluates the losses (K,) of the same minibatch again."""

@@ -34,9 +34,11 @@ class MGDAConfig(GradConfig):
 class MGDA(GradMethod):
     """Weights of least norm; the solver starts from the last ones."""
 
+    cfg: MGDAConfig
+
     def __init__(self, cfg: MGDAConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Start from the centre of the simplex."""
-        self.cfg = cfg
+        super().__init__(cfg, num_tasks, device, generator)
         self.simplex = torch.full((num_tasks,), 1 / num_tasks, dtype=torch.float64, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:

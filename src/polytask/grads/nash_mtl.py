@@ -39,9 +39,11 @@ class NashMTLConfig(GradConfig):
 class NashMTL(GradMethod):
     """Weights of the Nash bargaining solution."""
 
+    cfg: NashMTLConfig
+
     def __init__(self, cfg: NashMTLConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Store the settings and the fractions of the longest step to try."""
-        self.cfg = cfg
+        super().__init__(cfg, num_tasks, device, generator)
         self.fractions = 0.5 ** torch.arange(8, dtype=torch.float64, device=device)[:, None]  # (8, 1)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:

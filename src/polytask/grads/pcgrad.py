@@ -33,6 +33,7 @@ class PCGrad(GradMethod):
 
     def __init__(self, cfg: PCGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Store the generator for the orders."""
+        super().__init__(cfg, num_tasks, device, generator)
         self.generator = generator
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:

@@ -33,13 +33,14 @@ class UncertaintyConfig(GradConfig):
 class Uncertainty(GradMethod):
     """Loss weights proportional to learned precisions."""
 
+    cfg: UncertaintyConfig
     needs_gram = False
 
     def __init__(
         self, cfg: UncertaintyConfig, num_tasks: int, device: torch.device, generator: torch.Generator
     ) -> None:
         """Start from unit variances."""
-        self.cfg = cfg
+        super().__init__(cfg, num_tasks, device, generator)
         self.log_variance = torch.zeros(num_tasks, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:

@@ -38,9 +38,7 @@ class UPGradConfig(GradConfig):
 class UPGrad(GradMethod):
     """Mean of the gradients' projections onto the cone of directions that harm no task."""
 
-    def __init__(self, cfg: UPGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Store the settings."""
-        self.cfg = cfg
+    cfg: UPGradConfig
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Project all task gradients and average their coefficients."""

@@ -87,8 +87,7 @@ class CareEncoder(nn.Module):
         else:
             self.table = TaskCode("embedding", shape.num_tasks, cfg.embedding_dim, generator).table
         self.task_axes = {"table": TaskAxis(0, is_identity=True)}
-        pairs = zip([shape.in_dim, *cfg.expert_hidden[:-1]], cfg.expert_hidden, strict=True)
-        self.experts = nn.ModuleList([layers.ExpertLinear(cfg.experts, i, o, generator) for i, o in pairs])
+        self.experts = layers.ExpertMlp(cfg.experts, [shape.in_dim, *cfg.expert_hidden], generator)
         pooled = [cfg.expert_hidden[-1], *cfg.pool_hidden]
         self.pool = layers.mlp(pooled, "relu", generator, init=layers.xavier)[:-1]
         context = [self.table.shape[1], *cfg.context_hidden, cfg.context_dim]
@@ -110,9 +109,8 @@ class CareEncoder(nn.Module):
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Encode inputs (B, O) of tasks (B,) as [pooled features, context] (B, width)."""
         context: Tensor = self.context(self.table)  # (K, C)
-        for index, expert in enumerate(self.experts):
-            x = expert(torch.relu(x) if index > 0 else x)  # (E, B, D)
-        pooled = (self.attend(x, context, task)[:, :, None] * x).sum(dim=0)
+        features = self.experts(x)  # (E, B, D)
+        pooled = (self.attend(features, context, task)[:, :, None] * features).sum(dim=0)
         return torch.cat([self.pool(pooled), rows(context, task)], dim=-1)
 
 

@@ -119,6 +119,20 @@ class ExpertLinear(nn.Module):
         return torch.matmul(x, self.weight.transpose(1, 2)) + self.bias[:, None]
 
 
+class ExpertMlp(nn.Sequential):
+    """E perceptrons that run in parallel, with ReLUs between their layers and a linear last layer."""
+
+    def __init__(self, experts: int, widths: Sequence[int], generator: Generator) -> None:
+        """Draw the weights of all layers."""
+        super().__init__(*[ExpertLinear(experts, in_dim, out_dim, generator) for in_dim, out_dim in pairwise(widths)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs (B, in) to outputs (E, B, out)."""
+        for index, layer in enumerate(self):
+            x = layer(torch.relu(x) if index > 0 else x)
+        return x
+
+
 class TaskLinear(nn.Module):
     """K linear layers, one per task; each row uses the layer of its task.
 

@@ -10,7 +10,6 @@ start at zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Generator, Tensor, nn
@@ -62,8 +61,7 @@ class Moore(nn.Module):
         self.epsilon = cfg.epsilon
         self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator, required=True)
         widths = [shape.in_dim, *cfg.hidden]
-        pairs = pairwise(widths)
-        self.experts = nn.ModuleList([layers.ExpertLinear(cfg.experts, i, o, generator) for i, o in pairs])
+        self.experts = layers.ExpertMlp(cfg.experts, widths, generator)
         self.task_encoder = nn.Sequential(
             layers.linear(self.code.width, cfg.task_hidden, generator, init=layers.xavier, bias=False),
             nn.ReLU(),
@@ -78,9 +76,7 @@ class Moore(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """Compute the orthonormal features (E, B, D) of inputs (B, O), one per expert."""
-        for index, expert in enumerate(self.experts):
-            x = expert(torch.relu(x) if index > 0 else x)
-        return orthonormalize(x, self.epsilon)
+        return orthonormalize(self.experts(x), self.epsilon)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

@@ -56,8 +56,11 @@ class Ptsl(nn.Module):
             in_dim = shape.in_dim + self.code.width
         self.trunk = Trunk(cfg, replace(shape, in_dim=in_dim), generator)
         if self.encoder is None:
-            for weight in ("trunk.shared.0.weight", "trunk.down.0.weight"):
-                self.task_axes |= self.code.columns(weight, start=shape.in_dim)
+            self.task_axes |= self.code.columns("trunk.shared.0.weight", start=shape.in_dim)
+            # Without D the layers W_task of the first layer, (K, out, in), read the one-hot code themselves. Their two
+            # task axes cannot both be declared, so a run with another number of tasks does not take them over.
+            if isinstance(self.trunk.down[0], nn.Linear):
+                self.task_axes |= self.code.columns("trunk.down.0.weight", start=shape.in_dim)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

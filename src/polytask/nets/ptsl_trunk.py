@@ -1,4 +1,4 @@
-"""The trunk of projected task-specific layers, and its number of parameters.
+"""The trunk of projected task-specific layers.
 
 y = phi(S x + s + U (W_i (D x) + b_i)), where S is the shared layer and W_i the layer of task i. D and U are projections
 that all tasks share. `polytask.nets.ptsl` puts the trunk on top of an encoder.
@@ -6,9 +6,7 @@ that all tasks share. `polytask.nets.ptsl` puts the trunk on top of an encoder.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -63,28 +61,6 @@ def plan(cfg: TrunkConfig, shape: layers.NetShape) -> list[Plan]:
         up = up or o * p + n * (q + 1) * p <= n * (q + 1) * o
         plans.append(Plan(i, o, down, up, q, p if up else o))
     return plans
-
-
-def trunk_parameters(cfg: TrunkConfig, shape: layers.NetShape) -> int:
-    """Return the number of parameters of a trunk without building it."""
-    plans, p = plan(cfg, shape), cfg.rank
-    shared = sum((step.in_dim + 1) * step.out_dim for step in plans)
-    own = shape.num_tasks * sum((step.inner_in + 1) * step.inner_out for step in plans)
-    is_shared = cfg.projection == "shared"
-    downs, ups = (plans[:2], plans[-2:]) if is_shared else (plans, plans)
-    projections = p * sum(step.in_dim for step in downs if step.has_down)
-    projections += p * sum(step.out_dim for step in ups if step.has_up)
-    return shared + own + projections + {"linear": 3, "project": 3 * p * p}.get(cfg.residual, 0)
-
-
-def matched_width(cfg: TrunkConfig, shapes: Sequence[layers.NetShape], budget: int) -> int:
-    """Return the hidden width at which trunks of these shapes together are nearest to `budget` parameters."""
-
-    def total(width: int) -> int:
-        return sum(trunk_parameters(replace(cfg, hidden=width), shape) for shape in shapes)
-
-    below = bisect_right(range(2, 1 << 16), budget, key=total) + 1  # the largest width within the budget, or 1
-    return min(below, below + 1, key=lambda width: abs(total(width) - budget))
 
 
 def standard_normal(weight: Tensor, generator: Generator) -> None:

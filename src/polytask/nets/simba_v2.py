@@ -46,7 +46,10 @@ def normalize(x: Tensor) -> Tensor:
 
 
 class Scaler(nn.Module):
-    """Multiplies by a learned vector that starts at `start`; it is stored as `scale`, which sets its learning speed."""
+    """Multiplies by a learned vector that starts at `start`.
+
+    The parameter itself starts at `scale`: the smaller it is, the faster a step of Adam changes the vector.
+    """
 
     def __init__(self, width: int, start: float, scale: float, generator: Generator) -> None:
         """Build the vector."""

@@ -21,7 +21,7 @@ def one_hot(task: Tensor, num_tasks: int, dtype: torch.dtype = torch.float32) ->
 
 
 def rows(table: Tensor, task: Tensor) -> Tensor:
-    """Return each row's entry of a per-task table: (K, C) and (B,) give (B, C).
+    """Return each row's entry of a per-task table: (K, C) and (...) give (..., C), (K,) and (...) give (...).
 
     A product with one-hot rows, because the gradient of an index adds thousands of rows to a few, one by one.
     """

@@ -14,8 +14,8 @@ from polytask.algos.shared.experience import Experience, ExperienceConfig
 
 def gathered(env: PointMass, steps: int, **changes: Any) -> Experience:
     """Return an experience that holds some random steps of the environment."""
-    keeping = ExperienceConfig(10_000, 2, 0.9, 10.0, 10.0, normalize_reward=True, save_replay=True)
-    experience = Experience(AlgoContext(env.spec, env.device), keeping._replace(**changes))
+    cfg = ExperienceConfig(**{"capacity": 10_000, "n_step": 2, "gamma": 0.9, **changes})
+    experience = Experience(cfg, AlgoContext(env.spec, env.device))
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
         stage = experience.begin(env)

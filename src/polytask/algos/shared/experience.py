@@ -5,7 +5,8 @@ Statistics come from new steps only. Rows are normalized when they are sampled, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,19 +17,22 @@ from polytask.algos.shared.replay import ReplayBatch, ReplayBuffer, Transition
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import task_index
 from polytask.cuda_graph import Graphed
+from polytask.settings import setting
 from polytask.types import Step, VecEnv
 
 
-class ExperienceConfig(NamedTuple):
-    """Settings of the replay buffer and of the normalization."""
+@dataclass
+class ExperienceConfig:
+    """Settings of the replay buffer and of the normalization; the defaults are for thousands of worlds."""
 
-    capacity: int  # transitions over all worlds
-    n_step: int  # longest return window
-    gamma: float  # discount per step
-    obs_clip: float  # bound on normalized observations
-    return_bound: float  # largest magnitude of returns after scaling
-    normalize_reward: bool  # whether to scale rewards
-    save_replay: bool  # whether the replay buffer is part of the saved state
+    capacity: int = setting(5_000_000, "transitions in the replay buffer, over all worlds")
+    save_replay: bool = setting(
+        True, "save the replay buffer in checkpoints; otherwise a resumed run fills a new one before it learns"
+    )
+    n_step: int = setting(8, "largest number of steps before bootstrapping")
+    gamma: float = setting(0.99, "discount per step")
+    obs_clip: float = setting(10.0, "bound on normalized observations, for entries that have been constant so far")
+    normalize_reward: bool = setting(True, "scale rewards per task by the standard deviation of discounted returns")
 
 
 class Experience:
@@ -40,17 +44,23 @@ class Experience:
         task: Task of each world. (N,)
     """
 
-    def __init__(self, context: AlgoContext, keeping: ExperienceConfig) -> None:
-        """Allocate the replay buffer and the statistics."""
+    def __init__(self, cfg: ExperienceConfig, context: AlgoContext, return_bound: float = 10.0) -> None:
+        """Allocate the replay buffer and the statistics.
+
+        Args:
+            cfg: Settings.
+            context: Environment spec and device.
+            return_bound: Largest magnitude of returns after the rewards are scaled.
+        """
         spec, device = context.spec, context.device
-        self.keeping = keeping
+        self.cfg = cfg
         self.task = task_index(spec, device)
         self.stage = Transition.zeros(spec, device)
         self.stage.done.fill_(True)
         self.steps = 0
-        self.replay = ReplayBuffer(spec, keeping.capacity, keeping.n_step, keeping.gamma, device)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=keeping.obs_clip).to(device)
-        self.reward_norm = RewardNormalizer(spec, self.task, keeping.gamma, keeping.return_bound)
+        self.replay = ReplayBuffer(spec, cfg.capacity, cfg.n_step, cfg.gamma, device)
+        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
+        self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, return_bound)
         self._reward = torch.zeros((), device=device)  # mean reward of a step, summed since the last report
         self._store = Graphed(self._take_in, device)
 
@@ -82,7 +92,7 @@ class Experience:
         """Sample a batch (K, b, ...) with normalized observations and, with `normalize_reward`, scaled rewards."""
         raw = self.replay.sample(rows_per_task, generator)
         obs, next_obs = (self.obs_norm.normalize(x, raw.task) for x in (raw.obs, raw.next_obs))
-        scale = self.reward_norm.scale().unsqueeze(-1) if self.keeping.normalize_reward else 1.0  # (K, 1)
+        scale = self.reward_norm.scale().unsqueeze(-1) if self.cfg.normalize_reward else 1.0  # (K, 1)
         return raw._replace(obs=obs, next_obs=next_obs, reward=raw.reward / scale)
 
     def pop_reward(self, steps: int) -> Tensor:
@@ -99,7 +109,7 @@ class Experience:
             "done": self.stage.done.clone(),
             "steps": self.steps,
         }
-        return state | {"replay": self.replay.state_dict()} if self.keeping.save_replay else state
+        return state | {"replay": self.replay.state_dict()} if self.cfg.save_replay else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned; without a saved replay buffer, the buffer starts empty."""

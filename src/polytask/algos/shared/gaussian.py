@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from polytask.nets.task_axes import TaskAxis
-from polytask.nets.task_code import one_hot
+from polytask.nets.task_code import rows
 
 
 class StdRange(NamedTuple):
@@ -46,9 +46,8 @@ class GaussianPolicy(nn.Module):
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the logarithm of the standard deviation, (B, A) each and float32."""
         mean = self.net(obs, task).float()  # (B, A)
-        # A one-hot product, because the backward pass of an index adds thousands of rows to a few, one by one.
         with torch.autocast(mean.device.type, enabled=False):
-            log_std = one_hot(task, self.num_tasks) @ self.log_std.expand(self.num_tasks, -1)  # (B, A)
+            log_std = rows(self.log_std.expand(self.num_tasks, -1), task)  # (B, A)
         return mean, log_std
 
     @torch.no_grad()

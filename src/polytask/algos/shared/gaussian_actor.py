@@ -10,10 +10,7 @@ from torch import Tensor
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.minibatches import MinibatchRows
-from polytask.algos.shared.normalize import TaskNormalizer
-from polytask.algos.shared.rollout import task_index
-from polytask.cuda_graph import Graphed
+from polytask.algos.shared.on_policy import OnPolicyLoop, Rows
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Loss, Net
 from polytask.settings import setting
@@ -52,23 +49,16 @@ class SurrogateConfig:
 
 
 class GaussianActor:
-    """A Gaussian policy that normalizes raw observations by running statistics and acts in all worlds at once."""
+    """A Gaussian policy that normalizes raw observations by the running statistics of a loop."""
 
-    def __init__(self, cfg: SurrogateConfig, context: AlgoContext, generator: torch.Generator) -> None:
-        """Build the policy, which draws its noise from the generator."""
+    def __init__(self, cfg: SurrogateConfig, context: AlgoContext, loop: OnPolicyLoop) -> None:
+        """Build the policy, which draws its noise from the loop's generator."""
         spec = context.spec
-        self.cfg, self.device, self.generator = cfg, context.device, generator
+        self.cfg, self.device = cfg, context.device
+        self.generator, self.obs_norm = loop.generator, loop.obs_norm
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(self.device)
-        self.task = task_index(spec, self.device)  # (N,)
-        self._obs = torch.zeros(spec.num_envs, spec.obs_dim, device=self.device)
-        self.capture()
-
-    def capture(self) -> None:
-        """Discard a captured graph; the next calls of `explore` capture a new one."""
-        self._sample = Graphed(self._sample_actions, self.device, self.generator)
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
@@ -84,24 +74,16 @@ class GaussianActor:
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if `explore` is true."""
+        return (self.sample(obs, task) if explore else self.at(obs, task)[0]).clamp(-1.0, 1.0)
+
+    def sample(self, obs: Tensor, task: Tensor) -> Tensor:
+        """Sample actions (N, A) without clipping them."""
         mean, log_std = self.at(obs, task)
-        return (self._perturb(mean, log_std) if explore else mean).clamp(-1.0, 1.0)
-
-    def explore(self, obs: Tensor) -> Tensor:
-        """Sample unclipped actions (N, A) for all worlds; on a CUDA device with a captured graph."""
-        self._obs.copy_(obs)
-        return self._sample()
-
-    @torch.no_grad()
-    def _sample_actions(self) -> Tensor:
-        return self._perturb(*self.at(self._obs, self.task))  # (N, A)
-
-    def _perturb(self, mean: Tensor, log_std: Tensor) -> Tensor:
         noise = torch.randn(mean.shape, generator=self.generator, device=self.device)
         return mean + log_std.exp() * noise
 
     @torch.no_grad()
-    def metrics(self, rows: MinibatchRows) -> dict[str, Tensor]:
+    def metrics(self, rows: Rows) -> dict[str, Tensor]:
         """Return metrics of the policy, and of its distance from the policy that chose the actions of these rows."""
         with autocast(self.device, self.cfg.bf16):
             mean, log_std = self.policy(rows.obs, rows.task)
@@ -114,7 +96,7 @@ class GaussianActor:
         }
 
 
-def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: MinibatchRows) -> tuple[Tensor, Tensor]:
+def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: Rows) -> tuple[Tensor, Tensor]:
     """Return each row's loss (R,) and the logarithm (R,) of its probability ratio, new policy over old policy.
 
     The loss is the clipped surrogate, minus entropy, plus the penalty on means out of bounds.

@@ -54,7 +54,7 @@ class Learner:
         return result
 
     def descend(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """Do the same as `step`, without the call of `look_back`."""
+        """Take the optimizer step, without `look_back`; return the same as `step`."""
         self._batch = batch
         losses = self.backward(batch)
         norm = nn.utils.clip_grad_norm_(self.net.parameters(), self.max_norm)

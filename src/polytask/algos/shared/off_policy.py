@@ -21,24 +21,16 @@ from polytask.types import VecEnv
 
 
 @dataclass
-class OffPolicyConfig:
+class OffPolicyConfig(ExperienceConfig):
     """Settings of replay buffer and updates; the defaults are for thousands of worlds."""
 
     steps_per_iteration: int = setting(32, "steps of every world per iteration")
     updates_per_step: float = setting(4.0, "updates per step of all worlds; below 1, some steps have no update")
     learning_starts: int = setting(16, "steps of every world with uniformly random actions before the first update")
     batch: int = setting(8192, "rows per update, rounded to equally many rows per task")
-    capacity: int = setting(5_000_000, "transitions in the replay buffer, over all worlds")
-    save_replay: bool = setting(
-        True, "save the replay buffer in checkpoints; otherwise a resumed run fills a new one before it learns"
-    )
-    n_step: int = setting(8, "largest number of steps before bootstrapping")
-    gamma: float = setting(0.99, "discount per step")
     tau: float = setting(0.01, "share by which the target critics move towards the critics after each update")
     lr: float = setting(5e-4, "learning rate of actor and critics (Adam)")
     max_grad_norm: float = setting(10.0, "bound on the norm of the gradient, for actor and critics separately")
-    obs_clip: float = setting(10.0, "bound on normalized observations, for entries that have been constant so far")
-    normalize_reward: bool = setting(True, "scale rewards per task by the standard deviation of discounted returns")
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
 
@@ -63,8 +55,7 @@ class OffPolicyLoop:
         self.cfg, self.context, self.spec, self.device = cfg, context, context.spec, context.device
         self.generator = context.generator("algo")
         self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
-        keeping = (cfg.capacity, cfg.n_step, cfg.gamma, cfg.obs_clip, return_bound, cfg.normalize_reward)
-        self.experience = Experience(context, ExperienceConfig(*keeping, save_replay=cfg.save_replay))
+        self.experience = Experience(cfg, context, return_bound)
         self.learners: dict[str, Learner] = {}
         self.steps = 0
         # Sums over an iteration's updates, in tensors with fixed addresses, because a captured update adds to them.

@@ -1,0 +1,236 @@
+"""The iteration that on-policy learners share: a rollout of all worlds, then epochs of task-major minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.learner import Learner, restore_generator
+from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, roll_out, task_index
+from polytask.cuda_graph import Graphed
+from polytask.errors import UserError
+from polytask.types import VecEnv
+
+Rows = Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
+Sample = Callable[[Tensor, Tensor], Tensor]  # raw observations (N, O) and tasks (N,) -> random actions (N, A)
+
+SCHEDULES = ("constant", "linear")
+KINDS = {"actor": "policy", "critic": "value"}  # name of each learner's loss in the metrics
+
+
+class OnPolicyConfig(Protocol):
+    """The settings that the loop reads."""
+
+    epochs: int
+    lr: float
+    schedule: str
+    obs_clip: float
+
+
+class OnPolicyLoop:
+    """Alternates rollouts with epochs of minibatches; the algorithm defines how to act, the targets and the losses.
+
+    On a CUDA device each choice of actions and each update replays a captured graph.
+
+    Attributes:
+        generator: Source of all random numbers of the algorithm.
+        task: Task of each world. (N,)
+        obs_norm: Running statistics of the observations.
+        rollout: The last T steps of every world.
+        iteration: Number of finished iterations.
+    """
+
+    def __init__(self, cfg: OnPolicyConfig, context: AlgoContext, horizon: int, minibatches: int) -> None:
+        """Allocate the buffers of T = `horizon` steps; `start` adds what the algorithm builds from them.
+
+        Args:
+            cfg: Settings.
+            context: Environment spec, device and the parts chosen for the learner.
+            horizon: Steps of every world per iteration.
+            minibatches: Updates per epoch.
+        """
+        check_rate_schedule(cfg.schedule)
+        spec, device = context.spec, context.device
+        self.cfg, self.spec, self.device, self.total_frames = cfg, spec, device, context.total_frames
+        self.generator = context.generator("algo")
+        self.task = task_index(spec, device)
+        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
+        self.rollout = Rollout.allocate(spec, horizon, device)
+        self.iteration = 0
+        self._sampler = TaskMajorSampler(self.task, spec.num_tasks, horizon, minibatches)
+        # Inputs of the captured graphs: the observations to act on, and the rows (K, b) of a minibatch.
+        self._obs = torch.zeros(spec.num_envs, spec.obs_dim, device=device)
+        self._index = torch.zeros(spec.num_tasks, self._sampler.shape[2], dtype=torch.int64, device=device)
+        self._aside = SideStream(device)
+
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the rollout's raw observations (T * N, O), tasks (T * N,) and actions (T * N, A)."""
+        obs, action = self.rollout.obs.flatten(0, 1), self.rollout.action.flatten(0, 1)  # views
+        return obs, self.task.repeat(len(self.rollout.obs)), action
+
+    def start(self, rows: Rows, learners: dict[str, Learner], sample: Sample) -> None:
+        """Add what the iterations need.
+
+        Args:
+            rows: All rows of a rollout (T * N, ...): the `columns`, and tensors that the targets overwrite.
+            learners: The learners by name, "actor" or "critic", in the order of their steps.
+            sample: Chooses the actions of a rollout.
+        """
+        self.rows, self.learners, self._sample = rows, learners, sample
+        # The losses and the gradient norm of each learner, summed over the updates.
+        self._totals = torch.zeros(len(learners), self.spec.num_tasks + 1, device=self.device)
+        self._capture()
+
+    def _capture(self) -> None:
+        """Discard captured graphs, which would still use an optimizer's or the generator's old tensors."""
+        self._act = Graphed(lambda: self._sample(self._obs, self.task), self.device, self.generator)
+        self.update = Graphed(self._update_once, self.device, self.generator)
+
+    # Collect
+
+    @property
+    def frames_per_iteration(self) -> int:
+        """Environment steps that one iteration takes, over all worlds."""
+        return self.rollout.reward.numel()
+
+    @property
+    def progress(self) -> float:
+        """Fraction of the run's frames before this iteration."""
+        return self.iteration * self.frames_per_iteration / self.total_frames
+
+    def collect(self, env: VecEnv) -> None:
+        """Set the learning rate of the iteration and take T steps of every world."""
+        rate = scheduled(self.cfg.lr, self.cfg.schedule, self.progress)
+        for learner in self.learners.values():
+            learner.set_learning_rate(rate)
+        roll_out(env, self._explore, self.rollout)
+
+    def _explore(self, obs: Tensor) -> Tensor:
+        self._obs.copy_(obs)
+        action: Tensor = self._act()
+        return action
+
+    # Update
+
+    def learn(self) -> dict[str, Tensor]:
+        """Run the epochs of the iteration; return losses and gradient norms, averaged over its updates."""
+        self.run_epochs(self.cfg.epochs)
+        return {**self._averages(self.cfg.epochs), "rollout/reward": self.rollout.reward.mean()}
+
+    def run_epochs(self, epochs: int) -> None:
+        """Run `epochs` passes over the rows, each in a new random order."""
+        self._totals.zero_()
+        for _ in range(epochs):
+            for index in self._sampler.draw(self.generator):
+                self._index.copy_(index)
+                self.update()
+
+    @torch.no_grad()
+    def _averages(self, epochs: int) -> dict[str, Tensor]:
+        metrics, tasks = {}, self.spec.tasks
+        averages = self._totals / (epochs * self._sampler.shape[1])
+        for (name, learner), average in zip(self.learners.items(), averages, strict=True):
+            losses, kind = average[:-1], KINDS[name]
+            metrics[f"loss/{kind}"] = losses.mean()
+            metrics[f"grad_norm/{name}"] = average[-1]
+            metrics |= {f"per_task/{task}/{kind}_loss": loss for task, loss in zip(tasks, losses, strict=True)}
+            metrics |= learner.conflicts(f"conflict/{name}", tasks)
+        return metrics
+
+    def _update_once(self) -> None:
+        """Take one optimizer step of every learner on the rows of `_index`, and sum up losses and gradient norms."""
+        batch = self._minibatch()
+        # Learners that look back go first, so that their second evaluation overlaps with the steps of the others.
+        pairs = zip(self._totals, self.learners.values(), strict=True)
+        for total, learner in sorted(pairs, key=lambda pair: not pair[1].looks_back):
+            losses, norm = learner.descend(batch)
+            total += torch.cat([losses, norm.unsqueeze(0)])
+            if learner.looks_back:
+                self._aside.start(learner.look_back)
+        self._aside.finish()
+
+    def _minibatch(self) -> Rows:
+        """Gather the rows (K, b, ...) of `_index` and normalize their observations."""
+        raw = tree_map(lambda tensor: tensor[self._index], self.rows)
+        return raw._replace(obs=self.obs_norm.normalize(raw.obs, raw.task))
+
+    def last(self) -> Rows:
+        """Return the rows (K * b, ...) of the last minibatch, with normalized observations."""
+        return tree_map(lambda tensor: tensor.flatten(0, 1), self._minibatch())
+
+    def finish(self) -> None:
+        """Update the statistics of the observations and count the iteration."""
+        # Last: until now all observations must be normalized as they were when the policy acted on them.
+        self.obs_norm.update(self.rollout.obs, self.task)
+        self.iteration += 1
+
+    # Save
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the networks and the normalizer by name."""
+        return {**{name: learner.net for name, learner in self.learners.items()}, "obs_norm": self.obs_norm}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of learners, normalizer and generator, and the number of iterations."""
+        return {
+            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
+            "obs_norm": self.obs_norm.state_dict(),
+            "generator": self.generator.get_state(),
+            "iteration": self.iteration,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state that `state_dict` returned, possibly on another device."""
+        for name, learner in self.learners.items():
+            learner.load_state_dict(state["learners"][name])
+        self.obs_norm.load_state_dict(state["obs_norm"])
+        restore_generator(self.generator, state["generator"])
+        self.iteration = state["iteration"]
+        self._capture()
+
+
+class SideStream:
+    """A separate CUDA stream for work that may overlap with later work, also when captured; the CPU runs it at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Create the stream."""
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._is_busy = False
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Queue work after everything queued so far; its inputs must exist until `finish`."""
+        if self._stream is None:
+            work()
+            return
+        self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
+        with torch.cuda.stream(self._stream):
+            work()
+        self._is_busy = True
+
+    def finish(self) -> None:
+        """Make later work wait for the queued work, if there is any."""
+        if self._stream is not None and self._is_busy:
+            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
+        self._is_busy = False
+
+
+def chunks(rows: int, size: int) -> Iterator[slice]:
+    """Split `rows` rows into slices of at most `size`, to bound the memory that a pass over all of them needs."""
+    return (slice(start, start + size) for start in range(0, rows, size))
+
+
+def check_rate_schedule(schedule: str) -> None:
+    """Check that the schedule of the learning rate is known."""
+    if schedule not in SCHEDULES:
+        raise UserError(f"algo.schedule is {schedule!r}; choose one of {', '.join(SCHEDULES)}")
+
+
+def scheduled(value: float, schedule: str, progress: float) -> float:
+    """Return the learning rate after a fraction `progress` of the run: constant, or linear to zero at its end."""
+    return value * max(0.0, 1.0 - progress) if schedule == "linear" else value
