@@ -29,9 +29,7 @@ from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.client import InProcessClient
 from polytask.mtopt.label.stand_in import StandIn
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import MAIN_TASKS, TASKS
-
-SKILLS = {"lift": "lift-any", "place": "place-any"}  # and the broad task of each
+from polytask.mtopt.tasks import BROAD, MAIN_TASKS, TASKS
 
 
 def fill(arguments: argparse.Namespace, report: Report, store: EpisodeStore) -> None:
@@ -56,7 +54,7 @@ def judge(detector: Detector, test: Pool, arguments: argparse.Namespace) -> dict
     """Score a detector on held-out frames, the same for all detectors."""
     tasks: dict[str, Any] = {}
     wrong: dict[str, Any] = {}
-    for skill, broad in SKILLS.items():
+    for skill, broad in BROAD.items():
         pool, generator = of_skill(test, skill), generator_on(arguments.device, arguments.seed + 7)
         names = [name for name in MAIN_TASKS if TASKS[name].skill == skill]
         for name in names:

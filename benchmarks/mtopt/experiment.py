@@ -28,12 +28,13 @@ from polytask.cuda_graph import Graphed
 from polytask.mtopt.config.learning import CEMConfig, LearnerConfig
 from polytask.mtopt.config.network import AugmentConfig, CameraConfig, NetworkConfig
 from polytask.mtopt.config.world import WorldConfig
-from polytask.mtopt.learning.acting import BatchObservation, best_action
+from polytask.mtopt.learning.acting import best_action
 from polytask.mtopt.learning.cem import draw, first_sampler
 from polytask.mtopt.learning.learner import QLearner, TrainBatch
 from polytask.mtopt.learning.transitions import Transitions
+from polytask.mtopt.records import Observation
 from polytask.mtopt.tasks import ALL_TASKS, KINDS
-from polytask.mtopt.world import BinWorld, Observation
+from polytask.mtopt.world import BinWorld
 from polytask.runs.provenance import provenance
 
 LIFTS = ("lift-any", *(f"lift-{kind}" for kind in KINDS))
@@ -245,7 +246,7 @@ class QPolicy:
         """Do nothing: the policy has no memory."""
 
     @torch.no_grad()
-    def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
+    def act(self, observation: Observation, task: Tensor) -> Tensor:
         """Return actions (N, 8) for tasks (N,) given as indices into `ALL_TASKS`."""
         assert task is not None and observation.pose is not None
         index = self._index[task]
@@ -264,7 +265,7 @@ class QPolicy:
         return action
 
     def _best(self, image: Tensor, closed: Tensor, height: Tensor, pose: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
-        observation = BatchObservation(image, closed, height, pose)
+        observation = Observation(image, closed, height, pose)
         return best_action(self.learner.q1, observation, task, self.cem, self.generator)
 
 

@@ -173,7 +173,7 @@ class First(QPolicy):
 
     first: Tensor | None = None
 
-    def act(self, observation: Any, task: Tensor | None = None) -> Tensor:
+    def act(self, observation: Any, task: Tensor) -> Tensor:
         """Act as the policy does."""
         action = super().act(observation, task)
         self.first = self.value if self.first is None else self.first

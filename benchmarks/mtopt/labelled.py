@@ -14,7 +14,7 @@ from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector, train_detector
-from polytask.mtopt.tasks import ALL_TASKS, TASKS
+from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
 from polytask.mtopt.world import BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
 
 
@@ -32,7 +32,7 @@ class Pool:
 
     def near(self, task: str) -> Tensor:
         """Return where the broad task of the skill succeeded and this one did not: wrong object, wrong section."""
-        broad = "lift-any" if TASKS[task].skill == "lift" else "place-any"
+        broad = BROAD[TASKS[task].skill]
         return self.of(broad) & ~self.of(task)
 
 

@@ -33,11 +33,11 @@ from experiment import (
 from labelled import Pool, detector_flags, fit_detector, pick_and_place, verdicts
 from torch import Tensor
 
-from polytask.mtopt.config.learning import CEMConfig, ReplayConfig
+from polytask.mtopt.config.learning import STRATEGIES, CEMConfig, ReplayConfig
 from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.learner import QLearner
-from polytask.mtopt.learning.sharing import STRATEGIES, impersonate
-from polytask.mtopt.tasks import ALL_TASKS, MAIN_TASKS, TASKS
+from polytask.mtopt.learning.sharing import impersonate
+from polytask.mtopt.tasks import ALL_TASKS, BROAD, MAIN_TASKS, TASKS
 from polytask.mtopt.world import BinWorld, EpisodeBatch, run_episodes
 
 # Share of each task in the episodes of its skill; broad tasks collect data for narrow ones.
@@ -186,7 +186,7 @@ def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log:
         config = learner_config(arguments, arguments.merge, arguments.reach, seed)
         learner = QLearner(config, len(tasks), arguments.device)
         train(learner, fill(log, tasks, MAIN_TASKS, "skill", True, arguments), arguments.updates, seed, arguments)
-        broad = "lift-any" if TASKS[new].skill == "lift" else "place-any"
+        broad = BROAD[TASKS[new].skill]
         asked = (broad, new)
         before = judge(learner, world, tasks, asked, arguments)
         column = ALL_TASKS.index(new)

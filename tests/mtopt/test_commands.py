@@ -79,7 +79,7 @@ def test_status_counts_what_is_there(call, done):
         assert row["success"] + row["failure"] == (lifts if row["is_taught"] else 0)
         assert row["person"] == 5
     out = call("mtopt", "status", f"run_dir={done}")[1]
-    assert "people's labels" in out
+    assert "labels (people, stand-in)" in out
     assert "not judged" in out and "lift-can" in out.partition("not judged")[2]
 
 
@@ -205,18 +205,23 @@ MISTAKES = [
     (["mtopt", "rnu"], "unknown command 'mtopt rnu'; did you mean 'mtopt run'?"),
     (["mtopt", "run", "preset=huge"], "unknown preset 'huge'"),
     (["mtopt", "run", "tasks=[lift-moon]"], "unknown task 'lift-moon'"),
-    (["mtopt", "run", "runtime=cloud"], "unknown runtime 'cloud'; known: local, ray"),
-    (["mtopt", "run", "labels.who=robot"], "unknown labels.who 'robot'; known: stand-in, person"),
+    (["mtopt", "run", "runtime=cloud"], "runtime=cloud is not valid; known: local, ray"),
+    (["mtopt", "run", "labels.who=robot"], "labels.who=robot is not valid; known: stand-in, person"),
     (["mtopt", "run", "collectr.episodes=1"], "unknown key 'collectr'; did you mean 'collector'?"),
     (["mtopt", "run", "collector.episode=1"], "unknown key 'collector.episode'; did you mean 'episodes'?"),
     (["mtopt", "run", "trainer.batch=0"], "trainer.batch=0"),
     (["mtopt", "run", "trainer.keep=1"], "trainer.keep=1: 0 keeps all weights, else at least 2 versions are needed"),
     (["mtopt", "run", "preset=gpu", "device=cuda:99"], "device 'cuda:99' does not exist: this machine has "),
-    (["mtopt", "collect", "preset=gpu", "world.device=cuda:99"], "device 'cuda:99' does not exist: this machine has "),
+    (["mtopt", "collect", "preset=gpu", "world.device=cuda:99", "device=cpu"], "; use world.device=cpu"),
     (["mtopt", "train", "device=gpu"], "unknown device 'gpu'; valid: cpu, cuda, cuda:N"),
     (["mtopt", "eval", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "relabel", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "status", "run_dir=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "run", "sharing.strategy=some"], "sharing.strategy=some is not valid; known: orig, all, skill"),
+    (["mtopt", "run", "learner.network.heads=two"], "learner.network.heads=two is not valid; known: single, multi"),
+    (["mtopt", "run", "detector.network.merge=glue"], "merge=glue is not valid; known: added, located"),
+    (["label", "source=robot"], "source=robot is not valid; known: person, oracle"),
+    (["label", "share=some"], "share=some is not valid; known: orig, all, skill"),
     (["label"], "name the folder of the run: run_dir=DIR"),
     (["label", "run_dir=nowhere"], "there is no folder 'nowhere'"),
 ]
@@ -238,10 +243,9 @@ def test_eval_of_unknown_weights_names_those_that_are_there(call, done):
 
 
 def test_the_words_of_version_0_1_still_work(call, tmp_path):
-    words = [word.replace("preset=", "experiment=") for word in TINY]
-    code, out, err = call("mtopt", "collect", *words, f"store={tmp_path}", "collector.episodes=4", "format=json")
+    code, out, err = call("mtopt", "collect", *TINY, f"store={tmp_path}", "collector.episodes=4", "format=json")
     assert (code, json.loads(out)["added"]) == (0, 4)
-    assert "experiment= is now called preset=" in err and "store= is now called run_dir=" in err
+    assert "store= is now called run_dir=" in err
 
 
 def test_the_help_lists_all_commands_and_their_functions_exist(call):

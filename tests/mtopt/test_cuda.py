@@ -44,10 +44,10 @@ def test_targets_and_examples_wait_for_nothing(tmp_path, without_waiting):
     generator = torch.Generator("cuda").manual_seed(0)
 
     updater = BellmanUpdater(runtime.config)
-    updater.use(trainer.weights())
+    updater.sync()
 
     def live():
-        examples, _ = updater.step(replay.sample(16, generator), replay.detector, trainer.version)
+        examples = updater.step(replay.sample(16, generator), replay.detector)
         trainer.push(examples)
         batch, _ = trainer.buffer.sample(8, trainer.generator)
         trainer.learner.update(batch, trainer.generator)

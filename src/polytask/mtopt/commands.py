@@ -3,56 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 
-from polytask.errors import UserError, require_known
+from polytask.errors import UserError
 from polytask.mtopt.config.commands import EvaluateConfig, RelabelConfig, StatusConfig
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import choose, newest, next_version
-from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Evaluation, Labeller
-from polytask.mtopt.runtime.checks import check, check_devices
+from polytask.mtopt.detector.labels import labels_by_task
+from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Evaluation, Grader
+from polytask.mtopt.runtime.checks import check_devices, prepared
 from polytask.mtopt.runtime.collect_alongside import collect_alongside
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import TASKS
+from polytask.mtopt.tasks import require_tasks
 from polytask.result import Result, Table, note
 
 
 def run(config: RunConfig) -> Result:
     """Run `polytask mtopt run`."""
-    config = check(config)
+    config = prepared(config)
     if config.runtime == "ray":
         from polytask.mtopt.runtime.ray.start import run_ray
 
         evaluation = run_ray(config, note)
     else:
-        check_devices(config.device, config.world.device)
-        runtime = LocalRuntime(config, note)
-        try:
+        check_devices({"device": config.device, "world.device": config.world.device})
+        with closing(LocalRuntime(config, note)) as runtime:
             evaluation = runtime.run()
-        finally:
-            runtime.close()
     if evaluation is None:
-        return _wait_for_labels(config)
+        return _labels_needed(config)
     return _evaluation_result(evaluation, config.run_dir)
 
 
 def collect(config: RunConfig) -> Result:
     """Run `polytask mtopt collect`; if another process has the run, only add episodes."""
-    check_devices(config.world.device)
+    config = prepared(config)
+    check_devices({"world.device": config.world.device})
     try:
-        runtime = LocalRuntime(check(config), note, is_plan=False)
+        runtime = LocalRuntime(config, note, is_plan=False)
     except BusyError:
         done = collect_alongside(config, config.collector.episodes, note)
     else:
-        try:
+        with closing(runtime):
             done = runtime.collect(config.collector.episodes)
-        finally:
-            runtime.close()
     found = status_of(RunFolder(config.run_dir))
     lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.run_dir}"]
     return Result({**done, **found.plain()}, [found.episodes_table()], lines)
@@ -60,12 +58,10 @@ def collect(config: RunConfig) -> Result:
 
 def train(config: RunConfig) -> Result:
     """Run `polytask mtopt train`."""
-    check_devices(config.device)
-    runtime = LocalRuntime(check(config), note, is_plan=False)
-    try:
+    config = prepared(config)
+    check_devices({"device": config.device})
+    with closing(LocalRuntime(config, note, is_plan=False)) as runtime:
         metrics = runtime.train(config.trainer.updates)
-    finally:
-        runtime.close()
     rows = [
         (name, metrics[name]) for name in ("updates", "weights", "loss", "excess", "value", "target") if name in metrics
     ]
@@ -75,14 +71,14 @@ def train(config: RunConfig) -> Result:
 def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
     settings = RunFolder(config.run_dir).config()
-    _require_tasks(config.tasks)
+    require_tasks(config.tasks)
     if config.episodes is not None and config.episodes < 1:
         raise UserError(f"episodes={config.episodes}: at least 1 is needed")
     episodes = config.episodes or settings.evaluator.episodes
     settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
     if config.device is not None:
         settings.device = settings.world.device = config.device
-    check_devices(settings.world.device)
+    check_devices({"device": settings.world.device})
     evaluator = BinEvaluator(settings)
     if config.scripted:
         evaluator.judge.sync()
@@ -95,16 +91,14 @@ def relabel(config: RelabelConfig) -> Result:
     """Run `polytask mtopt relabel`."""
     folder = RunFolder(config.run_dir)
     folder.require()
-    _require_tasks(config.add)
+    require_tasks(config.add)
     if config.train and config.detector is not None:
         raise UserError(
             f"train=true uses the detector that it trains, not detector={config.detector}: set only one of them"
         )
     folder.lock()
-    try:
+    with closing(folder):
         return _relabel(folder, config)
-    finally:
-        folder.close()
 
 
 def status(config: StatusConfig) -> Result:
@@ -118,13 +112,9 @@ def label(config: LabelConfig) -> Result:
     from polytask.mtopt.label.server import serve
 
     serve(config)
-    store = EpisodeStore(config.run_dir)
-    labels = store.labels(source=config.source)
-    store.close()
-    counts: dict[str, list[int]] = {}
-    for one in labels:
-        counts.setdefault(one.task, [0, 0])[one.value > 0.5] += 1
-    rows = [(task, success, failure) for task, (failure, success) in counts.items()]
+    with closing(EpisodeStore(config.run_dir)) as store:
+        labels = labels_by_task(store, (config.source,))
+    rows = [(task, sum(each.values()), len(each) - sum(each.values())) for task, each in labels.items()]
     payload = {"labels": {task: {"success": success, "failure": failure} for task, success, failure in rows}}
     return Result(payload, [Table("labels", ("task", "successes", "failures"), rows)])
 
@@ -133,18 +123,17 @@ def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
     """Relabel a run that this process has locked, and put the detector into use."""
     settings = folder.config()
     settings.device = config.device or settings.device
-    check_devices(settings.device)
+    check_devices({"device": settings.device})
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
     version = _train_detector(settings, config.add) if config.train else config.detector or newest(settings.detectors)
     if version is None:
         raise UserError(
             f"there is no detector in '{settings.detectors}'; label first: polytask label run_dir={config.run_dir}"
         )
-    labeller = Labeller(settings, version)
-    _require_taught(config.add, labeller.judge.taught(config.add), f"detector {version}", config.run_dir)
-    choose(settings.detectors, version)
-    done = labeller.run()
-    labeller.close()
+    with closing(Grader(settings, version)) as grader:
+        _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", config.run_dir)
+        choose(settings.detectors, version)
+        done = grader.run()
     if config.add:
         state = folder.require()
         folder.update({**state["config"], "tasks": settings.tasks})
@@ -156,11 +145,6 @@ def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
         *([f"learned from now on: {', '.join(config.add)}"] if config.add else []),
     ]
     return Result({**done, **found.plain()}, [found.verdicts_table()], lines)
-
-
-def _require_tasks(tasks: Sequence[str]) -> None:
-    for task in tasks:
-        require_known("task", task, TASKS)
 
 
 def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, run_dir: str) -> None:
@@ -179,8 +163,6 @@ def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, run_
 
 def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
     """Train a detector as a new version, and return the version."""
-    trainer = DetectorTrainer(config)
-    _require_taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
     version = next_version(config.detectors, "relabel")
     shown = -1
 
@@ -190,12 +172,13 @@ def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
             shown = int(10 * share)
             note(f"training detector {version}: {share:.0%}")
 
-    trainer.step(version, progress)
-    trainer.close()
+    with closing(DetectorTrainer(config)) as trainer:
+        _require_taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
+        trainer.step(version, progress)
     return version
 
 
-def _wait_for_labels(config: RunConfig) -> Result:
+def _labels_needed(config: RunConfig) -> Result:
     line = (
         f"The run waits for your labels: run `polytask label run_dir={config.run_dir}`, label some successes and some "
         "failures of each task, then run the same command again."
@@ -205,7 +188,16 @@ def _wait_for_labels(config: RunConfig) -> Result:
 
 def _evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
     """Return an evaluation as the result of a command."""
-    columns = ("task", "episodes", "success", "95 % interval", "detector says", "wrongly granted", "scripts", "actions")
+    columns = (
+        "task",
+        "episodes",
+        "success",
+        "95 % interval",
+        "detector says",
+        "wrongly accepted",
+        "scripts",
+        "actions",
+    )
     rows = [
         (
             row.task,

@@ -1,12 +1,16 @@
-"""Records that the parts of MT-Opt exchange: tasks, episodes and labels."""
+"""Records that the parts of MT-Opt exchange: tasks, observations, episodes and labels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # this module must not import torch: settings import it, and `--help` needs them at once
+    from torch import Tensor
 
 # An action: translation (3) and the sine and cosine of twice the turn, each in [-1, 1]. The angle is doubled because a
 # gripper looks the same after half a turn. Then close, open and terminate, which are given where they exceed one half.
@@ -21,6 +25,17 @@ class TaskInfo:
     name: str
     skill: str  # tasks of one skill share their episodes
     sentence: str  # what success looks like, for the person who labels
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a policy sees in N worlds. The image may be a buffer that the next observation overwrites."""
+
+    image: Tensor  # (N, H, W, 3) uint8
+    closed: Tensor  # (N,) 1 where the gripper is commanded to close
+    height: Tensor  # (N,) of the fingertips above the bins' floor, m
+    # The paper's robots log a state vector, too. Networks need the pose to find an action's target in the picture.
+    pose: Tensor  # (N, 3) commanded x, y (m) and yaw (rad) of the hand; NaN where a log has none
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from polytask.mtopt.config import RunConfig
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.detector.folder import newest as newest_version
+from polytask.mtopt.detector.labels import TEACHERS
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.roles.orders import SCRIPT
@@ -60,7 +62,7 @@ class RunStatus:
 
     def verdicts_table(self) -> Table:
         """Return the table of counts by task."""
-        columns = ("task", "commanded", "successes", "failures", "people's labels", "acts")
+        columns = ("task", "commanded", "successes", "failures", "labels (people, stand-in)", "acts")
         rows = [(one.task, one.episodes, one.success, one.failure, one.person, one.source) for one in self.tasks]
         return Table(f"tasks, by detector {self.detector or 'none'}", columns, rows)
 
@@ -93,11 +95,10 @@ def status_of(folder: RunFolder) -> RunStatus:
     """Read the status of a run; verdicts are those of people and of the detector in use."""
     config = folder.config()
     controller = folder.require()["controller"] or {}
-    store = EpisodeStore(config.root, config.storage)
     judge = Judge(config.detectors, "cpu")
-    rows = store.rows()
-    tasks = task_counts(store, rows, config, judge, controller.get("sources", {}))
-    store.close()
+    with closing(EpisodeStore(config.root, config.storage)) as store:
+        rows = store.rows()
+        tasks = task_counts(store, rows, config, judge, controller.get("sources", {}))
     weights = WeightFolder(config.weights).newest()
     acted = max((version_of(row.policy) for row in rows[-config.world.num_envs :]), default=0)
     records: list[dict[str, Any]] = [dict(record) for record in folder.records()]
@@ -123,7 +124,7 @@ def task_counts(
     """Count the episodes and verdicts of every learned task."""
     taught = judge.taught(config.learned)
     commanded = Counter(row.task for row in rows)
-    people = Counter(label.task for source in ("person", "oracle") for label in store.labels(source=source))
+    people = Counter(label.task for source in TEACHERS for label in store.labels(source=source))
     skills = {row.id: TASKS[row.task].skill for row in rows if row.task in TASKS and row.length}
     counts = []
     for task in config.learned:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from polytask.errors import require_known
 from polytask.mtopt.records import TaskInfo
 
 KINDS = ("banana", "bottle", "sausage", "milk", "box", "can", "carrot")  # objects, in the scene's order
-SECTIONS = ("bottom", "top-left", "top-right")  # of the plate
+# Sections of the plate, and the words for them in sentences.
+SECTIONS = {
+    "bottom": "the large beige section",
+    "top-left": "the pink section",
+    "top-right": "the turquoise section",
+}
+BROAD = {"lift": "lift-any", "place": "place-any"}  # skill -> the task that succeeds with any object and section
 
 MAIN_TASKS = (
     "lift-any",
@@ -15,12 +24,6 @@ MAIN_TASKS = (
 )
 HELD_OUT = ("lift-red-thing", "lift-any-two", "place-banana")  # learned by relabelling old episodes alone
 
-_SECTION_WORDS = {
-    "bottom": "the large beige section",
-    "top-left": "the pink section",
-    "top-right": "the turquoise section",
-}
-
 TASKS: dict[str, TaskInfo] = {
     task.name: task
     for task in (
@@ -29,7 +32,7 @@ TASKS: dict[str, TaskInfo] = {
         TaskInfo("place-any", "place", "An object lies on the plate and the hand is empty."),
         *(
             TaskInfo(f"place-{name}", "place", f"An object lies with its middle on {words} of the plate.")
-            for name, words in _SECTION_WORDS.items()
+            for name, words in SECTIONS.items()
         ),
         TaskInfo("lift-red-thing", "lift", "The hand holds something red up: the can or the sausage."),
         TaskInfo("lift-any-two", "lift", "The hand holds two or more objects up at once."),
@@ -40,3 +43,14 @@ TASKS: dict[str, TaskInfo] = {
 # The order of a task's index in networks, detectors and episodes. It includes tasks that a run does not learn yet, so
 # that a new task needs new data and no new network.
 ALL_TASKS = tuple(TASKS)
+
+
+def require_tasks(names: Iterable[str], known: Iterable[str] = ALL_TASKS) -> None:
+    """Check that all tasks are known.
+
+    Raises:
+        UserError: If one is not known.
+    """
+    words = tuple(known)
+    for name in names:
+        require_known("task", name, words)

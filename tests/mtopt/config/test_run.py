@@ -11,7 +11,7 @@ from polytask.config.compose import compose
 from polytask.config.presets import presets
 from polytask.mtopt.config import EvaluateConfig, ExportConfig, LabelConfig, RelabelConfig, RunConfig, StatusConfig
 from polytask.mtopt.config.network import CameraConfig, NetworkConfig
-from polytask.mtopt.runtime.checks import check
+from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.tasks import MAIN_TASKS
 
 PRESETS = presets(RunConfig.preset_folder)
@@ -21,7 +21,7 @@ PRESETS = presets(RunConfig.preset_folder)
 def test_every_preset_composes_and_says_what_it_is_for(name):
     config = compose(RunConfig, [f"preset={name}"])
     assert isinstance(config, RunConfig)
-    check(config)
+    prepared(config)
     assert PRESETS[name].endswith(".")
 
 

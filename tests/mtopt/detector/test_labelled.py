@@ -8,7 +8,9 @@ from helpers.episodes import make
 from helpers.outcomes import NAMES, config, outcomes
 
 from polytask.mtopt.config.store import StoreConfig
-from polytask.mtopt.detector.labelled import compare, judge_episodes, measure, train_on_labels
+from polytask.mtopt.detector import Detector
+from polytask.mtopt.detector.folder import figures_path, newest, scores_path
+from polytask.mtopt.detector.labelled import compare, judge_episodes, measure, publish, train_on_labels
 from polytask.mtopt.store import EpisodeStore
 
 
@@ -58,3 +60,22 @@ def test_training_reads_the_labelled_outcomes(store):
     assert shares == [0.0, 0.25, 0.5, 0.75]
     frames, task = torch.from_numpy(store.outcomes([1, 2])), torch.zeros(2, dtype=torch.long)
     assert torch.equal(first.logits(frames, task), again.logits(frames, task))
+
+
+def test_a_kill_leaves_no_detector_without_figures(tmp_path, trained, monkeypatch):
+    folder = tmp_path / "detectors"
+    rows = compare({"lift-any": {1: True}}, {"lift-any": {2: False}}, {}, {})
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("polytask.mtopt.detector.labelled.write_text", interrupt)
+        publish(trained, rows, folder)
+    assert newest(folder) is None
+    publish(trained, rows, folder)
+    assert (newest(folder), figures_path(folder, "7").exists(), scores_path(folder, "7").exists()) == ("7", True, False)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Detector, "save", interrupt)
+        publish(trained, rows, folder, {})
+    assert scores_path(folder, "7").exists()
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt

@@ -4,7 +4,7 @@ import pytest
 from helpers.episodes import make
 
 from polytask.mtopt.config.store import StoreConfig
-from polytask.mtopt.detector.labels import split, teachable, teaching_labels
+from polytask.mtopt.detector.labels import labels_by_task, split, teachable
 from polytask.mtopt.records import Label
 from polytask.mtopt.store import EpisodeStore
 
@@ -30,5 +30,5 @@ def test_people_outrank_the_stand_in_and_detectors_teach_nothing(tmp_path):
         writer.append_many([make(seed) for seed in range(3)])
     store.add_labels([Label(1, "lift-any", 1.0, "person"), Label(2, "lift-any", 0.7, "detector:x")])
     store.add_labels([Label(one, "lift-any", 0.0, "oracle") for one in (1, 3)])
-    assert teaching_labels(store) == {"lift-any": {1: True, 3: False}}
+    assert labels_by_task(store) == {"lift-any": {1: True, 3: False}}
     store.close()

@@ -59,7 +59,6 @@ def test_a_detector_knows_what_it_was_taught(trained, tmp_path):
     report = evaluate(found, frames, task, value)
     assert [row.task for row in report.tasks] == ["lift-any"]
     assert not wrong_objects(found, frames, dict.fromkeys(NAMES, value > 0.5))
-    assert train_detector(frames, task, value, some, torch.Generator(), start=trained).taught == tuple(NAMES)
 
     state = torch.load(tmp_path / "7.pt", weights_only=True)
     torch.save({**state, "taught": ["lift-moon"]}, tmp_path / "7.pt")

@@ -25,7 +25,7 @@ def test_learns_that_success_depends_on_colour_and_task(trained):
     report = evaluate(trained, *labelled(400, torch.Generator().manual_seed(1)))
     assert [row.task for row in report.tasks] == NAMES
     assert min(row.balanced_accuracy for row in report.tasks) > 0.9
-    assert report.mean_balanced_accuracy > 0.93
+    assert sum(row.balanced_accuracy for row in report.tasks) / len(NAMES) > 0.93
     assert max(row.calibration.error for row in report.tasks) < 0.1
 
 
@@ -37,15 +37,6 @@ def test_training_is_decided_by_the_generator():
         return found.predict(*examples[:2])
 
     assert torch.equal(train(0), train(0)) and not torch.equal(train(0), train(1))
-
-
-def test_training_continues_from_an_earlier_detector(trained):
-    examples = labelled(60, torch.Generator().manual_seed(0))
-    still = config(updates=0, holdout=0.0)
-    same = train_detector(*examples, still, torch.Generator(), start=trained)
-    assert torch.equal(same.logits(*examples[:2]), trained.logits(*examples[:2]))
-    with pytest.raises(UserError, match="other tasks"):
-        train_detector(*examples, replace(still, tasks=[*NAMES, "more"]), torch.Generator(), start=trained)
 
 
 def test_all_labels_of_an_outcome_are_on_one_side_of_the_temperatures_holdout():

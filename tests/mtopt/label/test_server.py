@@ -7,7 +7,7 @@ from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label import serve
 from polytask.mtopt.label.client import UrlClient, get
-from polytask.mtopt.label.server import address, check, listen
+from polytask.mtopt.label.server import address, listen, prepared
 
 
 def test_a_missing_extra_is_one_line_that_names_it(monkeypatch, config):
@@ -31,14 +31,14 @@ def test_unknown_tasks_are_refused(config):
 
 
 def test_a_page_open_to_others_gets_a_fresh_token(config):
-    assert check(config).token == ""
+    assert prepared(config).token == ""
     config.host = "0.0.0.0"
-    first, second = check(config).token, check(config).token
+    first, second = prepared(config).token, prepared(config).token
     assert len(first) >= 32
     assert first != second
     config.token = "short"
     with pytest.raises(UserError, match="at least 16"):
-        check(config)
+        prepared(config)
 
 
 def test_address_holds_the_token():

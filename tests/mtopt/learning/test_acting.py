@@ -1,18 +1,24 @@
 """The best action of a network, and exploration around it."""
 
+import pytest
 import torch
 from helpers.known_q import KnownQ
 from torch.testing import assert_close
 
 from polytask.mtopt.config.learning import CEMConfig
-from polytask.mtopt.learning.acting import BatchObservation, Exploration, best_action, explore
+from polytask.mtopt.learning.acting import Exploration, best_action, explore
+from polytask.mtopt.records import Observation
+
+
+def view(count):
+    zero = torch.zeros(count)
+    return Observation(torch.zeros(count, 4, 4, 3, dtype=torch.uint8), zero, zero, torch.zeros(count, 3))
 
 
 def test_the_best_action_has_the_highest_value():
-    view = BatchObservation(torch.zeros(3, 4, 4, 3, dtype=torch.uint8), torch.zeros(3), torch.zeros(3))
     generator = torch.Generator().manual_seed(0)
     action, logit = best_action(
-        KnownQ(0.9, -0.4), view, torch.zeros(3, dtype=torch.long), CEMConfig(iterations=8), generator
+        KnownQ(0.9, -0.4), view(3), torch.zeros(3, dtype=torch.long), CEMConfig(iterations=8), generator
     )
     assert_close(action[:, 0], torch.full((3,), -0.4), atol=0.02, rtol=0)
     assert_close(logit.sigmoid(), torch.full((3,), 0.9), atol=0.01, rtol=0)
@@ -21,8 +27,7 @@ def test_the_best_action_has_the_highest_value():
 def test_epsilon_and_noise_explore():
     def act(**options):
         generator = torch.Generator().manual_seed(0)
-        view = BatchObservation(torch.zeros(100, 4, 4, 3, dtype=torch.uint8), torch.zeros(100), torch.zeros(100))
-        action, _ = best_action(KnownQ(0.9, 0.2), view, torch.zeros(100, dtype=torch.long), CEMConfig(), generator)
+        action, _ = best_action(KnownQ(0.9, 0.2), view(100), torch.zeros(100, dtype=torch.long), CEMConfig(), generator)
         return explore(action, Exploration(**options), CEMConfig(), generator)
 
     greedy = act()
@@ -34,8 +39,10 @@ def test_epsilon_and_noise_explore():
     assert 0.05 < (noisy - greedy)[:, :3].abs().mean() < 0.1
 
 
-def test_no_noise_along_axes_that_are_not_searched():
-    config = CEMConfig(axes=[1.0, 1.0, 0.0])
+@pytest.mark.parametrize("axes", [[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
+def test_no_noise_along_axes_that_are_not_searched(axes):
+    config = CEMConfig(axes=axes)
     action = torch.zeros(50, 8)
     noisy = explore(action, Exploration(noise=0.2), config, torch.Generator().manual_seed(0))
-    assert (noisy[:, :2] != 0).all() and (noisy[:, 2] == 0).all()
+    assert (noisy[:, :3] != 0).all(0).tolist() == [part > 0 for part in axes]
+    assert (noisy[:, :3] == 0).all(0).tolist() == [part == 0 for part in axes]

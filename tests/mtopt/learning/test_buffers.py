@@ -146,26 +146,9 @@ def test_a_new_verdict_replaces_the_old_one_and_keeps_the_frames():
     assert set(draw(buffers, 300).task.tolist()) == {0, 1}
 
 
-def test_a_resumed_buffer_has_the_same_counts_and_draws():
-    config = ReplayConfig(capacity=17)
-    buffers = fill(config, MIXED)
-    resumed = TaskBuffers(TASKS, (4, 4), config)
-    resumed.load_state_dict(buffers.state_dict(), lambda number: make(number, dict(e[:2] for e in MIXED)[number]))
-    assert resumed.counts() == buffers.counts()
-    for one in (buffers, resumed):
-        one.add(9, make(9, 4), {"place-any": True})
-    assert resumed.episodes == buffers.episodes
-    for first, second in zip(draw(buffers, 100), draw(resumed, 100), strict=True):
-        assert torch.equal(first, second)
-    with pytest.raises(UserError, match="the saved buffers hold 17 frames"):
-        fill().load_state_dict(buffers.state_dict(), make)
-
-
-def test_an_empty_buffer_resumes_empty():
-    buffers = fill()
-    fill().load_state_dict(buffers.state_dict(), make)
+def test_an_empty_buffer_has_nothing_to_draw():
     with pytest.raises(UserError, match="no episode with a verdict"):
-        draw(buffers, 4)
+        draw(fill(), 4)
 
 
 def test_what_does_not_fit_is_refused():

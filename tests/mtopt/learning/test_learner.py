@@ -10,11 +10,12 @@ from torch.testing import assert_close
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import BellmanConfig, CEMConfig, LearnerConfig
 from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
-from polytask.mtopt.learning.acting import BatchObservation, best_action
+from polytask.mtopt.learning.acting import best_action
 from polytask.mtopt.learning.cem import draw, first_sampler
 from polytask.mtopt.learning.learner import QLearner, TrainBatch
 from polytask.mtopt.networks import LAYOUTS
 from polytask.mtopt.networks.layout import Conv, Layout
+from polytask.mtopt.records import Observation
 
 SIDE = 16
 RED, BLUE, GREEN = 0, 1, 2
@@ -54,8 +55,12 @@ def batch(count=32, seed=0, size=SIDE):
     )
 
 
-def act(learner, view, task, generator):
-    return best_action(learner.q1, view, task, learner.config.bellman.cem, generator)[0]
+def view(image, closed, height):
+    return Observation(image, closed, height, torch.zeros(len(image), 3))
+
+
+def act(learner, seen, task, generator):
+    return best_action(learner.q1, seen, task, learner.config.bellman.cem, generator)[0]
 
 
 def flat(net):
@@ -99,7 +104,7 @@ def test_solves_a_bandit_in_which_picture_and_task_decide():
         row = torch.randint(count, (64,), generator=generator)
         example = TrainBatch(image[row], zero[row], zero[row], task[row], action[row], reward[row])
         metrics = learner.update(example, generator)
-    chosen = act(learner, BatchObservation(image[:200], zero[:200], zero[:200]), task[:200], generator)
+    chosen = act(learner, view(image[:200], zero[:200], zero[:200]), task[:200], generator)
     found = is_near(chosen, centre[:200] * (1 - 2 * task[:200, None])).float().mean()
     assert reward.mean() < 0.3 and found > 0.75
     assert metrics["excess"] < 0.3
@@ -155,8 +160,8 @@ def chain_success(learner, count, generator, limit=4):
     alive, won = torch.ones(count, dtype=torch.bool), torch.zeros(count)
     zero = torch.zeros(count)
     for _ in range(limit):
-        view = BatchObservation(picture(centre, colour(closed)), closed.float(), zero)
-        action = act(learner, view, zero.long(), generator)
+        seen = view(picture(centre, colour(closed)), closed.float(), zero)
+        action = act(learner, seen, zero.long(), generator)
         closed, reward, ends = chain_step(centre, closed, action)
         won += reward * alive
         alive &= ~ends
@@ -265,8 +270,8 @@ def test_larger_pictures_are_cropped_in_training_and_in_acting():
     learner = QLearner(config(augment=AugmentConfig(enabled=True)), num_tasks=2)
     example = batch(8, size=SIDE + 4)
     learner.update(example, torch.Generator())
-    view = BatchObservation(example.image, example.closed, example.height)
-    assert act(learner, view, example.task, torch.Generator()).shape == (8, 8)
+    seen = view(example.image, example.closed, example.height)
+    assert act(learner, seen, example.task, torch.Generator()).shape == (8, 8)
 
 
 def test_batch_statistics_reach_the_copies_and_do_not_move_with_targets(monkeypatch):
@@ -276,7 +281,7 @@ def test_batch_statistics_reach_the_copies_and_do_not_move_with_targets(monkeypa
     mean = learner.net.trunk.image[1].running_mean
     assert mean.abs().max() > 0 and torch.equal(learner.q1.trunk.image[1].running_mean, mean)
     example = batch()
-    act(learner, BatchObservation(example.image, example.closed, example.height), example.task, torch.Generator())
+    act(learner, view(example.image, example.closed, example.height), example.task, torch.Generator())
     assert torch.equal(learner.q1.trunk.image[1].running_mean, mean)
 
 

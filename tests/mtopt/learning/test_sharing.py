@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from polytask.errors import UserError
-from polytask.mtopt.learning.sharing import Shared, SharingCounts, impersonate, share
+from polytask.mtopt.learning.sharing import Shared, impersonate, share
 from polytask.mtopt.records import TaskInfo
 
 SKILLS = {"lift-any": "lift", "lift-can": "lift", "place-any": "place", "place-top": "place"}
@@ -45,26 +45,6 @@ def test_the_exact_multiset_of_a_toy_log(strategy):
 def test_only_learned_tasks_and_episodes_with_a_verdict_are_shared():
     verdicts = {"lift-can": {1: True, 4: False}}  # the others are not learned, and 2 has no verdict
     assert share("skill", LOG, TASKS, verdicts) == [Shared(1, "lift-can", True), Shared(4, "lift-can", False)]
-
-
-def test_counts_by_strategy_task_and_outcome():
-    counts = SharingCounts()
-    for strategy in ("orig", "skill"):
-        counts.add(strategy, share(strategy, LOG, TASKS, VERDICTS))
-    assert counts.metrics() == {
-        "sharing/orig/lift-any/success": 2,
-        "sharing/orig/lift-can/failure": 1,
-        "sharing/orig/place-any/success": 1,
-        "sharing/skill/lift-any/failure": 1,
-        "sharing/skill/lift-any/success": 2,
-        "sharing/skill/lift-can/failure": 2,
-        "sharing/skill/lift-can/success": 1,
-        "sharing/skill/place-any/success": 1,
-        "sharing/skill/place-top/success": 1,
-    }
-    resumed = SharingCounts()
-    resumed.load_state_dict(counts.state_dict())
-    assert resumed == counts
 
 
 def test_unknown_words_are_named():

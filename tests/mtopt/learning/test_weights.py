@@ -27,10 +27,15 @@ def test_published_weights_act_as_the_learner_does_and_the_oldest_go(config, lea
         folder.publish(version, 10 * version, learner.q1, learner.q2)
     assert folder.versions() == [3, 4]
     weights = folder.load(config.learner, "cpu")
-    assert (weights.version, weights.step, weights.policy) == (4, 40, "q:4")
+    assert (weights.version, weights.policy) == (4, "q:4")
     batch = transitions()
     seen = (batch.image, batch.closed, batch.height, batch.task, batch.action[:, None], batch.pose)
     assert torch.equal(weights.q1(*seen), learner.q1(*seen))
+    assert folder.newer(weights, config.learner, "cpu") is weights
+    assert folder.newer(None, config.learner, "cpu").version == 4
+    older = folder.load(config.learner, "cpu", 3)
+    assert folder.newer(older, config.learner, "cpu").version == 4
+    assert WeightFolder(config.weights / "none").newer(None, config.learner, "cpu") is None
     with pytest.raises(UserError, match=r"no weights 1 in .*; known: 3, 4"):
         folder.load(config.learner, "cpu", 1)
 

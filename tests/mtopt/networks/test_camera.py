@@ -9,7 +9,7 @@ from polytask.mtopt.config.network import CameraConfig
 from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turn_grid
 from polytask.mtopt.world import BinWorld, layout
-from polytask.scenes.bins import compile_bins
+from polytask.scenes.mtopt import compile_mtopt
 
 
 def move(x=0.0, y=0.0, turn=0.0):
@@ -20,7 +20,7 @@ def move(x=0.0, y=0.0, turn=0.0):
 def test_places_are_projected_as_mujoco_does():
     import mujoco  # not before polytask, which sets its renderer
 
-    model = compile_bins(False)
+    model = compile_mtopt(False)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     camera = model.camera("shoulder").id

@@ -6,8 +6,8 @@ from helpers.states import TASKS, poses, states
 from torch.testing import assert_close
 
 from polytask.errors import UserError
-from polytask.mtopt.config.network import NetworkConfig
-from polytask.mtopt.networks import MERGES, QNetwork
+from polytask.mtopt.config.network import MERGES, NetworkConfig
+from polytask.mtopt.networks import QNetwork
 
 
 def build_q(size, **options):

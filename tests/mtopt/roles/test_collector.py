@@ -14,9 +14,7 @@ from polytask.mtopt.tasks import ALL_TASKS
 
 def order(number, sources=SCRIPT, **changes):
     names = ("lift-any", "lift-can", "place-any")
-    return Order(
-        number, 100 + number, sources if isinstance(sources, dict) else dict.fromkeys(names, sources), **changes
-    )
+    return Order(100 + number, sources if isinstance(sources, dict) else dict.fromkeys(names, sources), **changes)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from polytask.errors import UserError
 from polytask.mtopt.detector import Judge
-from polytask.mtopt.detector.labels import teaching_labels
+from polytask.mtopt.detector.labels import labels_by_task
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import DetectorTrainer
 
@@ -20,7 +20,7 @@ def test_a_detector_is_trained_from_people_and_measured_on_labels_kept_aside(con
     store.add_labels([Label(e, "lift-any", float(e % 2), "oracle") for e in range(1, 13)])
     assert trainer.teachable() == ("lift-any",)
     store.add_labels([Label(1, "lift-any", 0.0, "person"), Label(2, "lift-any", 0.7, "detector:x")])
-    assert teaching_labels(trainer.store)["lift-any"] == {e: e % 2 == 1 and e != 1 for e in range(1, 13)}
+    assert labels_by_task(trainer.store)["lift-any"] == {e: e % 2 == 1 and e != 1 for e in range(1, 13)}
     seen = []
     found = trainer.step("run-1", seen.append)
     assert seen == [0.0, 0.5], "two updates"

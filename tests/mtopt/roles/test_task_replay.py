@@ -30,7 +30,7 @@ def test_the_replay_follows_people_then_the_detector_and_counts_in_all_tasks(con
     replay.fill()
     assert replay.detector == "d1"
     assert replay.buffers.episodes == (1, 2, 3), "the upload has nothing to learn from"
-    counts = {task: count[:2] for task, count in replay.counts().items()}
+    counts = {task: count[:2] for task, count in replay.buffers.counts().items()}
     # A person said that 1 is a success of lift-any; the detector says that 2 is one of everything.
     assert counts == {"lift-any": (2, 0), "lift-can": (1, 1), "place-any": (0, 1)}
     replay.close()
@@ -47,7 +47,7 @@ def test_the_replay_does_not_wait_for_verdicts_on_tasks_that_no_detector_was_tau
     replay = TaskReplay(config)
     replay.fill()
     assert replay.buffers.episodes == (1, 2), "the third waits: its verdict on lift-any is to come"
-    counts = {task: count[:2] for task, count in replay.counts().items()}
+    counts = {task: count[:2] for task, count in replay.buffers.counts().items()}
     assert counts == {"lift-any": (2, 0), "lift-can": (0, 1), "place-any": (0, 0)}
     replay.close()
     store.close()

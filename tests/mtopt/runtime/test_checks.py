@@ -4,7 +4,7 @@ import pytest
 from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
-from polytask.mtopt.runtime.checks import check, check_devices
+from polytask.mtopt.runtime.checks import check_devices, prepared
 
 
 @pytest.mark.parametrize(
@@ -26,18 +26,20 @@ def test_settings_that_cannot_work_are_refused(tmp_path, change, line):
     config = tiny(tmp_path)
     change(config)
     with pytest.raises(UserError, match=line):
-        check(config)
+        prepared(config)
 
 
 def test_the_network_gets_the_reach_of_the_world(tmp_path):
     config = tiny(tmp_path)
     config.world.reach = 0.07
-    assert check(config).learner.network.camera.reach == 0.07
+    before = config.learner.network.camera.reach
+    assert prepared(config).learner.network.camera.reach == 0.07
+    assert config.learner.network.camera.reach == before, "what was given is not changed"
 
 
 def test_devices_that_do_not_exist_are_refused():
-    check_devices("cpu")
+    check_devices({"device": "cpu"})
     with pytest.raises(UserError, match="unknown device 'gpu'; valid: cpu, cuda, cuda:N"):
-        check_devices("cpu", "gpu")
-    with pytest.raises(UserError, match="device 'cuda:99' does not exist: this machine has "):
-        check_devices("cuda:99")
+        check_devices({"device": "cpu", "world.device": "gpu"})
+    with pytest.raises(UserError, match=r"device 'cuda:99' does not exist: this machine has .*; use world.device=cpu"):
+        check_devices({"device": "cpu", "world.device": "cuda:99"})

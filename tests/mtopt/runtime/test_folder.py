@@ -1,13 +1,15 @@
 """The state of a run in its folder."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from helpers.tiny_run import tiny
 
+from polytask.config.compose import compose
 from polytask.errors import UserError
 from polytask.mtopt.config import RunConfig
-from polytask.mtopt.runtime.folder import RunFolder, saved_settings, upgrade
+from polytask.mtopt.runtime.folder import RunFolder, saved_settings, with_present_names
 
 
 def begin(root):
@@ -32,7 +34,33 @@ def test_settings_of_version_0_1_are_read(tmp_path):
     state["config"]["world"]["num_worlds"] = state["config"]["world"].pop("num_envs")
     path.write_text(json.dumps(state))
     assert RunFolder(tmp_path).config() == tiny(tmp_path)
-    assert upgrade({"store": "here", "seed": 3}) == {"run_dir": "here", "seed": 3, "world": {}}
+    assert with_present_names({"store": "here", "seed": 3}) == {"run_dir": "here", "seed": 3}
+
+
+def change(root, **settings):
+    """Change saved settings."""
+    path = root / "run.json"
+    state = json.loads(path.read_text())
+    state["config"] |= settings
+    path.write_text(json.dumps(state))
+
+
+def test_settings_of_another_version_are_ignored(tmp_path):
+    begin(tmp_path)
+    trainer = asdict(tiny(tmp_path).trainer)
+    change(tmp_path, colour="red", trainer={**trainer, "spoons": 3})
+    assert RunFolder(tmp_path).config() == tiny(tmp_path)
+
+
+@pytest.mark.parametrize("setting", [{"seed": "many"}, {"world": 5}, {"trainer": {"batch": [1]}}])
+def test_a_setting_of_the_wrong_type_is_one_line(tmp_path, setting):
+    begin(tmp_path)
+    change(tmp_path, **setting)
+    with pytest.raises(UserError, match=r"run.json' holds settings that cannot be read: .+") as caught:
+        RunFolder(tmp_path).config()
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="a saved setting cannot be used: "):
+        compose(RunConfig, [f"run_dir={tmp_path}"], saved_settings(RunConfig(run_dir=str(tmp_path))))
 
 
 def test_a_run_that_moved_has_its_present_folder(tmp_path):
@@ -62,6 +90,7 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path):
         ("{", "cannot be read"),
         ("[]", "is not the state of a run"),
         ('{"format": 9}', r"\(format 1\)"),
+        ('{"format": 1}', "is not the state of a run"),
     ):
         (tmp_path / "run.json").write_text(text)
         with pytest.raises(UserError, match=line):

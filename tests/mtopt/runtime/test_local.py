@@ -11,7 +11,7 @@ from helpers.tiny_run import tiny
 from polytask.errors import UserError
 from polytask.mtopt.detector.folder import choose, in_use
 from polytask.mtopt.roles import BinEvaluator, Trainer
-from polytask.mtopt.runtime.checks import check
+from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
@@ -135,7 +135,7 @@ def test_the_fewest_weights_that_may_be_kept_outlive_a_kill(finished, tmp_path, 
 
     monkeypatch.setattr(Trainer, "save", die_or_save)
     for _ in range(4):
-        runtime = LocalRuntime(check(config), lambda line: None)
+        runtime = LocalRuntime(prepared(config), lambda line: None)
         try:
             runtime.run()
         except Killed:

@@ -14,7 +14,7 @@ from polytask.errors import UserError
 from polytask.mtopt.config.run import RayConfig
 from polytask.mtopt.detector.folder import choose
 from polytask.mtopt.learning.weights import WeightFolder
-from polytask.mtopt.runtime.checks import check
+from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.runtime.lock import BusyError
@@ -83,7 +83,7 @@ def session():
 
 @pytest.fixture(scope="module")
 def outcome(session, tmp_path_factory):
-    config = check(tiny(tmp_path_factory.mktemp("ray"), ray=SMALL))
+    config = prepared(tiny(tmp_path_factory.mktemp("ray"), ray=SMALL))
     config.collector.episodes, config.collector.round_episodes, config.trainer.updates = 40, 8, 8
     config.labels.per_task = 8  # there should be both successes and failures among them
     lines, killed, pids = [], [], set()
@@ -139,7 +139,7 @@ def test_records_carry_versions_and_lag(outcome):
 
 
 def test_local_and_ray_give_the_same_kind_of_result(outcome, tmp_path):
-    config = check(tiny(tmp_path))
+    config = prepared(tiny(tmp_path))
     for name in ("collector", "labels", "trainer"):
         setattr(config, name, getattr(outcome.config, name))
     local = LocalRuntime(config, lambda line: None)
@@ -165,7 +165,7 @@ def test_a_run_that_is_over_gives_its_result_again(outcome):
 
 
 def test_the_driver_holds_the_run(session, tmp_path):
-    config = check(tiny(tmp_path, ray=SMALL))
+    config = prepared(tiny(tmp_path, ray=SMALL))
     config.controller.rounds = 0
     config.collector.episodes = config.labels.per_task = config.trainer.updates = 0
     runtime = RayRuntime(config, lambda line: None)
@@ -209,6 +209,16 @@ def test_workers_get_the_detector_in_use(session, tmp_path):
     choose(config.detectors, "d2")
     files.refresh()
     assert [ray.get(one.content) for one in files.refs] == [b"d2"]
+
+
+def test_workers_get_the_highest_version_of_the_weights(session, tmp_path):
+    config = tiny(tmp_path)
+    config.weights.mkdir()
+    for version in (12, 11):  # version 11 is written last, as by a copy of the folder
+        (config.weights / f"q-{version:06d}.pt").write_bytes(b"%d" % version)
+    files = CurrentFiles(config)
+    assert [(one.folder, one.name) for one in files.refs] == [("weights", "q-000012.pt")]
+    assert files.lag(11) == 1
 
 
 def test_no_worker_outlives_the_run(outcome):

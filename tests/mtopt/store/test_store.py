@@ -60,7 +60,8 @@ def test_rows_come_in_order_and_can_be_chosen(store):
     first, second = fill(store, 2), fill(store, 2, task="place-any")
     assert [row.id for row in store.rows()] == first + second
     assert [row.id for row in store.rows(after=first[0])] == [first[1], *second]
-    assert [row.id for row in store.rows(task="place-any")] == second
+    assert [row.id for row in store.rows() if row.task == "place-any"] == second
+    assert store.last() == second[-1]
     assert [row.id for row in store.rows(after=first[0], limit=2)] == [first[1], second[0]]
     row = store.rows()[1]
     assert (row.task, row.policy, row.seed, row.length, row.views) == ("lift-any", "script-1", 1, 3, 2)
@@ -200,7 +201,7 @@ def test_people_outrank_the_detector_even_when_it_speaks_last_and_the_stand_in_n
     store.add_labels([Label(one, "lift-any", value, "oracle") for one, value in ((a, 1.0), (c, 0.0), (d, 1.0))])
     store.add_labels([Label(one, "lift-any", value, "detector:v1") for one, value in ((a, 0.9), (b, 0.1), (c, 0.7))])
     assert store.rewards("lift-any", "v1") == {a: False, b: True, c: True}
-    assert store.rewards("lift-any", "detector:v1", threshold=0.8) == {a: False, b: True, c: False}
+    assert store.rewards("lift-any", "v1", threshold=0.8) == {a: False, b: True, c: False}
     assert store.rewards("lift-any", "v2") == {a: False, b: True}  # d has no verdict at all
     assert store.rewards("lift-can", "v1") == {}
     assert store.rewards("lift-any", "v1", after=a, until=b) == {b: True}

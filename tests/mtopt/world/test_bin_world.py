@@ -11,7 +11,7 @@ from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import BinWorld
 from polytask.mtopt.world.arm import fingertips
 from polytask.mtopt.world.layout import INNER, PRESENT, RIGHT_BIN, START_HEIGHT
-from polytask.scenes.bins import compile_bins
+from polytask.scenes.mtopt import compile_mtopt
 
 TESTED = 8
 
@@ -29,14 +29,14 @@ def dropped():
 
 
 def test_the_scene_compiles_with_and_without_the_lid():
-    bare, covered = compile_bins(False), compile_bins(True)
+    bare, covered = compile_mtopt(False), compile_mtopt(True)
     assert bare.nq == 7 * len(KINDS) + 1 + 9  # objects, plate, arm and fingers
     assert covered.nq == bare.nq + 7
     assert {bare.camera(index).name for index in range(bare.ncam)} == {"shoulder", "present", "side", "plate"}
 
 
 def test_what_collides_is_a_plane_a_box_or_a_capsule():
-    model = compile_bins(True)
+    model = compile_mtopt(True)
     collides = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
     assert {int(kind) for kind in model.geom_type[collides]} == {0, 3, 6}  # mjtGeom
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from polytask.settings import CommandConfig, setting
 
-RUN = "runs/mtopt"
+
+@dataclass
+class FolderCommandConfig(CommandConfig):
+    """The settings that every command on the folder of an MT-Opt run has."""
+
+    renamed: ClassVar[dict[str, str]] = {"store": "run_dir"}
+
+    run_dir: str = setting("runs/mtopt", "folder of the run", is_path=True)
 
 
 @dataclass
-class EvaluateConfig(CommandConfig):
+class EvaluateConfig(FolderCommandConfig):
     """`polytask mtopt eval`."""
 
-    run_dir: str = setting(RUN, "folder of the run", is_path=True)
     tasks: list[str] = setting([], "tasks to evaluate (default: those of the run)")
     scripted: bool = setting(False, "evaluate the scripts instead of the learned policy")
     weights: int | None = setting(None, "version of the weights (default: the newest)")
@@ -23,10 +30,9 @@ class EvaluateConfig(CommandConfig):
 
 
 @dataclass
-class RelabelConfig(CommandConfig):
+class RelabelConfig(FolderCommandConfig):
     """`polytask mtopt relabel`."""
 
-    run_dir: str = setting(RUN, "folder of the run", is_path=True)
     detector: str | None = setting(None, "version of the detector that the run uses from now on (default: the newest)")
     add: list[str] = setting([], "held-out tasks that the run learns from now on, such as [lift-red-thing]")
     train: bool = setting(False, "first train a new detector from all labels, and use it")
@@ -34,17 +40,14 @@ class RelabelConfig(CommandConfig):
 
 
 @dataclass
-class StatusConfig(CommandConfig):
+class StatusConfig(FolderCommandConfig):
     """`polytask mtopt status`."""
-
-    run_dir: str = setting(RUN, "folder of the run", is_path=True)
 
 
 @dataclass
-class ExportConfig(CommandConfig):
+class ExportConfig(FolderCommandConfig):
     """`polytask mtopt export`."""
 
-    run_dir: str = setting(RUN, "folder of the run", is_path=True)
     to: str = setting(
         "lerobot", "lerobot or minari: format of the data set (extra: export)", choices=("lerobot", "minari")
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from polytask.mtopt.config.learning import DetectorConfig
-from polytask.settings import CommandConfig, setting
+from polytask.mtopt.config.commands import FolderCommandConfig
+from polytask.mtopt.config.learning import MEASURED, STRATEGIES, DetectorConfig
+from polytask.settings import setting
 
 
 @dataclass
-class LabelConfig(CommandConfig):
+class LabelConfig(FolderCommandConfig):
     """`polytask label`."""
 
     run_dir: str = setting("", "folder of the run whose episodes are labelled", is_path=True)
@@ -18,13 +19,19 @@ class LabelConfig(CommandConfig):
     port: int = setting(8008, "port to listen on")
     token: str = setting("", "token that a browser must send when the page listens elsewhere (default: a random one)")
     detectors: str = setting("", "folder of the detector files (default: `detectors` in run_dir)", is_path=True)
-    source: str = setting("person", "who answers: person, or oracle for the stand-in that reads the simulator's truth")
-    share: str = setting("skill", "whose episodes a task is asked about: orig (its own), skill, all")
+    source: str = setting(
+        "person",
+        "who answers: person, or oracle for the stand-in that reads the simulator's truth",
+        choices=("person", "oracle"),
+    )
+    share: str = setting(
+        "skill", "whose episodes a task is asked about: orig (its own), skill, all", choices=STRATEGIES
+    )
     goal: int = setting(500, "labels per task that the progress bars count towards")
     reask: float = setting(0.1, "share of the labels that are asked again without a notice")
     reask_gap: int = setting(20, "answers of a task that must lie between a label and its second question")
     pool: int = setting(1000, "unlabelled episodes per task that a new detector ranks")
-    held_out: float = setting(0.2, "share of the episodes whose labels measure the detector and never train it")
+    held_out: float = setting(MEASURED, "share of the episodes whose labels measure the detector and never train it")
     max_upload_bytes: int = setting(5 * 1024 * 1024, "largest upload, bytes")
     max_upload_pixels: int = setting(16 * 1024 * 1024, "largest upload, pixels")
     outcome_size: int = setting(96, "side of an uploaded example in a store that holds no episode yet, pixels")

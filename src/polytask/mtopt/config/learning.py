@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
 from polytask.settings import setting
 
+STRATEGIES = ("orig", "all", "skill")  # of data sharing, as `learning.sharing` describes them
+MEASURED = 0.2  # share of the episodes whose labels measure a detector and never train it
+
 
 @dataclass
 class CEMConfig:
@@ -70,10 +73,12 @@ class ReplayConfig:
 
 
 @dataclass
-class LogReplayConfig:
+class SharingConfig:
     """Settings of data sharing: which tasks learn from an episode."""
 
-    strategy: str = setting("skill", "whose episodes a task learns from: orig (its own), all or skill")
+    strategy: str = setting(
+        "skill", "whose episodes a task learns from: orig (its own), all or skill", choices=STRATEGIES
+    )
     wait: bool = setting(True, "wait for missing verdicts on an episode; else use the verdicts that it has")
 
 

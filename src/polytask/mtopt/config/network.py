@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from polytask.settings import setting
 
+HEADS = ("single", "multi")
+MERGES = ("added", "located")
+
 
 @dataclass
 class CameraConfig:
@@ -28,11 +31,15 @@ class NetworkConfig:
     """Settings of an image network."""
 
     size: str = setting("small", "paper, medium or small")
-    heads: str = setting("single", "single: the task is an input; multi: each task has its own dense layers")
+    heads: str = setting(
+        "single", "single: the task is an input; multi: each task has its own dense layers", choices=HEADS
+    )
     image_size: int | None = setting(None, "side of the pictures, pixels (default: the size's own)")
     autocast: bool = setting(False, "compute in bfloat16 where that is safe")
     merge: str | None = setting(
-        None, "how actions join the picture: added to the whole map, or located at their target (default: the size's)"
+        None,
+        "how actions join the picture: added to the whole map, or located at their target (default: the size's)",
+        choices=MERGES,
     )
     camera: CameraConfig = setting(CameraConfig, "the camera, for merge=located")
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from polytask.mtopt.config.learning import DetectorConfig, LearnerConfig, LogReplayConfig, ReplayConfig
+from polytask.mtopt.config.commands import FolderCommandConfig
+from polytask.mtopt.config.learning import DetectorConfig, LearnerConfig, ReplayConfig, SharingConfig
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.config.world import ScriptConfig, WorldConfig
 from polytask.mtopt.tasks import MAIN_TASKS
-from polytask.settings import CommandConfig, setting
+from polytask.settings import setting
 
 
 @dataclass
@@ -26,7 +27,7 @@ class CollectorConfig:
 
 
 @dataclass
-class LabelsConfig:
+class TeacherConfig:
     """Settings of the labels that train the success detector."""
 
     who: str = setting(
@@ -90,13 +91,16 @@ class RayConfig:
 
 
 @dataclass
-class RunConfig(CommandConfig):
+class RunConfig(FolderCommandConfig):
     """`polytask mtopt run`, `collect` and `train`. It holds plain values, so other processes can receive it."""
 
     preset_folder: ClassVar[str] = "mtopt_preset"
 
     run_dir: str = setting(
-        "runs/mtopt", "folder of episodes, labels, detectors, weights and the run's state", is_path=True
+        "runs/mtopt",
+        "folder of episodes, labels, detectors, weights and the run's state",
+        is_path=True,
+        is_transient=True,
     )
     runtime: str = setting(
         "local",
@@ -104,7 +108,7 @@ class RunConfig(CommandConfig):
         choices=("local", "ray"),
     )
     tasks: list[str] = setting([], "tasks to learn (default: the twelve main ones)")
-    seed: int = setting(0, "seed of everything random")
+    seed: int = setting(0, "seed of everything random but the first weights (learner.seed)")
     device: str = setting("cpu", "torch device that learns: cpu, cuda or cuda:<index>")
     world: WorldConfig = setting(
         WorldConfig, "simulated bins (world.num_envs=..., world.sim=warp, world.assisted=true)"
@@ -112,9 +116,9 @@ class RunConfig(CommandConfig):
     script: ScriptConfig = setting(ScriptConfig, "how scripted policies err (script.noise=...)")
     storage: StoreConfig = setting(StoreConfig, "how episodes are written (storage.fsync=...)")
     collector: CollectorConfig = setting(CollectorConfig, "collection (collector.episodes=...)")
-    labels: LabelsConfig = setting(LabelsConfig, "who labels and how much (labels.who=person, labels.per_task=...)")
+    labels: TeacherConfig = setting(TeacherConfig, "who labels and how much (labels.who=person, labels.per_task=...)")
     detector: DetectorConfig = setting(DetectorConfig, "training of the success detector (detector.updates=...)")
-    sharing: LogReplayConfig = setting(LogReplayConfig, "whose episodes a task learns from (sharing.strategy=...)")
+    sharing: SharingConfig = setting(SharingConfig, "whose episodes a task learns from (sharing.strategy=...)")
     replay: ReplayConfig = setting(ReplayConfig, "buffers and balance (replay.capacity=..., replay.success_ratio=...)")
     learner: LearnerConfig = setting(LearnerConfig, "Q-network, CEM and optimizer (learner.network.size=...)")
     updater: UpdaterConfig = setting(UpdaterConfig, "Bellman targets (updater.lower_bound=...)")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from polytask.errors import UserError
 from polytask.settings import setting
-from polytask.sim.config import SimConfig
+from polytask.sim.config import WarpSettings
 
 
 @dataclass
@@ -26,8 +26,8 @@ class WorldConfig:
     substeps: int = setting(10, "time steps of a part")
     settle_segments: int = setting(8, "parts in which dropped objects come to rest")
     seed: int = setting(0, "seed of the scenes; a run sets its own")
-    # No world has needed more than 41 contacts and 167 constraints.
-    slots: SimConfig = field(default_factory=SimConfig, metadata={"about": "settings of the warp backend"})
+    # The defaults suffice: no world has needed more than 41 contacts and 167 constraints.
+    slots: WarpSettings = field(default_factory=WarpSettings, metadata={"about": "settings of the warp backend"})
 
 
 @dataclass

@@ -68,3 +68,8 @@ def path_of(folder: Path, version: str) -> Path:
 def figures_path(folder: Path, version: str) -> Path:
     """Return the file of a version's figures."""
     return folder / f"{version}.json"
+
+
+def scores_path(folder: Path, version: str) -> Path:
+    """Return the file of a version's full scores."""
+    return folder / f"{version}.scores.json"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from polytask.files import write_text
 from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.detector.folder import figures_path, path_of, scores_path
 from polytask.mtopt.detector.labels import Labels
 from polytask.mtopt.detector.metrics import TaskScore, score
 from polytask.mtopt.detector.model import Detector
@@ -116,3 +120,21 @@ def compare(
             )
         )
     return rows
+
+
+def publish(
+    detector: Detector,
+    figures: Sequence[TaskFigures],
+    folder: Path,
+    scores: Mapping[str, TaskScore] | None = None,
+) -> None:
+    """Write a detector and its figures, with its full scores if they are given, to a folder of detectors.
+
+    The detector comes last: where a kill interrupts this, there is no detector without figures.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(figures_path(folder, detector.version), json.dumps([asdict(row) for row in figures], indent=1))
+    if scores is not None:
+        full = {task: asdict(score) for task, score in scores.items()}
+        write_text(scores_path(folder, detector.version), json.dumps(full, indent=1))
+    detector.save(path_of(folder, detector.version))

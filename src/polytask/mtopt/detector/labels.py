@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from polytask.mtopt.seeds import uniform_hashes
 from polytask.mtopt.store import EpisodeStore
@@ -11,10 +11,13 @@ TEACHERS = ("oracle", "person")  # sources whose labels train detectors; a perso
 Labels = Mapping[str, Mapping[int, bool]]  # task -> episode -> success
 
 
-def teaching_labels(store: EpisodeStore) -> dict[str, dict[int, bool]]:
-    """Return the valid labels of people and of their stand-in, by task: every detector of a store learns from them."""
+def labels_by_task(store: EpisodeStore, sources: Sequence[str] = TEACHERS) -> dict[str, dict[int, bool]]:
+    """Return the labels that count, by task; where two sources labelled an episode, the later source counts.
+
+    Without `sources`, these are the labels of people and of their stand-in: every detector of a store learns from them.
+    """
     found: dict[str, dict[int, bool]] = {}
-    for source in TEACHERS:
+    for source in sources:
         for label in store.labels(source=source):
             found.setdefault(label.task, {})[label.episode] = label.value > 0.5
     return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polytask.mtopt.detector.model import Detector
+from polytask.mtopt.tasks import BROAD
 
 BINS = 10
 Numbers = Tensor | NDArray[np.floating] | Sequence[float]
@@ -47,12 +48,6 @@ class DetectorReport:
     version: str
     threshold: float
     tasks: list[TaskScore]
-
-    @property
-    def mean_balanced_accuracy(self) -> float | None:
-        """Average over the tasks that have successes and failures."""
-        known = [row.balanced_accuracy for row in self.tasks if row.balanced_accuracy is not None]
-        return sum(known) / len(known) if known else None
 
     def of(self, task: str) -> TaskScore:
         """Return one task's scores."""
@@ -124,7 +119,7 @@ def evaluate(detector: Detector, frames: Tensor, task: Tensor, truth: Tensor) ->
 
 
 def wrong_objects(
-    detector: Detector, frames: Tensor, truth: Mapping[str, Tensor], broad: str = "lift-any"
+    detector: Detector, frames: Tensor, truth: Mapping[str, Tensor], broad: str = BROAD["lift"]
 ) -> list[WrongObject]:
     """Count, for each narrow task of `truth`, outcomes that are accepted although only another object succeeded.
 

@@ -12,18 +12,16 @@ from torch.nn import functional
 
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import DetectorConfig
-from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.detector.model import Detector
 from polytask.mtopt.networks import DetectorNetwork, augment
 
 
-def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch it
+def train_detector(
     frames: Tensor,
     task: Tensor,
     value: Tensor,
     config: DetectorConfig,
     generator: torch.Generator,
-    start: Detector | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Detector:
     """Train a detector on the frames' device; it is taught the tasks that have successes and failures.
@@ -34,41 +32,25 @@ def train_detector(  # noqa: PLR0913 - what to learn from, how, and how to watch
         value: (M,) 1 for success, 0 for failure, or a probability.
         config: What to train and how.
         generator: Source of all randomness, on the frames' device.
-        start: An earlier detector with the same tasks and views to continue from.
         progress: Receives the share of the updates that is done; an exception that it raises ends the training.
 
     Raises:
-        UserError: If there are no examples, a task has no name, or `start` is of another kind.
+        UserError: If there are no examples, or a task has no name.
     """
     check(task, config, frames.shape[1])
     network_config = replace(config.network, image_size=config.network.image_size or frames.shape[-2])
     seed = torch.Generator().manual_seed(int(torch.randint(2**31, (), device=frames.device, generator=generator)))
     network = DetectorNetwork(network_config, len(config.tasks), frames.shape[1], seed).to(frames.device)
-    if start is not None:
-        load_start(network, start, config, network_config)
     is_held = hold_out(same_outcomes(frames), label_kinds(task, value), config.holdout, generator)
     out, kept = torch.nonzero(is_held).squeeze(1), torch.nonzero(~is_held).squeeze(1)
     fit(network, (frames, task, value.float()), kept, config, generator, progress)
-    taught = set(taught_tasks(task, value, config.tasks)) | set(start.taught if start else ())
+    taught = taught_tasks(task, value, config.tasks)
     detector = Detector(config.version, config.tasks, network, config.threshold, config=network_config, taught=taught)
     if len(out) > 0:
         logit = detector.logits(frames[out], task[out]).double()
         weight = balanced_weights(task[out], value[out], len(config.tasks))
         detector.temperature = fit_temperature(logit, value[out].double(), weight.double())
     return detector
-
-
-def load_start(
-    network: DetectorNetwork, start: Detector, config: DetectorConfig, network_config: NetworkConfig
-) -> None:
-    """Copy the weights of an earlier detector.
-
-    Raises:
-        UserError: If it has other tasks, views or another network.
-    """
-    if start.tasks != tuple(config.tasks) or start.config != network_config or start.views != network.views:
-        raise UserError(f"detector {start.version} has other tasks, views or network than the one to train")
-    network.load_state_dict(start.network.state_dict())
 
 
 def check(task: Tensor, config: DetectorConfig, views: int) -> None:

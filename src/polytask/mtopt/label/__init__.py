@@ -1,6 +1,6 @@
 """A page on which a person labels outcomes as success or failure, and the server behind it.
 
-Nothing else in `polytask.mtopt` imports the server at its start, because the server needs the extra `label`.
+Only app.py and pictures.py need the extra `label`; nothing imports them before they are used.
 """
 
 from polytask.mtopt.label.server import serve

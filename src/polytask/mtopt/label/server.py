@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polytask.errors import UserError, require_known
+from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.security import is_loopback
 from polytask.mtopt.records import TaskInfo
-from polytask.mtopt.tasks import TASKS
+from polytask.mtopt.tasks import TASKS, require_tasks
 
 if TYPE_CHECKING:
     import uvicorn
@@ -25,7 +25,7 @@ SHORTEST_TOKEN = 16
 
 def serve(config: LabelConfig) -> None:
     """Serve the page until interrupted; print its address to stdout."""
-    config = check(config)
+    config = prepared(config)
     with listen(config) as listener:
         server = build_server(config, dict(TASKS))
         sys.stdout.write(f"labelling page: {address(config, listener.getsockname()[1])}\n")
@@ -44,8 +44,8 @@ def build_server(config: LabelConfig, tasks: dict[str, TaskInfo]) -> uvicorn.Ser
     return uvicorn.Server(settings)
 
 
-def check(config: LabelConfig) -> LabelConfig:
-    """Check the settings, and add a random token if other machines could reach the page.
+def prepared(config: LabelConfig) -> LabelConfig:
+    """Check the settings, and return them with a random token if other machines could reach the page.
 
     Raises:
         UserError: If a setting is not valid.
@@ -56,8 +56,7 @@ def check(config: LabelConfig) -> LabelConfig:
         raise UserError("name the folder of the run: run_dir=DIR")
     if not Path(config.run_dir).is_dir():
         raise UserError(f"there is no folder '{config.run_dir}'; collect episodes into it first")
-    for name in config.tasks:
-        require_known("task", name, TASKS)
+    require_tasks(config.tasks)
     if config.token and len(config.token) < SHORTEST_TOKEN:
         raise UserError(f"token=...: at least {SHORTEST_TOKEN} characters are needed")
     if not config.token and not is_loopback(config.host):

@@ -12,6 +12,7 @@ from typing import Literal
 
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.detector.labels import labels_by_task
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.journal import Journal, SecondAnswer
 from polytask.mtopt.learning.sharing import impersonate
@@ -111,17 +112,10 @@ class LabelSession:
         """Return the answers on a task that count, oldest first."""
         return {label.episode: label.value > 0.5 for label in self.store.labels(task, self.config.source)}
 
-    def all_labels(self) -> dict[str, dict[int, bool]]:
-        """Return the answers that count, by task."""
-        found: dict[str, dict[int, bool]] = {}
-        for label in self.store.labels(source=self.config.source):
-            found.setdefault(label.task, {})[label.episode] = label.value > 0.5
-        return found
-
     def progress(self) -> dict[str, Progress]:
         """Count labels, candidates and agreement by task."""
         self.refresh()
-        labels = self.all_labels()
+        labels = labels_by_task(self.store, (self.config.source,))
         found = {}
         for task in self.names:
             values = list(labels.get(task, {}).values())

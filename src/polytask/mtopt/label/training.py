@@ -12,11 +12,10 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from polytask.errors import UserError
-from polytask.files import write_text
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import figures_path, newest, next_version, path_of
-from polytask.mtopt.detector.labelled import TaskFigures, compare, judge_episodes, measure, train_on_labels
-from polytask.mtopt.detector.labels import Labels, split, teachable, teaching_labels
+from polytask.mtopt.detector.labelled import TaskFigures, compare, judge_episodes, measure, publish, train_on_labels
+from polytask.mtopt.detector.labels import Labels, labels_by_task, split, teachable
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.session import LabelSession, Verdicts
 
@@ -109,7 +108,7 @@ class DetectorTraining:
         session, config = self.session, self.config
         with session.lock:
             # Of all tasks, not only those on the page: the detector in use grades every task.
-            labels = {task: each for task, each in teaching_labels(session.store).items() if task in session.tasks}
+            labels = {task: each for task, each in labels_by_task(session.store).items() if task in session.tasks}
         learned, held = split(labels, config.held_out)
         if not teachable(learned):
             raise UserError("Label some successes and some failures of a task first; a few dozen of each are a start.")
@@ -124,8 +123,7 @@ class DetectorTraining:
         detector = train_on_labels(session.store, learned, settings, config.device, config.seed, progress)
         self._update(message="Measuring…")
         figures = self._measure(detector, learned, held)
-        detector.save(path_of(self.folder, detector.version))
-        write_text(figures_path(self.folder, detector.version), json.dumps([asdict(row) for row in figures], indent=1))
+        publish(detector, figures, self.folder)
         self.detector = detector
         self._update(message="Judging the episodes…", version=detector.version, figures=figures)
         self._judge()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,40 +10,7 @@ from torch import Tensor
 from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.learning.cem import draw, first_sampler, maximize
 from polytask.mtopt.networks import QNetwork
-
-
-class ObservationLike(Protocol):
-    """What the robots see: any record with these fields, such as the world's `Observation`."""
-
-    @property
-    def image(self) -> Tensor:
-        """Pictures (B, H, W, 3) of bytes."""
-        ...
-
-    @property
-    def closed(self) -> Tensor:
-        """Whether the gripper is closed, (B,)."""
-        ...
-
-    @property
-    def height(self) -> Tensor:
-        """Height (B,) of the fingertips above the bin's floor, m."""
-        ...
-
-    @property
-    def pose(self) -> Tensor | None:
-        """Commanded x, y (m) and yaw (rad) of the hand, (B, 3); may be None for networks that merge by adding."""
-        ...
-
-
-@dataclass(frozen=True)
-class BatchObservation:
-    """A plain batch of observations."""
-
-    image: Tensor  # (B, H, W, 3) uint8
-    closed: Tensor  # (B,)
-    height: Tensor  # (B,) m
-    pose: Tensor | None = None  # (B, 3) x, y (m) and yaw (rad) of the hand
+from polytask.mtopt.records import Observation
 
 
 @dataclass(frozen=True)
@@ -57,7 +23,7 @@ class Exploration:
 
 @torch.no_grad()
 def best_action(
-    q: QNetwork, observation: ObservationLike, task: Tensor, config: CEMConfig, generator: torch.Generator
+    q: QNetwork, observation: Observation, task: Tensor, config: CEMConfig, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Return the action (B, 8) with the highest value of `q` in each state, and its logit (B,)."""
     image_map = q.image_part(observation.image)
@@ -78,6 +44,7 @@ def explore(action: Tensor, exploration: Exploration, config: CEMConfig, generat
         action = torch.where(is_random, random, action)
     if exploration.noise > 0:
         shake = exploration.noise * torch.randn(count, 3, device=device, generator=generator)
-        shake[:, 2] *= config.axes[2]  # no exploration along axes that CEM does not search
+        for axis, part in enumerate(config.axes):  # no exploration along axes that CEM does not search
+            shake[:, axis] *= part
         action = torch.cat(((action[:, :3] + shake).clamp(-1, 1), action[:, 3:]), -1)
     return action

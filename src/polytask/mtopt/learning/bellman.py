@@ -11,53 +11,14 @@ the same actions sometimes fail, so it is off by default.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
 from polytask.mtopt.config.learning import BellmanConfig
-from polytask.mtopt.learning.acting import BatchObservation, best_action
+from polytask.mtopt.learning.acting import best_action
+from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.networks import QNetwork
-
-
-class NextStep(Protocol):
-    """The fields of transitions that a target needs: the next state, the reward and the end."""
-
-    @property
-    def next_image(self) -> Tensor:
-        """Pictures (B, H, W, 3) of bytes after the action."""
-        ...
-
-    @property
-    def next_closed(self) -> Tensor:
-        """Whether the gripper is closed after the action, (B,)."""
-        ...
-
-    @property
-    def next_height(self) -> Tensor:
-        """Height (B,) of the fingertips after the action, m."""
-        ...
-
-    @property
-    def next_pose(self) -> Tensor | None:
-        """Pose (B, 3) of the hand after the action."""
-        ...
-
-    @property
-    def reward(self) -> Tensor:
-        """Reward (B,) of the transition."""
-        ...
-
-    @property
-    def done(self) -> Tensor:
-        """Whether the episode ended with it, (B,)."""
-        ...
-
-    @property
-    def task(self) -> Tensor:
-        """Index (B,) of the task."""
-        ...
+from polytask.mtopt.records import Observation
 
 
 def return_to_go(success: Tensor, remaining: Tensor, config: BellmanConfig) -> Tensor:
@@ -78,7 +39,7 @@ def return_to_go(success: Tensor, remaining: Tensor, config: BellmanConfig) -> T
 def targets(
     q1: QNetwork,
     q2: QNetwork,
-    batch: NextStep,
+    batch: Transitions,
     config: BellmanConfig,
     generator: torch.Generator,
     lower_bound: Tensor | None = None,
@@ -94,7 +55,7 @@ def targets(
         lower_bound: Return (B,) of each transition's episode from it on, as `return_to_go` computes it; None for the
             paper's target.
     """
-    after = BatchObservation(batch.next_image, batch.next_closed, batch.next_height, batch.next_pose)
+    after = Observation(batch.next_image, batch.next_closed, batch.next_height, batch.next_pose)
     action, logit = best_action(q1, after, batch.task, config.cem, generator)
     second = q2(after.image, after.closed, after.height, batch.task, action.unsqueeze(1), after.pose).squeeze(1)
     value = torch.minimum(logit, second).sigmoid()

@@ -8,7 +8,7 @@ Letters: B batch, C capacity in frames, E episodes, K tasks, H and W of a frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polytask.errors import UserError, require_known
+from polytask.errors import UserError
 from polytask.mtopt.config.learning import ReplayConfig
 from polytask.mtopt.learning.balance import DrawnRows, DrawTables, draw_tables
 from polytask.mtopt.learning.device_episodes import DeviceEpisodes
 from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.records import ACTION_DIM, POSE_DIM, Episode
+from polytask.mtopt.tasks import require_tasks
 
 _NONE = -1  # verdict of a task that does not use an episode
 
@@ -127,14 +128,13 @@ class TaskBuffers:
         finally:  # episodes before a refused one are entered already
             self._write(start, waiting)
 
-    def add_from_device(self, numbers: Sequence[int], rows: DeviceEpisodes, verdicts: Tensor, policy: int = 0) -> None:
+    def add_from_device(self, numbers: Sequence[int], rows: DeviceEpisodes, verdicts: Tensor) -> None:
         """Add many episodes that are on the device already, such as one of each of many worlds.
 
         Args:
             numbers: Their ids, none of which is held.
             rows: What the robots saw and did.
             verdicts: (N, K) 1 success, 0 failure, -1 not used, for each episode and task of the buffers.
-            policy: Version of the weights that acted; 0 for a script.
 
         Raises:
             UserError: If an episode is held already, or all of them do not fit.
@@ -161,14 +161,14 @@ class TaskBuffers:
         action = torch.nn.functional.pad(rows.actions, (0, 0, 0, 1)) * (step < length[:, None])[..., None]
         self._action[place] = action[is_frame]
         self._pose[place] = torch.nan if rows.pose is None else rows.pose[is_frame]
-        self._policy[place] = policy
+        self._policy[place] = 0  # what acted is not known here
         self._draw = None
 
     def assign(self, number: int, verdicts: Mapping[str, bool]) -> None:
         """Replace the verdicts on an episode that is held."""
         if number not in self._row_of:
             raise UserError(f"episode {number} is not held")
-        self._check_tasks(verdicts)
+        require_tasks(verdicts, self.tasks)
         self._verdict[self._row_of[number]] = [int(verdicts.get(name, _NONE)) for name in self.tasks]
         self._draw = None
 
@@ -199,50 +199,6 @@ class TaskBuffers:
         self._draw = self._draw or self._tables()
         return self._gather(self._draw.draw(batch, generator))
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the episodes that are held, their places and verdicts; frames are read again from the store."""
-        rows = list(self._row_of.values())
-        arrays: dict[str, NDArray[Any]]
-        arrays = {"number": self._number, "start": self._start, "length": self._length, "verdict": self._verdict}
-        state: dict[str, Any] = {name: torch.from_numpy(array[rows]) for name, array in arrays.items()}
-        return {
-            **state,
-            "row": torch.tensor(rows, dtype=torch.int64),
-            "tasks": self.tasks,
-            "capacity": self.config.capacity,
-            "has_forgotten": self.has_forgotten,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any], read: Callable[[int], Episode]) -> None:
-        """Restore the episodes that were held, so that the same draws follow.
-
-        Args:
-            state: From `state_dict`.
-            read: Returns an episode by its number, such as `EpisodeStore.read`.
-
-        Raises:
-            UserError: If the saved buffers had other tasks or another capacity.
-        """
-        if tuple(state["tasks"]) != self.tasks or state["capacity"] != self.config.capacity:
-            raise UserError(
-                f"the saved buffers hold {state['capacity']} frames for {', '.join(state['tasks'])}; "
-                f"these hold {self.config.capacity} for {', '.join(self.tasks)}"
-            )
-        self._verdict[:] = _NONE
-        self._row_of, self._frames, self._draw = {}, 0, None
-        self._next_row = self._next_frame = 0
-        self.has_forgotten = bool(state["has_forgotten"])
-        rows = state["row"].numpy()
-        self._number[rows], self._start[rows] = state["number"].numpy(), state["start"].numpy()
-        self._length[rows], self._verdict[rows] = state["length"].numpy(), state["verdict"].numpy()
-        for row in rows.tolist():
-            number, start = int(self._number[row]), int(self._start[row])
-            frames = int(self._length[row]) + 1
-            self._write(start, [read(number)])
-            self._row_of[number] = row
-            self._next_row, self._next_frame = (row + 1) % len(self._number), (start + frames) % self.config.capacity
-            self._frames += frames
-
     def _enter(self, number: int, frames: int) -> int:
         """Assign the next row and the next frames to an episode; return the row."""
         row = self._next_row
@@ -253,12 +209,8 @@ class TaskBuffers:
         self._frames += frames
         return row
 
-    def _check_tasks(self, verdicts: Mapping[str, bool]) -> None:
-        for name in verdicts:
-            require_known("task", name, self.tasks)
-
     def _check(self, number: int, episode: Episode, verdicts: Mapping[str, bool]) -> None:
-        self._check_tasks(verdicts)
+        require_tasks(verdicts, self.tasks)
         frames, size = len(episode.images), tuple(self._image.shape[1:3])
         if not len(episode.actions):
             raise UserError(f"episode {number} has no actions, so it has no transition to learn from")

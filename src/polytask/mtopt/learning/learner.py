@@ -26,12 +26,12 @@ from torch.optim import SGD, Adam, Optimizer
 
 from polytask.errors import require_known
 from polytask.mtopt.config.learning import LearnerConfig
-from polytask.mtopt.learning.bellman import NextStep, targets
+from polytask.mtopt.learning.bellman import targets
 from polytask.mtopt.learning.cem import draw, first_sampler
+from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.networks import QNetwork, augment
 from polytask.mtopt.networks.layout import merges_by_place, picture_size
-
-OPTIMIZERS = ("adam", "momentum")
+from polytask.settings import choices_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class QLearner:
         # How far Q1 moves towards the network in the next update; on the device, so that a CUDA graph reads its value.
         self._share = torch.zeros((), device=self.device)
 
-    def targets(self, batch: NextStep, generator: torch.Generator, lower_bound: Tensor | None = None) -> Tensor:
+    def targets(self, batch: Transitions, generator: torch.Generator, lower_bound: Tensor | None = None) -> Tensor:
         """Return the targets (B,) of transitions by the present copies."""
         return targets(self.q1, self.q2, batch, self.config.bellman, generator, lower_bound)
 
@@ -152,7 +152,7 @@ def make_optimizer(net: nn.Module, config: LearnerConfig, device: torch.device) 
     Raises:
         UserError: If there is no such optimizer.
     """
-    if require_known("optimizer", config.optimizer, OPTIMIZERS) == "adam":
+    if require_known("optimizer", config.optimizer, choices_of(LearnerConfig, "optimizer")) == "adam":
         is_cuda = device.type == "cuda"
         return Adam(
             net.parameters(),

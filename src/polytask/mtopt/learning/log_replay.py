@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from polytask.errors import require_known
-from polytask.mtopt.config.learning import LogReplayConfig
+from polytask.mtopt.config.learning import SharingConfig
 from polytask.mtopt.learning.buffers import TaskBuffers
-from polytask.mtopt.learning.sharing import Rewards, Shared, SharingCounts, impersonate
+from polytask.mtopt.learning.sharing import Rewards, Shared, impersonate
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.store import EpisodeRow, EpisodeStore
+from polytask.mtopt.tasks import require_tasks
 
 
 class StepCounts(NamedTuple):
@@ -19,7 +20,7 @@ class StepCounts(NamedTuple):
     read: int  # episodes
     added: int  # of those, now in the buffers
     shared: int  # pairs of an episode and a task
-    passed: int  # episodes without actions or without any verdict
+    skipped: int  # episodes without actions or without any verdict
     waiting: int  # episodes left for the next step, because a verdict is missing
 
 
@@ -32,7 +33,7 @@ class LogReplay:
         buffers: TaskBuffers,
         tasks: Mapping[str, TaskInfo],
         rewards: Rewards,
-        config: LogReplayConfig | None = None,
+        config: SharingConfig | None = None,
     ) -> None:
         """Start before the first episode.
 
@@ -40,16 +41,15 @@ class LogReplay:
             store: The log.
             buffers: Buffers to fill; their tasks are the learned ones.
             tasks: All tasks that episodes may have been collected for.
-            rewards: Returns the verdicts on a task of the episodes in (after, until]; it may label them first.
+            rewards: Returns the verdicts on a task of the episodes in (after, until].
             config: How to share.
 
         Raises:
             UserError: If a learned task or the strategy is unknown.
         """
         self.store, self.buffers, self.tasks, self.rewards = store, buffers, tasks, rewards
-        self.config = config or LogReplayConfig()
-        for name in buffers.tasks:
-            require_known("task", name, tasks)
+        self.config = config or SharingConfig()
+        require_tasks(buffers.tasks, tasks)
         # Commanded task -> learned tasks that use its episodes. An unknown strategy fails here, not later.
         self._learners = {
             name: tuple(task for task in impersonate(self.config.strategy, name, tasks) if task in buffers.tasks)
@@ -58,7 +58,6 @@ class LogReplay:
         # Tasks whose verdicts are sure to come: an episode waits for them. Verdicts of other tasks are used if present.
         self.awaited: Collection[str] = buffers.tasks
         self.last = 0  # id of the last episode that was processed
-        self.counts = SharingCounts()
 
     def step(self, limit: int = 1000) -> StepCounts:
         """Process the next episodes, at most `limit`, in the order of their ids."""
@@ -101,16 +100,6 @@ class LogReplay:
         """Start again at the oldest episode that is not replaced yet; held episodes keep their frames."""
         self.last = min(self.buffers.episodes) - 1 if self.buffers.has_forgotten else 0
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs besides the store."""
-        return {"last": self.last, "counts": self.counts.state_dict(), "buffers": self.buffers.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; frames are read from the store."""
-        self.last = int(state["last"])
-        self.counts.load_state_dict(state["counts"])
-        self.buffers.load_state_dict(state["buffers"], self.store.read)
-
     def _tasks_of(self, row: EpisodeRow) -> tuple[str, ...]:
         """Return the learned tasks that use an episode."""
         if not row.length:
@@ -143,8 +132,6 @@ class LogReplay:
         self.buffers.add_episodes(
             (number, episode, _verdicts(found)) for (number, found), episode in zip(new, episodes, strict=True)
         )
-        for _, found in new:
-            self.counts.add(self.config.strategy, found)
 
 
 def _verdicts(found: list[Shared]) -> dict[str, bool]:

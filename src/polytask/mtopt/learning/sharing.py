@@ -9,16 +9,14 @@ An episode e collected for task i becomes { e with the rewards of task k : k in 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from polytask.errors import require_known
+from polytask.mtopt.config.learning import STRATEGIES
 from polytask.mtopt.records import TaskInfo
 
-STRATEGIES = ("orig", "all", "skill")
-# Returns the verdicts on a task of the episodes in (after, until], such as `EpisodeStore.rewards`.
+# Returns the verdicts on a task of the episodes in (after, until], such as `TaskReplay._rewards`.
 Rewards = Callable[[str, int, int], Mapping[int, bool]]
 
 
@@ -47,35 +45,6 @@ def impersonate(strategy: str, collected_for: str, tasks: Mapping[str, TaskInfo]
         return (collected_for,)
     skill = tasks[collected_for].skill
     return tuple(name for name, info in tasks.items() if strategy == "all" or info.skill == skill)
-
-
-@dataclass
-class SharingCounts:
-    """Episodes that the buffers received, by strategy, task and outcome."""
-
-    episodes: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
-
-    def add(self, strategy: str, shared: Iterable[Shared]) -> None:
-        """Count episodes that a strategy shared."""
-        self.episodes.update((strategy, one.task, one.success) for one in shared)
-
-    def metrics(self) -> dict[str, int]:
-        """Return the counts by name for a log, such as `sharing/skill/lift-any/success`."""
-        return {
-            f"sharing/{strategy}/{task}/{'success' if success else 'failure'}": count
-            for (strategy, task, success), count in sorted(self.episodes.items())
-        }
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the counts by name."""
-        return self.metrics()
-
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore what `state_dict` returned."""
-        self.episodes.clear()
-        for name, count in state.items():
-            _, strategy, task, outcome = name.split("/")
-            self.episodes[strategy, task, outcome == "success"] = count
 
 
 def share(

@@ -30,7 +30,6 @@ class Weights:
     """The two networks that compute targets; the first also acts."""
 
     version: int
-    step: int  # updates before they were published
     q1: QNetwork
     q2: QNetwork
 
@@ -67,9 +66,9 @@ class WeightFolder:
             "q2": {name: value.cpu() for name, value in q2.state_dict().items()},
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        save_tensors(self._path(version), state)
+        save_tensors(self.path(version), state)
         for old in self.versions()[: -self.keep] if self.keep else ():
-            self._path(old).unlink(missing_ok=True)
+            self.path(old).unlink(missing_ok=True)
 
     def load(self, config: LearnerConfig, device: torch.device | str, version: int | None = None) -> Weights:
         """Read a version, or the newest, onto a device; no code in the file is run.
@@ -82,7 +81,7 @@ class WeightFolder:
         if wanted is None or wanted not in known:
             valid = f"known: {', '.join(map(str, known))}" if known else "nothing was published yet"
             raise UserError(f"no weights {'' if version is None else f'{version} '}in '{self.folder}'; {valid}")
-        state = load_tensors(self._path(wanted), "file of MT-Opt weights", **HEADER)
+        state = load_tensors(self.path(wanted), "file of MT-Opt weights", **HEADER)
         try:
             q1 = QNetwork(config.network, int(state["tasks"]))
             q2 = QNetwork(config.network, int(state["tasks"]))
@@ -90,7 +89,15 @@ class WeightFolder:
             q2.load_state_dict(state["q2"])
         except (KeyError, RuntimeError) as error:
             raise UserError(f"weights {wanted} in '{self.folder}' are of another network than configured") from error
-        return Weights(wanted, int(state["step"]), frozen_copy(q1).to(device), frozen_copy(q2).to(device))
+        return Weights(wanted, frozen_copy(q1).to(device), frozen_copy(q2).to(device))
 
-    def _path(self, version: int) -> Path:
+    def newer(self, held: Weights | None, config: LearnerConfig, device: torch.device | str) -> Weights | None:
+        """Load the newest version if it is newer than the held one, else return the held one; None if there is none."""
+        newest = self.newest()
+        if newest is None or (held is not None and newest <= held.version):
+            return held
+        return self.load(config, device, newest)
+
+    def path(self, version: int) -> Path:
+        """Return the file of a version."""
         return self.folder / f"q-{version:06d}.pt"

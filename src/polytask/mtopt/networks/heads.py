@@ -33,9 +33,8 @@ class DenseHead(nn.Module):
         )
         self.out = nn.Linear(second, 1)
 
-    def forward(self, features: Tensor, task: Tensor) -> Tensor:
-        """Return logits (B, S) of features (B, S, F); the features include the task already."""
-        del task
+    def forward(self, features: Tensor, task: Tensor | None = None) -> Tensor:
+        """Return logits (B, S) of features (B, S, F), which include the task already."""
         shape = features.shape[:2]
         hidden = self.layers(features.flatten(0, 1))
         # In bfloat16, logits around -3 have steps of 1/64, which is too coarse to rank CEM's best samples.

@@ -53,6 +53,12 @@ def vector_norm(kind: str, width: int) -> nn.Module:
     return nn.BatchNorm1d(width, eps=BATCH_EPS, momentum=BATCH_MOMENTUM) if kind == "batch" else ChannelNorm(width)
 
 
+def vector_layers(inputs: int, hidden: int, outputs: int, norm: str) -> nn.Sequential:
+    """Build the two linear layers that the vector inputs go through."""
+    first = nn.Linear(inputs, hidden, bias=False)
+    return nn.Sequential(first, vector_norm(norm, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+
 def stack(layers: Sequence[Conv | Pool], channels: int, norm: str) -> nn.Sequential:
     """Build layers on maps of `channels`, each convolution followed by its normalization and ReLU."""
     modules: list[nn.Module] = []

@@ -11,12 +11,11 @@ sizes merge actions by place unless `merge=added` is set, see `located.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polytask.errors import UserError, require_known
-from polytask.mtopt.config.network import NetworkConfig
-
-MERGES = ("added", "located")
+from polytask.mtopt.config.network import MERGES, NetworkConfig
 
 
 @dataclass(frozen=True)
@@ -75,21 +74,22 @@ class Layout:
     weight_std: float | None = None  # standard deviation of the first weights; None: He's rule
     located: Located | None = None  # None: this size can only merge by adding
 
-    def sizes(self, image_size: int) -> tuple[int, int]:
-        """Return the sides of the map at the merge and of the last map.
 
-        Raises:
-            UserError: If the picture is too small for the layers.
-        """
-        side = image_size
-        for layer in self.image:
+def maps_after(image_size: int, *parts: Sequence[Conv | Pool]) -> list[tuple[int, int]]:
+    """Return the channels and the side of the map after each part of the layers, from pictures of this side.
+
+    Raises:
+        UserError: If the picture is too small for the layers.
+    """
+    channels, side, found = 3, image_size, list[tuple[int, int]]()
+    for layers in parts:
+        for layer in layers:
             side = layer.size(side)
-        merge = side
-        for layer in self.joint:
-            side = layer.size(side)
-        if min(merge, side) < 1:
-            raise UserError(f"images of {image_size} x {image_size} are too small for this network")
-        return merge, side
+            channels = layer.channels if isinstance(layer, Conv) else channels
+        found.append((channels, side))
+    if min(side for _, side in found) < 1:
+        raise UserError(f"images of {image_size} x {image_size} are too small for this network")
+    return found
 
 
 LAYOUTS: dict[str, Layout] = {

@@ -15,7 +15,6 @@ on 2,662 scripted one-action picks, 20 % of which lift an object, `small` has a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,8 +24,8 @@ from torch.nn import functional
 from polytask.errors import UserError
 from polytask.mtopt.config.network import CameraConfig
 from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turn_grid
-from polytask.mtopt.networks.layers import initialize, normalize_image, stack, vector_norm
-from polytask.mtopt.networks.layout import Conv, Layout, Pool
+from polytask.mtopt.networks.layers import initialize, normalize_image, stack, vector_layers
+from polytask.mtopt.networks.layout import Layout, maps_after
 
 PLACE_SCALE = 5.0  # 1/m: gives places within a bin the scale of the other inputs
 EXTRA = 4  # numbers added to the vector inputs: x and y of the target, sine and cosine of twice its yaw
@@ -54,20 +53,14 @@ class LocatedTrunk(nn.Module):
         located = layout.located
         assert located is not None, "the layout has no merge by place"
         self.image_size, self.camera = image_size, camera
-        fine_channels, side = last_map(located.fine, 3, image_size)
-        coarse_channels, side = last_map(located.coarse, fine_channels, side)
+        (fine_channels, _), (coarse_channels, side) = maps_after(image_size, located.fine, located.coarse)
         self.fine = stack(located.fine, 3, layout.image_norm)
         self.coarse = stack(located.coarse, fine_channels, layout.image_norm)
         self.features = located.width
         self.whole = nn.Linear(coarse_channels * side**2, located.width)
         self.hand = nn.Linear(fine_channels * located.points**2, located.width, bias=False)
         self.target = nn.Linear(fine_channels * located.points**2, located.width, bias=False)
-        self.vector = nn.Sequential(
-            nn.Linear(vector + EXTRA, layout.vector, bias=False),
-            vector_norm(layout.vector_norm, layout.vector),
-            nn.ReLU(),
-            nn.Linear(layout.vector, located.width),
-        )
+        self.vector = vector_layers(vector + EXTRA, layout.vector, located.width, layout.vector_norm)
         self.register_buffer("_matrix", camera_matrix(camera), persistent=False)  # (4, 3)
         self.register_buffer("_offsets", grid(located.points, located.pitch), persistent=False)  # (G, 2)
         middle = (torch.tensor(camera.low) + torch.tensor(camera.high)) / 2
@@ -113,17 +106,3 @@ class LocatedTrunk(nn.Module):
         place = torch.cat((place, height[:, None, None, None].expand(*place.shape[:-1], 1)), -1)
         where = project(self._matrix, place)  # (B, S, G, 2), in full precision: bfloat16 is off by a pixel
         return functional.grid_sample(fine.float(), where, align_corners=False).permute(0, 2, 1, 3).flatten(2)
-
-
-def last_map(layers: Sequence[Conv | Pool], channels: int, side: int) -> tuple[int, int]:
-    """Return the channels and the side of the map that layers produce from a map of `channels` and `side`.
-
-    Raises:
-        UserError: If the picture is too small for the layers.
-    """
-    for layer in layers:
-        side = layer.size(side)
-        channels = layer.channels if isinstance(layer, Conv) else channels
-    if side < 1:
-        raise UserError("the images are too small for this network")
-    return channels, side

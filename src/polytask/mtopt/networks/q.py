@@ -6,16 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from polytask.errors import require_known
-from polytask.mtopt.config.network import NetworkConfig
+from polytask.mtopt.config.network import HEADS, NetworkConfig
 from polytask.mtopt.networks.heads import DenseHead, PerTaskHeads
-from polytask.mtopt.networks.layers import MergedConv, initialize, map_norm, normalize_image, stack, vector_norm
-from polytask.mtopt.networks.layout import Conv, Layout, layout_of, merges_by_place, picture_size
+from polytask.mtopt.networks.layers import MergedConv, initialize, map_norm, normalize_image, stack, vector_layers
+from polytask.mtopt.networks.layout import Conv, Layout, layout_of, maps_after, merges_by_place, picture_size
 from polytask.mtopt.networks.located import ImageFeatures, LocatedTrunk
 from polytask.mtopt.records import ACTION_DIM
 from polytask.nets.task_code import one_hot
 
 HEIGHT_SCALE = 5.0  # 1/m: gives heights of 0 to 0.4 m the scale of the other inputs
-HEADS = ("single", "multi")
 
 
 class ImageTrunk(nn.Module):
@@ -25,22 +24,15 @@ class ImageTrunk(nn.Module):
         """Build for square pictures of `image_size` and vectors of width `vector`, with random weights."""
         super().__init__()
         self.image_size = image_size
-        merge, last = layout.sizes(image_size)
+        (channels, merge), (final, last) = maps_after(image_size, layout.image, layout.joint)
         first = layout.joint[0]
         assert isinstance(first, Conv), "the merge is folded into a convolution"
-        channels = next(layer.channels for layer in reversed(layout.image) if isinstance(layer, Conv))
         self.image = stack(layout.image, 3, layout.image_norm)
         # One linear layer on the concatenated inputs equals the sum of one linear layer per input.
-        self.vector = nn.Sequential(
-            nn.Linear(vector, layout.vector, bias=False),
-            vector_norm(layout.vector_norm, layout.vector),
-            nn.ReLU(),
-            nn.Linear(layout.vector, channels),
-        )
+        self.vector = vector_layers(vector, layout.vector, channels, layout.vector_norm)
         self.merge = MergedConv(first, channels, merge, bias=layout.joint_norm == "none")
         self.after_merge = nn.Sequential(map_norm(layout.joint_norm, first.channels), nn.ReLU(inplace=True))
         self.joint = stack(layout.joint[1:], first.channels, layout.joint_norm)
-        final = next(layer.channels for layer in reversed(layout.joint) if isinstance(layer, Conv))
         self.features = final * last**2
         initialize(self, layout.weight_std, generator)
 

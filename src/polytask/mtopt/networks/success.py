@@ -38,7 +38,7 @@ class DetectorNetwork(nn.Module):
             image_map = self.trunk.image_part(outcome.flatten(0, 1))  # (B * V, C, H', W')
             vector = one_hot(task, self.tasks).repeat_interleave(self.views, 0).unsqueeze(1)
             features = self.trunk.joint_part(image_map, vector)  # (B * V, 1, F)
-            return self.head(features.reshape(len(task), 1, -1), task).squeeze(1).float()
+            return self.head(features.reshape(len(task), 1, -1)).squeeze(1).float()
 
     def all_tasks(self, outcome: Tensor) -> Tensor:
         """Return the logits (B, K) of all tasks for views (B, V, S, S, 3); the pictures' half is computed once."""
@@ -47,5 +47,4 @@ class DetectorNetwork(nn.Module):
             vector = torch.eye(self.tasks, device=outcome.device).expand(len(image_map), -1, -1)  # (B * V, K, K)
             features = self.trunk.joint_part(image_map, vector).unflatten(0, (len(outcome), self.views))
             features = features.transpose(1, 2).flatten(2)  # (B, K, V * F)
-            task = torch.zeros(len(outcome), dtype=torch.int64, device=outcome.device)  # the head ignores it
-            return self.head(features, task).float()
+            return self.head(features).float()

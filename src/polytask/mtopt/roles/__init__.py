@@ -9,7 +9,7 @@ from polytask.mtopt.roles.collector import Collector
 from polytask.mtopt.roles.controller import Controller
 from polytask.mtopt.roles.detector_trainer import DetectorTrainer
 from polytask.mtopt.roles.evaluator import BinEvaluator, Evaluation
-from polytask.mtopt.roles.labeller import Labeller
+from polytask.mtopt.roles.grader import Grader
 from polytask.mtopt.roles.orders import Job, Order
 from polytask.mtopt.roles.task_replay import TaskReplay
 from polytask.mtopt.roles.teacher import Teacher
@@ -25,8 +25,8 @@ __all__ = [
     "DetectorTrainer",
     "Evaluation",
     "Examples",
+    "Grader",
     "Job",
-    "Labeller",
     "Order",
     "TaskReplay",
     "Teacher",

@@ -48,7 +48,7 @@ class Collector:
             name: Of the writer; no two living collectors share one.
             log: Where to add the episodes; None for the store in the run's folder.
         """
-        self.config, self.name = config, name
+        self.config = config
         self.store: EpisodeLog = EpisodeStore(config.root, config.storage) if log is None else log
         self.writer = self.store.writer(name)
         self.world = BinWorld(config.world)
@@ -60,14 +60,8 @@ class Collector:
 
     def sync(self) -> None:
         """Load newer weights, and the detector in use, if they have changed."""
-        newest = self.folder.newest()
-        if newest is not None and (self.weights is None or newest > self.weights.version):
-            self.use(self.folder.load(self.config.learner, self.config.world.device, newest))
+        self.weights = self.folder.newer(self.weights, self.config.learner, self.config.world.device)
         self.judge.sync()
-
-    def use(self, weights: Weights) -> None:
-        """Act with these weights from now on."""
-        self.weights = weights
 
     def step(self, order: Order) -> dict[str, float]:
         """Collect one sequence and return its metrics; a sequence that is in the store already is only counted."""

@@ -17,9 +17,7 @@ from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles.orders import OWN, PHASES, SCRIPT, Job, Order
 from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.seeds import derive
-from polytask.mtopt.tasks import TASKS
-
-BROAD = {"lift": "lift-any", "place": "place-any"}  # by skill
+from polytask.mtopt.tasks import BROAD, TASKS
 
 
 class Controller:
@@ -98,7 +96,7 @@ class Controller:
         """Return the order for a collecting job of this round."""
         sources = dict.fromkeys(self.config.learned, SCRIPT) if job.round == 0 else self.helpers()
         seed = derive(self.config.seed, "collect", job.number)
-        return Order(job.number, seed, sources, tries_own=job.round > 0)
+        return Order(seed, sources, tries_own=job.round > 0)
 
     def helpers(self) -> dict[str, str]:
         """Return for each task what acts: its own policy, that of the broad task of its skill, or the script."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from polytask.errors import UserError
-from polytask.files import write_text
+from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.detector.folder import choose, figures_path, path_of
-from polytask.mtopt.detector.labelled import compare, measure, train_on_labels
-from polytask.mtopt.detector.labels import split, teachable, teaching_labels
+from polytask.mtopt.detector.folder import choose
+from polytask.mtopt.detector.labelled import compare, measure, publish, train_on_labels
+from polytask.mtopt.detector.labels import labels_by_task, split, teachable
 from polytask.mtopt.detector.metrics import TaskScore
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import ALL_TASKS
-
-MEASURED = 0.2  # share of the episodes whose labels measure and never train, the same as on the page
 
 
 class DetectorTrainer:
@@ -30,7 +27,7 @@ class DetectorTrainer:
 
     def teachable(self) -> tuple[str, ...]:
         """Return the tasks that the present labels can teach a detector."""
-        return teachable(split(teaching_labels(self.store), MEASURED)[0])
+        return teachable(split(labels_by_task(self.store), MEASURED)[0])
 
     def step(self, version: str, progress: Callable[[float], None] | None = None) -> dict[str, float]:
         """Train a version, publish it and put it into use; return its figures on labels kept aside.
@@ -44,7 +41,7 @@ class DetectorTrainer:
             UserError: If no task has both successes and failures.
         """
         config = self.config
-        learned, held = split(teaching_labels(self.store), MEASURED)
+        learned, held = split(labels_by_task(self.store), MEASURED)
         if not teachable(learned):
             hint = f"polytask label run_dir={config.run_dir}"
             raise UserError(f"label some successes and some failures of a task first: {hint}")
@@ -52,12 +49,7 @@ class DetectorTrainer:
         seed = derive(config.seed, "detector", version)
         detector = train_on_labels(self.store, learned, settings, config.device, seed, progress)
         scores = measure(detector, self.store, held, config.device)
-        figures = [asdict(row) for row in compare(learned, held, {}, scores)]
-        full = {task: asdict(score) for task, score in scores.items()}
-        config.detectors.mkdir(parents=True, exist_ok=True)
-        write_text(figures_path(config.detectors, version), json.dumps(figures, indent=1))
-        write_text(config.detectors / f"{version}.scores.json", json.dumps(full, indent=1))
-        detector.save(path_of(config.detectors, version))
+        publish(detector, compare(learned, held, {}, scores), config.detectors, scores)
         choose(config.detectors, version)
         return {
             "taught": float(len(detector.taught)),

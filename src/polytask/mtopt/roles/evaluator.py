@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -94,12 +95,25 @@ class BinEvaluator:
         Raises:
             UserError: If there are no such weights.
         """
-        wanted = self.folder.newest() if version is None else version
-        if wanted is None:
+        learner, device = self.config.learner, self.config.world.device
+        if version is None:
+            self.weights = self.folder.newer(self.weights, learner, device)
+        else:
+            self.weights = self.folder.load(learner, device, version)
+        if self.weights is None:
             raise UserError(f"there are no weights to evaluate in '{self.config.run_dir}': nothing was learned yet")
-        if self.weights is None or self.weights.version != wanted:
-            self.weights = self.folder.load(self.config.learner, self.config.world.device, wanted)
         self.judge.sync()
+
+    def measure(self) -> tuple[Evaluation, int]:
+        """Evaluate the newest weights; also return the last episode of the store.
+
+        Raises:
+            UserError: If there are no weights.
+        """
+        self.sync()
+        evaluation = self.step()
+        with closing(EpisodeStore(self.config.root, self.config.storage)) as store:
+            return evaluation, store.last()
 
     def step(self, tasks: Sequence[str] | None = None, *, is_scripted: bool = False) -> Evaluation:
         """Evaluate tasks, or all learned ones, with the weights of the last `sync` or with the scripts."""
@@ -111,19 +125,19 @@ class BinEvaluator:
             found = self._skill(skill, mine, is_scripted)
             rows += [self._result(task, found[task], baseline[task]) for task in mine]
         self.world.batch.warn_of_overflow()
-        version = 0 if is_scripted or self.weights is None else self.weights.version
-        policy = SCRIPTED if is_scripted or self.weights is None else self.weights.policy
+        weights = None if is_scripted else self.weights
+        policy, version = (weights.policy, weights.version) if weights else (SCRIPTED, 0)
         return Evaluation(policy, version, self.judge.version, self.config.evaluator.seed, rows)
 
     def baseline(self, tasks: Sequence[str]) -> dict[str, float | None]:
         """Return the true success of the scripts' episodes in the store; scripts act the same for a whole skill."""
-        store = EpisodeStore(self.config.root, self.config.storage)
-        skills = {row.id: TASKS[row.task].skill for row in store.rows() if row.policy.startswith(SCRIPTED)}
+        with closing(EpisodeStore(self.config.root, self.config.storage)) as store:
+            skills = {row.id: TASKS[row.task].skill for row in store.rows() if row.policy.startswith(SCRIPTED)}
+            truths = {task: store.truths(task) for task in tasks}
         rates: dict[str, float | None] = {}
         for task in tasks:
-            truth = [value for number, value in store.truths(task).items() if skills.get(number) == TASKS[task].skill]
+            truth = [value for number, value in truths[task].items() if skills.get(number) == TASKS[task].skill]
             rates[task] = sum(truth) / len(truth) if truth else None
-        store.close()
         return rates
 
     def _skill(self, skill: str, tasks: Sequence[str], is_scripted: bool) -> dict[str, _Scores]:

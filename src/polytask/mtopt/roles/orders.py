@@ -22,7 +22,6 @@ class Job:
 class Order:
     """What a collector has to do."""
 
-    number: int
     seed: int  # of the scenes and all randomness; no two orders of a run share it
     sources: dict[str, str]  # task -> script, own, or the task whose policy helps
     tries_own: bool = False  # half of the attempts use the task's own policy, even if something else helps

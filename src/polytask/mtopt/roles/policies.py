@@ -9,7 +9,8 @@ from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.learning.acting import Exploration, best_action, explore
 from polytask.mtopt.learning.weights import Weights
-from polytask.mtopt.world import BinWorld, Observation, Policy, ScriptedPick, ScriptedPlace
+from polytask.mtopt.records import Observation
+from polytask.mtopt.world import BinWorld, Policy, ScriptedPick, ScriptedPlace
 
 
 class LearnedPolicy:
@@ -32,9 +33,8 @@ class LearnedPolicy:
     def reset(self, mask: Tensor | None = None) -> None:
         """Do nothing: the policy has no memory."""
 
-    def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
+    def act(self, observation: Observation, task: Tensor) -> Tensor:
         """Return actions (N, 8) for tasks (N,)."""
-        assert task is not None
         action, _ = best_action(self.weights.q1, observation, task, self.cem, self.generator)
         return explore(action, self.exploration, self.cem, self.generator)
 
@@ -62,7 +62,7 @@ class MixedPolicy:
         if self.learned is not None:
             self.learned.reset(mask)
 
-    def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
+    def act(self, observation: Observation, task: Tensor) -> Tensor:
         """Return actions (N, 8)."""
         action = self.script.act(observation, task)
         if self.learned is None:

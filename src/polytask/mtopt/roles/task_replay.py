@@ -6,7 +6,7 @@ import torch
 
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
-from polytask.mtopt.learning.buffers import BufferCounts, TaskBuffers
+from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.log_replay import LogReplay
 from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.store import EpisodeStore
@@ -44,23 +44,15 @@ class TaskReplay:
         done = self.log.step(limit)
         return {**{name: float(value) for name, value in done._asdict().items()}, "changed": float(changed)}
 
-    def fill(self) -> dict[str, float]:
+    def fill(self) -> None:
         """Read all new episodes."""
-        total: dict[str, float] = {}
-        while True:
-            done = self.step()
-            total = {name: total.get(name, 0.0) + value for name, value in done.items()}
-            if not done["read"]:
-                return total
+        while self.step()["read"]:
+            pass
 
     def sample(self, batch: int, generator: torch.Generator) -> Transitions:
         """Draw transitions with the networks' task indices; the generator is on the buffers' device."""
         drawn = self.buffers.sample(batch, generator)
         return drawn._replace(task=self._indices[drawn.task])
-
-    def counts(self) -> dict[str, BufferCounts]:
-        """Count episodes and transitions of every task by outcome."""
-        return self.buffers.counts()
 
     def close(self) -> None:
         """Close the store."""

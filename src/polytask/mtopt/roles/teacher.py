@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.detector.labels import labels_by_task, teachable
 from polytask.mtopt.label.client import InProcessClient, get
 from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.label.stand_in import StandIn
@@ -38,10 +39,7 @@ class Teacher:
         """Return whether there are labels: with `labels.who=person`, both kinds of at least one task."""
         if self.config.labels.who == "stand-in":
             return True
-        kinds: dict[str, set[bool]] = {}
-        for label in self.store.labels(source="person"):
-            kinds.setdefault(label.task, set()).add(label.value > 0.5)
-        return {True, False} in kinds.values()
+        return bool(teachable(labels_by_task(self.store, ("person",))))
 
     def step(self, round_number: int) -> dict[str, float]:
         """Add the labels of a round: of any episodes at first, later of those where the detector is least certain.

@@ -10,7 +10,7 @@ from torch import Tensor
 from polytask.files import load_tensors, restore, save_tensors
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.learner import QLearner
-from polytask.mtopt.learning.weights import WeightFolder, Weights
+from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.roles.train_buffer import Examples, TrainBuffer
 from polytask.mtopt.tasks import ALL_TASKS
 
@@ -65,10 +65,6 @@ class Trainer:
         self.version += 1
         self.folder.publish(self.version, self.learner.step, self.learner.q1, self.learner.q2)
         return self.version
-
-    def weights(self) -> Weights:
-        """Return the present target networks by reference, for roles in the same process."""
-        return Weights(self.version, self.learner.step, self.learner.q1, self.learner.q2)
 
     def save(self) -> None:
         """Write the state that a later process needs to continue, in one step; its train buffer starts empty."""

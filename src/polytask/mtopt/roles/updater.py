@@ -12,7 +12,7 @@ from polytask.mtopt.roles.train_buffer import Examples
 
 
 class BellmanUpdater:
-    """Holds the newest target networks it has loaded; their lag is logged."""
+    """Holds the newest target networks it has loaded."""
 
     def __init__(self, config: RunConfig, seed: int = 0) -> None:
         """Start without weights; `sync` loads them, or `use` sets them."""
@@ -21,27 +21,20 @@ class BellmanUpdater:
         self.weights: Weights | None = None
         self.generator = torch.Generator(config.device).manual_seed(seed)
 
-    def sync(self) -> int | None:
-        """Load the newest weights if they have changed; return their version."""
-        newest = self.folder.newest()
-        if newest is not None and (self.weights is None or newest > self.weights.version):
-            self.use(self.folder.load(self.config.learner, self.config.device, newest))
-        return newest
+    def sync(self) -> None:
+        """Load newer weights, if there are any."""
+        self.weights = self.folder.newer(self.weights, self.config.learner, self.config.device)
 
     def use(self, weights: Weights) -> None:
         """Compute targets with these weights from now on."""
         self.weights = weights
 
-    def step(self, batch: Transitions, detector: str, newest: int | None = None) -> tuple[Examples, dict[str, float]]:
+    def step(self, batch: Transitions, detector: str) -> Examples:
         """Compute the targets of transitions.
 
         Args:
             batch: On the configured device.
             detector: Version that gave the batch's rewards.
-            newest: Version of the newest weights, for the lag; None if the weights in use are the newest.
-
-        Returns:
-            Examples, and metrics with the lag in versions.
         """
         if self.weights is None:
             raise RuntimeError("an updater needs weights before its first step")
@@ -50,7 +43,7 @@ class BellmanUpdater:
         if self.config.updater.lower_bound:
             bound = return_to_go(batch.success, batch.remaining, learner.bellman)
         target = targets(self.weights.q1, self.weights.q2, batch, learner.bellman, self.generator, bound)
-        made = Examples(
+        return Examples(
             batch.image,
             batch.closed,
             batch.height,
@@ -62,5 +55,3 @@ class BellmanUpdater:
             self.weights.version,
             detector,
         )
-        lag = 0 if newest is None else max(0, newest - self.weights.version)
-        return made, {"rows": float(len(target)), "lag": float(lag), "weights": float(self.weights.version)}

@@ -73,7 +73,7 @@ class Runtime(ABC):
 
     def _grade(self, job: Job) -> Metrics:
         """Let the detector label all episodes, and switch tasks to their own policies."""
-        metrics, tries = self._label_episodes()
+        metrics, tries = self._grade_episodes()
         switched = self.controller.compare(tries) if job.round > 0 else []
         rates = {f"tries/{task}/{source}": one.rate for task, each in tries.items() for source, one in each.items()}
         return {**metrics, "switched": float(len(switched)), **rates}
@@ -106,7 +106,7 @@ class Runtime(ABC):
         """Train a detector and put it into use."""
 
     @abstractmethod
-    def _label_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
+    def _grade_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
         """Let the detector in use label all episodes; also count attempts since the round before."""
 
     @abstractmethod

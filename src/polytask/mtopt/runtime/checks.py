@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Mapping
+from dataclasses import replace
 
-from polytask.device import check_device
-from polytask.errors import UserError, require_known
+from polytask.device import check_device, tune_torch
+from polytask.errors import UserError
 from polytask.mtopt.config import RunConfig
 from polytask.mtopt.networks.layout import merges_by_place, picture_size
-from polytask.mtopt.tasks import TASKS
+from polytask.mtopt.tasks import require_tasks
 
 
-def check_devices(*names: str) -> None:
+def check_devices(names: Mapping[str, str]) -> None:
     """Check that devices exist, and choose torch's settings for them.
+
+    Args:
+        names: Key of the setting -> name of the device.
 
     Raises:
         UserError: If a name is not valid, or this machine has no such device.
     """
-    for name in names:
-        if check_device(name).type == "cuda":
+    for key, name in names.items():
+        device = check_device(name, key)
+        if device.type == "cuda":
             # TF32: CEM multiplies matrices of all samples. The parts that need full precision avoid matrix products.
-            torch.set_float32_matmul_precision("high")
+            tune_torch(device)
 
 
-def check(config: RunConfig) -> RunConfig:
-    """Check the settings, and copy the world's reach to the network, which must know how far actions move the hand.
+def prepared(config: RunConfig) -> RunConfig:
+    """Check the settings, and return them with the world's reach as the network's, which must know how far actions go.
 
     Raises:
         UserError: If a value cannot work.
     """
-    for name in config.tasks:
-        require_known("task", name, TASKS)
+    require_tasks(config.tasks)
     least = {
         "collector.max_steps": (config.collector.max_steps, 1),
         "trainer.batch": (config.trainer.batch, 2),
@@ -50,12 +54,12 @@ def check(config: RunConfig) -> RunConfig:
         raise UserError(f"trainer.keep={config.trainer.keep}: 0 keeps all weights, else at least 2 versions are needed")
     if config.trainer.reuse <= 0:
         raise UserError(f"trainer.reuse={config.trainer.reuse}: must be above zero")
-    network = config.learner.network
-    network.camera.reach = config.world.reach
+    camera = replace(config.learner.network.camera, reach=config.world.reach)
+    network = replace(config.learner.network, camera=camera)
     size, needed = config.world.image_size, picture_size(network)
     if needed > size or (merges_by_place(network) and needed != size):
         raise UserError(
             f"the network needs pictures of {needed} pixels, the world renders {size}; "
             "set world.image_size or learner.network.image_size"
         )
-    return config
+    return replace(config, learner=replace(config.learner, network=network))

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from polytask.errors import UserError
 from polytask.files import JsonLines, LogRow, finite, read_json_lines, write_text
 from polytask.mtopt.config import RunConfig
 from polytask.mtopt.runtime.lock import RunLock
+from polytask.settings import fill
 
 FILE_NAME = "run.json"
 METRICS = "metrics.jsonl"
@@ -66,7 +68,7 @@ class RunFolder:
             state = json.loads(self.path.read_text())
         except (OSError, ValueError) as error:
             raise UserError(f"'{self.path}' cannot be read: {error}") from error
-        if not isinstance(state, dict) or state.get("format") != FORMAT:
+        if not isinstance(state, dict) or state.get("format") != FORMAT or not isinstance(state.get("config"), dict):
             raise UserError(f"'{self.path}' is not the state of a run (format {FORMAT})")
         self.state = state
         return state
@@ -85,9 +87,20 @@ class RunFolder:
         return state
 
     def config(self) -> RunConfig:
-        """Return the settings of a run that must exist, with its present folder."""
-        merged = OmegaConf.merge(OmegaConf.structured(RunConfig), upgrade(self.require()["config"]))
-        config = OmegaConf.to_object(merged)
+        """Return the settings of a run that must exist, with its present folder.
+
+        Settings that this version does not know are ignored, as in `polytask mtopt run`.
+
+        Raises:
+            UserError: If there is no run, or a setting cannot be read.
+        """
+        values = OmegaConf.structured(RunConfig)
+        try:
+            fill(values, with_present_names(self.require()["config"]))
+            config = OmegaConf.to_object(values)
+        except OmegaConfBaseException as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"'{self.path}' holds settings that cannot be read: {reason}") from error
         assert isinstance(config, RunConfig)
         config.run_dir = str(self.root)
         return config
@@ -170,17 +183,18 @@ class RunFolder:
 def saved_settings(config: RunConfig) -> dict[str, Any] | None:
     """Return the settings of the run in the configured folder; None if there is no run."""
     state = RunFolder(config.run_dir).read()
-    return None if state is None else upgrade(state["config"])
+    return None if state is None else with_present_names(state["config"])
 
 
-def upgrade(settings: dict[str, Any]) -> dict[str, Any]:
+def with_present_names(settings: dict[str, Any]) -> dict[str, Any]:
     """Convert settings that version 0.1 saved to the present names."""
-    settings, world = dict(settings), dict(settings.get("world", {}))
+    settings = dict(settings)
     if "store" in settings:
         settings["run_dir"] = settings.pop("store")
-    if "num_worlds" in world:
-        world["num_envs"] = world.pop("num_worlds")
-    return {**settings, "world": world}
+    world = settings.get("world")
+    if isinstance(world, dict) and "num_worlds" in world:
+        settings["world"] = {**world, "num_envs": world["num_worlds"]}
+    return settings
 
 
 def _at(config: dict[str, Any], path: tuple[str, ...]) -> Any:

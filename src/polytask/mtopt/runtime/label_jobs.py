@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.roles import DetectorTrainer, Labeller, Teacher
-from polytask.mtopt.roles.tries import Tries, count_tries
+from contextlib import closing
 
-Metrics = dict[str, float]
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.roles import DetectorTrainer, Grader, Teacher
+from polytask.mtopt.roles.tries import Tries, count_tries
+from polytask.mtopt.runtime.base import Metrics
 
 
 class LabelJobs:
-    """Runs teacher, detector trainer and labeller."""
+    """Runs teacher, detector trainer and grader."""
 
     def __init__(self, config: RunConfig) -> None:
         """Prepare; nothing is open between jobs."""
@@ -18,29 +19,20 @@ class LabelJobs:
 
     def is_ready(self) -> bool:
         """Return whether there are labels, or a stand-in can make them."""
-        teacher = Teacher(self.config)
-        is_ready = teacher.is_ready
-        teacher.close()
-        return is_ready
+        with closing(Teacher(self.config)) as teacher:
+            return teacher.is_ready
 
     def label(self, round_number: int) -> Metrics:
         """Add the labels of a round."""
-        teacher = Teacher(self.config)
-        metrics = teacher.step(round_number)
-        teacher.close()
-        return metrics
+        with closing(Teacher(self.config)) as teacher:
+            return teacher.step(round_number)
 
     def train_detector(self, version: str) -> Metrics:
         """Train a detector and put it into use."""
-        trainer = DetectorTrainer(self.config)
-        metrics = trainer.step(version)
-        trainer.close()
-        return metrics
+        with closing(DetectorTrainer(self.config)) as trainer:
+            return trainer.step(version)
 
     def grade(self, seen: int) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
         """Let the detector in use label all episodes; also count attempts and successes after the episode `seen`."""
-        labeller = Labeller(self.config)
-        metrics = labeller.run()
-        tries = count_tries(labeller.store, self.config.learned, labeller.judge, seen)
-        labeller.close()
-        return metrics, tries
+        with closing(Grader(self.config)) as grader:
+            return grader.run(), count_tries(grader.store, self.config.learned, grader.judge, seen)

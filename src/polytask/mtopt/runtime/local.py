@@ -7,15 +7,17 @@ job again and ends as if it had never stopped.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any
 
 import torch
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.roles import BellmanUpdater, BinEvaluator, Collector, Evaluation, Job, Labeller, TaskReplay, Trainer
+from polytask.mtopt.roles import BellmanUpdater, BinEvaluator, Collector, Evaluation, Grader, Job, TaskReplay, Trainer
 from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.runtime.base import Metrics, Report, Runtime
 from polytask.mtopt.runtime.label_jobs import LabelJobs
+from polytask.mtopt.runtime.pace import UpdatePace
 from polytask.mtopt.seeds import derive
 
 
@@ -51,9 +53,8 @@ class LocalRuntime(Runtime):
 
     def train(self, updates: int) -> Metrics:
         """Grade new episodes and make more updates from the episodes of the store."""
-        labeller = Labeller(self.config)
-        labeller.run()
-        labeller.close()
+        with closing(Grader(self.config)) as grader:
+            grader.run()
         trainer, metrics = self._training(), dict[str, float]()
         end = trainer.learner.step + updates
         while trainer.learner.step < end:
@@ -85,7 +86,7 @@ class LocalRuntime(Runtime):
     def _make_detector(self, version: str) -> Metrics:
         return self._label_jobs.train_detector(version)
 
-    def _label_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
+    def _grade_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
         return self._label_jobs.grade(self.controller.seen)
 
     def _train(self, job: Job) -> Metrics:
@@ -98,29 +99,19 @@ class LocalRuntime(Runtime):
         updater = BellmanUpdater(config, derive(config.seed, "targets", start))
         updater.use(trainer.folder.load(config.learner, config.device, trainer.version))
         draws = torch.Generator(config.device).manual_seed(derive(config.seed, "draws", start))
-        sums: dict[str, float] = {}
-        owed = 0.0  # updates that the examples so far allow
+        pace = UpdatePace(config)
         while (left := job.target - trainer.learner.step) > 0:
-            examples, _ = updater.step(replay.sample(config.updater.rows, draws), replay.detector, trainer.version)
-            trainer.push(examples)
-            owed += config.updater.rows * config.trainer.reuse / config.trainer.batch
-            updates = min(int(owed), left)
-            owed -= updates
-            found = trainer.step(updates) if updates else {}
-            sums = {name: sums.get(name, 0.0) + updates * value for name, value in found.items()} if found else sums
+            trainer.push(updater.step(replay.sample(config.updater.rows, draws), replay.detector))
+            if updates := pace.allow(left):
+                pace.add(trainer.step(updates), updates)
         if trainer.learner.step > start:
             trainer.publish()
             trainer.save()
-        count = max(1, trainer.learner.step - start)
-        means = {name: value / count for name, value in sums.items()}
+        means = pace.means(trainer.learner.step - start)
         return {**means, "updates": float(trainer.learner.step), "weights": float(trainer.version)}
 
     def _measure(self) -> tuple[Evaluation, int]:
-        evaluator = BinEvaluator(self.config, self._collecting().world)
-        evaluator.sync()
-        evaluation = evaluator.step()
-        rows = self._collecting().store.rows()
-        return evaluation, rows[-1].id if rows else 0
+        return BinEvaluator(self.config, self._collecting().world).measure()
 
     def _facts(self, job: Job) -> dict[str, Any]:
         return {"detector": self._replaying().detector} if job.kind == "train" else {}

@@ -151,12 +151,15 @@ class Index:
             connection.executemany("INSERT INTO truth VALUES (?, ?, ?)", truth)
         return ids
 
-    def rows(self, after: int, task: str | None, limit: int | None) -> list[EpisodeRow]:
+    def rows(self, after: int, limit: int | None) -> list[EpisodeRow]:
         """Return episodes with greater ids, in order."""
-        chosen = "" if task is None else "AND task = ?"
-        values = (after, *(() if task is None else (task,)), -1 if limit is None else limit)
-        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id > ? {chosen} ORDER BY id LIMIT ?", values)
+        values = (after, -1 if limit is None else limit)
+        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id > ? ORDER BY id LIMIT ?", values)
         return [EpisodeRow(*row) for row in found]
+
+    def last(self) -> int:
+        """Return the id of the last episode; 0 if there is none."""
+        return int(self._all("SELECT coalesce(max(id), 0) FROM episode")[0][0])
 
     def find(self, episodes: Sequence[int]) -> list[EpisodeRow]:
         """Return these episodes, in the given order.

@@ -72,15 +72,18 @@ class EpisodeStore:
         """Return a writer that appends episodes to shards whose names begin with `name`."""
         return ShardWriter(self._folder, self._index, name, self.config)
 
-    def rows(self, after: int = 0, task: str | None = None, limit: int | None = None) -> list[EpisodeRow]:
+    def rows(self, after: int = 0, limit: int | None = None) -> list[EpisodeRow]:
         """Return episodes in the order in which they were entered.
 
         Args:
             after: Only episodes with a greater id. Ids increase in the order of entry.
-            task: Only episodes with this commanded task.
             limit: Largest number of episodes.
         """
-        return self._index.rows(after, task, limit)
+        return self._index.rows(after, limit)
+
+    def last(self) -> int:
+        """Return the id of the last episode; 0 if there is none."""
+        return self._index.last()
 
     def row(self, episode: int) -> EpisodeRow:
         """Return the row of one episode."""
@@ -175,12 +178,12 @@ class EpisodeStore:
 
         Args:
             task: The task.
-            detector: Version of the detector, with or without the prefix `detector:`.
+            detector: Version of the detector.
             threshold: A detector's probability above this is a success; for people's labels the threshold is one half.
             after: Only episodes with greater ids...
             until: ... up to this one.
         """
-        chosen = self._index.newest(task, f"detector:{detector.removeprefix('detector:')}", after, until)
+        chosen = self._index.newest(task, f"detector:{detector}", after, until)
         verdicts = {episode: value > threshold for episode, value in chosen.items()}
         newest = self._index.newest(task, PERSON, after, until)
         verdicts |= {episode: value > 0.5 for episode, value in newest.items()}

@@ -8,11 +8,11 @@ import mujoco
 import torch
 from torch import Tensor
 
-from polytask.robots.ik import rotation_error
 from polytask.robots.panda_arm import find_arm, joint_targets, pose_arm
-from polytask.scenes.bins import compile_bins
+from polytask.scenes.mtopt import compile_mtopt
 from polytask.sim import make_batch
 from polytask.sim.base import Batch
+from polytask.sim.geometry import rotation_error
 
 FINGER_OPEN = 0.04  # joint position
 _REACH_STEPS = 60
@@ -49,7 +49,7 @@ def follow(batch: Batch, place: Tensor, yaw: Tensor) -> Tensor:
 @cache
 def pose_at(place: tuple[float, float, float]) -> tuple[float, ...]:
     """Return the joint positions that bring the fingertips to a place, with a yaw of zero."""
-    batch = make_batch("cpu", compile_bins(False), 1, torch.device("cpu"))
+    batch = make_batch("cpu", compile_mtopt(False), 1, torch.device("cpu"))
     arm, goal = find_arm(batch.model), torch.tensor([place])
     qpos = pose_arm(batch, arm, lambda: follow(batch, goal, torch.zeros(1)), _REACH_STEPS)
     return tuple(qpos[0, arm.joints].tolist())

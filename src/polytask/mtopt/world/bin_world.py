@@ -8,7 +8,7 @@ it holds the hand up before the outcome cameras, so that a picture shows what wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -16,30 +16,20 @@ from torch import Tensor
 
 from polytask.cuda_graph import Graphed
 from polytask.mtopt.config.world import WorldConfig
+from polytask.mtopt.records import Observation
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import layout
 from polytask.mtopt.world.arm import FINGER_OPEN, fingertips, follow, pose_at
 from polytask.mtopt.world.drop import draw_objects, parked_lid, put_one_on_plate, uniform
 from polytask.mtopt.world.graders import Situation, grade
 from polytask.robots.panda_arm import JOINTS, find_arm
-from polytask.scenes.bins import compile_bins
+from polytask.scenes.mtopt import compile_mtopt
 from polytask.sim import make_batch
 from polytask.sim.base import Batch
 from polytask.sim.cameras import Cameras, make_cameras
 from polytask.sim.view import constant
 
 _GRIPS = 0.004  # finger joints that stay this far open after closing hold an object
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What a policy sees. The image is a buffer that the next observation overwrites."""
-
-    image: Tensor  # (N, H, W, 3) uint8
-    closed: Tensor  # (N,) 1 where the gripper is commanded to close
-    height: Tensor  # (N,) of the fingertips above the bins' floor, m
-    # The paper's robots log a state vector, too. Networks need the pose to find an action's target in the picture.
-    pose: Tensor | None = None  # (N, 3) commanded x, y (m) and yaw (rad) of the hand
 
 
 class BinWorld:
@@ -50,7 +40,7 @@ class BinWorld:
         self.config = config
         self.num_envs, self.device = config.num_envs, torch.device(config.device)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        model = compile_bins(config.lid)
+        model = compile_mtopt(config.lid)
         self.batch = make_batch(config.sim, model, config.num_envs, self.device, config.slots)
         self.arm = find_arm(model)
         names = (*KINDS, "lid") if config.lid else KINDS

@@ -9,9 +9,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from polytask.mtopt.records import ACTION_DIM, Episode
+from polytask.mtopt.records import ACTION_DIM, Episode, Observation
 from polytask.mtopt.tasks import ALL_TASKS
-from polytask.mtopt.world.bin_world import BinWorld, Observation
+from polytask.mtopt.world.bin_world import BinWorld
 
 
 class Policy(Protocol):
@@ -23,7 +23,7 @@ class Policy(Protocol):
         """Start new episodes where `mask` (N,) holds, or everywhere."""
         ...
 
-    def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
+    def act(self, observation: Observation, task: Tensor) -> Tensor:
         """Return actions (N, 8) for tasks (N,), indices into `ALL_TASKS`."""
         ...
 
@@ -42,16 +42,15 @@ class EpisodeBatch:
     truth: Tensor  # (N, len(ALL_TASKS)) bool
     policy: str
     seed: int  # of the worlds
-    pose: Tensor | None = None  # (N, T + 1, 3) commanded x, y and yaw of the hand
+    pose: Tensor  # (N, T + 1, 3) commanded x, y and yaw of the hand
 
-    def episodes(self, keep: Tensor | None = None) -> list[Episode]:
-        """Copy the episodes to the host without their padding; with `keep` (N,), those of some worlds only."""
-        kept = [True] * len(self.length) if keep is None else keep.tolist()
+    def episodes(self) -> list[Episode]:
+        """Copy the episodes to the host without their padding."""
         lengths, tasks = self.length.tolist(), self.task.tolist()
         images, outcome = self.images.cpu().numpy(), self.outcome.cpu().numpy()
         closed, height = self.closed.cpu().numpy(), self.height.cpu().numpy()
         actions, truth = self.actions.cpu().numpy(), self.truth.tolist()
-        pose = None if self.pose is None else self.pose.cpu().numpy()
+        pose = self.pose.cpu().numpy()
         return [
             Episode(
                 images=images[row, : length + 1],
@@ -63,10 +62,9 @@ class EpisodeBatch:
                 policy=self.policy,
                 seed=self.seed,
                 truth=dict(zip(ALL_TASKS, truth[row], strict=True)),
-                pose=None if pose is None else pose[row, : length + 1],
+                pose=pose[row, : length + 1],
             )
             for row, length in enumerate(lengths)
-            if kept[row]
         ]
 
 
@@ -91,8 +89,7 @@ def run_episodes(world: BinWorld, policy: Policy, tasks: Sequence[str] | Tensor,
     for step in range(max_steps + 1):
         observation = world.observe()
         images[:, step], closed[:, step], height[:, step] = observation.image, observation.closed, observation.height
-        if observation.pose is not None:
-            pose[:, step] = observation.pose
+        pose[:, step] = observation.pose
         # On the CPU this check is free; on a GPU it would wait for the device.
         if step == max_steps or (device.type == "cpu" and bool(world.done.all())):
             break

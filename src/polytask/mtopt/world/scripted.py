@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from polytask.mtopt.config.world import ScriptConfig
-from polytask.mtopt.records import ACTION_DIM
+from polytask.mtopt.records import ACTION_DIM, Observation
 from polytask.mtopt.world import layout
-from polytask.mtopt.world.bin_world import BinWorld, Observation
+from polytask.mtopt.world.bin_world import BinWorld
 from polytask.mtopt.world.drop import uniform
 from polytask.sim.view import constant
 
@@ -48,7 +48,7 @@ class _Scripted:
         self.yaw.copy_(torch.where(mask, yaw, self.yaw))
         self.phase.masked_fill_(mask, 0)
 
-    def act(self, observation: Observation, task: Tensor | None = None) -> Tensor:
+    def act(self, observation: Observation, task: Tensor) -> Tensor:
         """Return the next actions (N, 8): above the target, down, grip, up, end."""
         world, action = self.world, torch.zeros(self.world.num_envs, ACTION_DIM, device=self.world.device)
         away, depth = self.target - world.place[:, :2], self._low - world.place[:, 2]

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.runtime.pace import UpdatePace
 from polytask.mtopt.runtime.ray.transfer import CurrentFiles
 from polytask.mtopt.runtime.ray.worker_pool import WorkerPool, WorkerSlot
 
@@ -26,8 +27,7 @@ class TrainingPipeline:
         self._in_progress = 0  # draws that are not examples yet
         self._is_feeding = False
         self._updates = self._target = 0
-        self._owed = 0.0  # updates that the examples so far allow
-        self._sums: dict[str, float] = {}
+        self._pace = UpdatePace(config)
         self._lags: list[float] = []
 
     def connect(self, replay: WorkerSlot, updaters: list[WorkerSlot], trainer: WorkerSlot) -> None:
@@ -37,14 +37,14 @@ class TrainingPipeline:
 
     def run(self, target: int) -> dict[str, float]:
         """Train up to a number of updates, publish, save, and return means over the updates."""
-        self._target, self._sums, self._lags = target, {}, []
+        self._target, self._lags = target, []
+        self._pace.begin()
         self.files.refresh()
         self._updates = start = self.pool.ask(self._trainer, lambda actor: actor.updates.remote())
         released = self._release()
         self.files.refresh()
-        means = {name: value / max(1, target - start) for name, value in self._sums.items()}
         lag = sum(self._lags) / len(self._lags) if self._lags else 0.0
-        return {**means, "lag": lag, **released}
+        return {**self._pace.means(target - start), "lag": lag, **released}
 
     def clear(self) -> None:
         """Drop waiting examples, because the buffers have changed."""
@@ -106,10 +106,7 @@ class TrainingPipeline:
         left = self._target - self._updates
         if self._is_feeding or not self._ready or left <= 0:
             return
-        examples, trainer = self._ready.popleft(), self.config.trainer
-        self._owed += self.config.updater.rows * trainer.reuse / trainer.batch
-        updates = min(int(self._owed), left)
-        self._owed -= updates
+        examples, updates = self._ready.popleft(), self._pace.allow(left)
         self._is_feeding = True
         self.pool.call(
             self._trainer,
@@ -122,14 +119,13 @@ class TrainingPipeline:
         self._is_feeding = False
         self._updates = int(metrics["updates"])
         if updates:
-            for name, value in metrics.items():
-                self._sums[name] = self._sums.get(name, 0.0) + updates * value
+            self._pace.add(metrics, updates)
 
     def _resume(self) -> None:
         """Ask a new trainer for the updates of the state that it loaded; its train buffer is empty."""
 
         def resumed(updates: int, _: Any) -> None:
             self._updates, self._is_feeding = updates, False
-            self._sums, self._owed = {}, 0.0
+            self._pace = UpdatePace(self.config)
 
         self.pool.call(self._trainer, lambda actor: actor.updates.remote(), resumed, self._resume)

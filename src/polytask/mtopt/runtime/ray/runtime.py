@@ -170,7 +170,7 @@ class RayRuntime(Runtime):
         metrics: Metrics = self.pool.ask(self.labeller, lambda actor: actor.train_detector.remote(version))
         return metrics
 
-    def _label_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
+    def _grade_episodes(self) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
         metrics, tries = self.pool.ask(self.labeller, lambda actor: actor.grade.remote(self.controller.seen))
         self.pipeline.clear()
         return metrics, tries

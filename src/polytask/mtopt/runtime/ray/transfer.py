@@ -61,12 +61,9 @@ class CurrentFiles:
             self.refs.append(FileRef(folder, path.name, written, content))
 
     def _paths(self) -> list[Path]:
-        weights = max(
-            self._weights.folder.glob("*.pt"), key=lambda path: (path.stat().st_mtime_ns, path.name), default=None
-        )
-        version = in_use(self._detectors)
-        detector = None if version is None else path_of(self._detectors, version)
-        return [path for path in (weights, detector) if path is not None]
+        weights, detector = self._weights.newest(), in_use(self._detectors)
+        paths = [] if weights is None else [self._weights.path(weights)]
+        return paths if detector is None else [*paths, path_of(self._detectors, detector)]
 
 
 class TemporaryCopy:

@@ -40,40 +40,51 @@ from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 
 
-class CollectorWorker:
+class Worker:
+    """The part that all workers have in common."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+
+    def open(self) -> int:
+        """Build the role and return the process id."""
+        self.build()
+        return os.getpid()
+
+    def build(self) -> None:
+        """Build the role, if there is something to build."""
+
+    def close(self) -> None:
+        """Close what is open, if anything."""
+
+
+class CollectorWorker(Worker):
     """Runs bins, on any machine."""
 
     def __init__(self, config: RunConfig, name: str) -> None:
-        self.config, self.name = config, name
+        super().__init__(config)
+        self.name = name
 
-    def open(self) -> int:
-        """Build the worlds and return the process id."""
+    def build(self) -> None:
+        """Build the worlds."""
         self.copy, self.log = TemporaryCopy(), MemoryLog()
         self.role = Collector(replace(self.config, run_dir=str(self.copy.root)), self.name, self.log)
-        return os.getpid()
 
     def step(self, order: Order, files: Sequence[FileRef]) -> tuple[Metrics, CollectedSequence]:
         """Collect one sequence with the newest weights and the detector in use."""
         self.copy.update(files, self.role.sync)
         return self.role.step(order), self.log.take()
 
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
 
-
-class WriterWorker:
+class WriterWorker(Worker):
     """Stores the episodes of all collectors; the only worker that writes episodes."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
-
-    def open(self) -> int:
-        """Open the store and return the process id."""
+    def build(self) -> None:
+        """Open the store."""
         self.store = EpisodeStore(self.config.root, self.config.storage)
         self.writer = self.store.writer("collected")
         self._seeds: Counter[int] = Counter()  # episodes of each order, by its seed
         self._last = 0
-        return os.getpid()
 
     def enter(self, order: Order, sequence: CollectedSequence) -> Metrics:
         """Store a sequence unless it is stored already: a writer may die between storing it and its answer."""
@@ -101,24 +112,24 @@ class WriterWorker:
         return self._seeds
 
 
-class ReplayWorker:
+class ReplayWorker(Worker):
     """Holds the task buffers; a successor fills them from the store again."""
 
     def __init__(self, config: RunConfig, life: int) -> None:
-        self.config, self.life = config, life
+        super().__init__(config)
+        self.life = life
 
-    def open(self) -> int:
-        """Reserve the buffers and return the process id."""
+    def build(self) -> None:
+        """Reserve the buffers."""
         self.role = TaskReplay(self.config)
         seed = derive(self.config.seed, "draws", self.life)
         self.generator = torch.Generator(self.config.device).manual_seed(seed)
         if self.life:
             self.role.fill()
-        return os.getpid()
 
-    def fill(self) -> Metrics:
+    def fill(self) -> None:
         """Read all new episodes."""
-        return self.role.fill()
+        self.role.fill()
 
     def sample(self) -> tuple[str, tuple[Any, ...]]:
         """Draw transitions; also return the version of the detector that gave their rewards."""
@@ -129,43 +140,36 @@ class ReplayWorker:
         self.role.close()
 
 
-class UpdaterWorker:
+class UpdaterWorker(Worker):
     """Computes Bellman targets, on any machine."""
 
     def __init__(self, config: RunConfig, number: int, life: int) -> None:
-        self.config, self.number, self.life = config, number, life
+        super().__init__(config)
+        self.number, self.life = number, life
 
-    def open(self) -> int:
-        """Build the updater and return the process id."""
+    def build(self) -> None:
+        """Build the updater."""
         self.copy = TemporaryCopy()
         seed = derive(self.config.seed, "targets", self.number, self.life)
         self.role = BellmanUpdater(replace(self.config, run_dir=str(self.copy.root)), seed)
-        return os.getpid()
 
     def step(self, drawn: Sequence[Any], detector: str, files: Sequence[FileRef]) -> tuple[Metrics, tuple[Any, ...]]:
         """Compute the targets of transitions with the newest weights at the time of the call."""
         self.copy.update(files, self.role.sync)
         batch = Transitions(*to_tensors(drawn, self.config.device))
-        examples, metrics = self.role.step(batch, detector)
-        return metrics, to_arrays(vars(examples).values())
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
+        examples = self.role.step(batch, detector)
+        return {"weights": float(examples.weights)}, to_arrays(vars(examples).values())
 
 
-class TrainerWorker:
+class TrainerWorker(Worker):
     """Owns the learner; a successor continues from the state that was saved last."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
-
-    def open(self) -> int:
-        """Build or load the learner and return the process id."""
+    def build(self) -> None:
+        """Build or load the learner."""
         self.role = Trainer(self.config)
         # A trainer that died between publishing and saving has used a version, which must not be used again.
         self.role.version = max(self.role.version, self.role.folder.newest() or 0)
         self.role.generator.manual_seed(derive(self.config.seed, "train", self.role.learner.step))
-        return os.getpid()
 
     def updates(self) -> int:
         """Return the number of updates of the learner."""
@@ -184,40 +188,18 @@ class TrainerWorker:
             self.role.save()
         return {"updates": float(self.role.learner.step), "weights": float(self.role.version)}
 
-    def close(self) -> None:
-        """Do nothing: the state is saved."""
 
-
-class LabelWorker(LabelJobs):
+class LabelWorker(Worker, LabelJobs):
     """Makes labels, detectors and verdicts."""
 
-    def open(self) -> int:
-        """Return the process id."""
-        return os.getpid()
 
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
-
-
-class EvaluatorWorker:
+class EvaluatorWorker(Worker):
     """Evaluates policies."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
-
-    def open(self) -> int:
-        """Build the worlds and return the process id."""
+    def build(self) -> None:
+        """Build the worlds."""
         self.role = BinEvaluator(self.config)
-        return os.getpid()
 
     def step(self) -> tuple[Evaluation, int]:
         """Evaluate the newest weights; also return the last episode of the store."""
-        self.role.sync()
-        evaluation = self.role.step()
-        store = EpisodeStore(self.config.root, self.config.storage)
-        rows = store.rows()
-        store.close()
-        return evaluation, rows[-1].id if rows else 0
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
+        return self.role.measure()

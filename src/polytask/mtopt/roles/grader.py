@@ -9,7 +9,7 @@ from polytask.mtopt.detector import Judge
 from polytask.mtopt.store import EpisodeStore
 
 
-class Labeller:
+class Grader:
     """Goes through the store, and starts again at the first episode when another detector is in use."""
 
     def __init__(self, config: RunConfig, version: str | None = None) -> None:
