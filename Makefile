@@ -9,7 +9,7 @@ CONSTRAINTS ?= constraints.txt
 ARGS ?=
 comma := ,
 BIN := .venv/bin
-READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
+READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))-$(basename $(notdir $(CONSTRAINTS)))
 
 .PHONY: help install train test test-all check format bench clean
 
@@ -28,7 +28,7 @@ install: $(READY)
 $(READY): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
-	@touch $@
+	@rm -f .venv/.ready-* && touch $@
 
 train: install
 	$(BIN)/polytask train preset=cpu_demo $(ARGS)

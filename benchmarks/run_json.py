@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from polytask.files import read_json_lines
-from polytask.runs.logger import FILE_NAME
+from polytask.runs.file_names import METRICS_FILE, SUMMARY_FILE
 
 POINTS = 60
 # Prefixes of the per-task and detailed metrics to keep. Metrics without a "/" are always kept.
@@ -25,11 +25,11 @@ def main() -> None:
     parser.add_argument("--note", help="remark on the run, such as a disturbance")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
     options = parser.parse_args()
-    summary = json.loads((options.run / "summary.json").read_text())
+    summary = json.loads((options.run / SUMMARY_FILE).read_text())
     summary.pop("run_dir")
     if start := summary.get("initialization"):
         start["checkpoint"] = Path(start["checkpoint"]).name  # the folder is of no use to a reader
-    rows = read_json_lines(options.run / FILE_NAME)
+    rows = read_json_lines(options.run / METRICS_FILE)
     kept = [*rows[: -1 : max(1, len(rows) // POINTS)], rows[-1]]
     curve = [
         {

@@ -113,6 +113,8 @@ def main() -> None:
                 (folder / f"{name}.done").touch()
     for name in commands:
         old, new = content(options.work / "old" / name), content(options.work / "new" / name)
+        if not count(old) or not count(new):
+            sys.exit(f"{name}: no tensors found")
         found = sorted(differences(old, new, name))
         report["runs"][name] = {"tensors": count(new), "differences": len(found), "first": found[:5]}
         print(f"{name:20} {count(new):4} tensors, {len(found)} differences {found[:1]}")
@@ -121,6 +123,7 @@ def main() -> None:
     print(f"{len(commands)} runs, {report['tensors']} tensors, {report['differences']} differences")
     if options.out:
         options.out.write_text(json.dumps(report, indent=1) + "\n")
+    sys.exit(bool(report["differences"]))
 
 
 if __name__ == "__main__":

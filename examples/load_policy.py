@@ -12,9 +12,9 @@ from polytask.runs.checkpoint import load
 from polytask.runs.setup import load_policy
 
 state = load(sys.argv[1])  # a run directory or a checkpoint file; none of its code is run
-tasks = state["spec"]["tasks"]
+tasks, saved = state["spec"]["tasks"], state["config"]
 
-env = polytask.make(tasks=tasks, num_envs=4 * len(tasks), stagger=False, seed=100)
+env = polytask.make(tasks=tasks, robot=saved["robot"], num_envs=4 * len(tasks), stagger=False, seed=100)
 policy = load_policy(state, env)  # noiseless: obs (N, O), task (N,) -> action (N, A)
 
 with torch.no_grad():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -76,4 +77,4 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
     with pytest.raises(UserError, match="cannot make the folder '/dev/null/x'"):
-        make_folder(__import__("pathlib").Path("/dev/null/x"))
+        make_folder(Path("/dev/null/x"))

@@ -35,8 +35,8 @@ def test_help_is_part_of_the_field():
 @pytest.mark.parametrize(
     ("config", "line"),
     [
-        (Outer(mode="c"), "unknown mode 'c'; known: a, b"),
-        (Outer(inner=Inner("fasst")), "unknown inner.mode 'fasst'; did you mean 'fast'?"),
+        (Outer(mode="c"), "mode=c is not valid; known: a, b"),
+        (Outer(inner=Inner("fasst")), "inner.mode=fasst is not valid; did you mean 'fast'?"),
     ],
 )
 def test_a_word_that_is_no_choice_is_named_with_the_valid_ones(config, line):

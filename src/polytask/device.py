@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 
 import torch
 
 from polytask.errors import UserError
 
 
-def check_device(name: str | torch.device) -> torch.device:
+def check_device(name: str | torch.device, key: str = "device") -> torch.device:
     """Return the device of this name, with its index made explicit.
+
+    Args:
+        name: The device.
+        key: The setting that names it, for the hint in the error.
 
     Raises:
         UserError: If the name is not valid, or this machine has no such device.
@@ -27,8 +32,15 @@ def check_device(name: str | torch.device) -> torch.device:
     index = device.index or 0
     if index >= count:
         found = f"{count} CUDA device(s)" if count else "no CUDA device"
-        raise UserError(f"device '{name}' does not exist: this machine has {found}; use device=cpu")
+        raise UserError(f"device '{name}' does not exist: this machine has {found}; use {key}=cpu")
     return torch.device("cuda", index)
+
+
+def time_after_work(device: torch.device) -> float:
+    """Wait until the device has finished its work, and return the time in seconds."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def tune_torch(device: torch.device) -> None:

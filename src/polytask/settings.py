@@ -6,7 +6,7 @@ the text, and one function checks the values that have a fixed list of choices.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ def setting(
     choices: Collection[str] | None = None,
     group: str | None = None,
     is_path: bool = False,
+    is_transient: bool = False,
 ) -> Any:
     """Declare a field.
 
@@ -30,8 +31,15 @@ def setting(
         group: Name of the table that the value is chosen from. The field then holds the config of the chosen entry,
             and `default` is the name of an entry.
         is_path: The value is a file or folder name, which is used exactly as typed.
+        is_transient: The value belongs to one command. A run that is continued or used does not pass it on.
     """
-    metadata = {"about": about, "choices": choices, "group": group, "is_path": is_path}
+    metadata = {
+        "about": about,
+        "choices": choices,
+        "group": group,
+        "is_path": is_path,
+        "is_transient": is_transient,
+    }
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     if isinstance(default, type):
@@ -42,6 +50,32 @@ def setting(
 def default_of(each: Any) -> Any:
     """Return the default value of a dataclass field."""
     return each.default_factory() if each.default_factory is not MISSING else each.default
+
+
+def choices_of(schema: type[Any], name: str) -> list[str]:
+    """Return the valid words of a setting; none if it has no fixed list of them."""
+    return next(list(each.metadata.get("choices") or ()) for each in fields(schema) if each.name == name)
+
+
+def fill(
+    config: MutableMapping[Any, Any], saved: Mapping[Any, Any], explicit: Collection[str] = (), prefix: str = ""
+) -> None:
+    """Copy saved values into a config, also into the configs inside it. Keys that the config does not have are skipped.
+
+    Args:
+        config: The config to change.
+        saved: Saved values.
+        explicit: Dotted keys that keep their present values, because the user has set them.
+        prefix: Dotted key of `config` itself, with a dot at its end.
+    """
+    for name, value in saved.items():
+        path = f"{prefix}{name}"
+        if name not in config or path in explicit:
+            continue
+        if isinstance(value, Mapping) and isinstance(config[name], MutableMapping):
+            fill(config[name], value, explicit, f"{path}.")
+        else:
+            config[name] = value
 
 
 def check_choices(config: Any, prefix: str = "") -> None:
@@ -55,7 +89,7 @@ def check_choices(config: Any, prefix: str = "") -> None:
         if is_dataclass(value):
             check_choices(value, f"{prefix}{each.name}.")
         elif choices is not None and value is not None and value not in choices:
-            raise UserError(f"unknown {prefix}{each.name} '{value}'; {suggest(value, choices)}")
+            raise UserError(f"{prefix}{each.name}={value} is not valid; {suggest(value, choices)}")
 
 
 @dataclass
@@ -63,5 +97,6 @@ class CommandConfig:
     """The settings that every command has."""
 
     preset_folder: ClassVar[str] = ""  # folder of the presets that `preset=NAME` chooses from (empty: no presets)
+    renamed: ClassVar[dict[str, str]] = {}  # old name -> present name; old names work and print a note
 
-    format: str = setting("table", "table, or json: one object on stdout", choices=("table", "json"))
+    format: str = setting("table", "table, or json: one object on stdout", choices=("table", "json"), is_transient=True)

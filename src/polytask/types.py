@@ -18,7 +18,7 @@ EPISODE_METRICS = ("episodes", "success", "success_at_end", "return", "length", 
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What a learner must know about an environment to build its networks."""
+    """What an algorithm must know about an environment to build its networks."""
 
     obs_dim: int
     action_dim: int
@@ -82,7 +82,7 @@ class VecEnv(Protocol):
 
 
 class Algo(Protocol):
-    """A learner. `iterate` is the algorithm. The training loop needs the other methods."""
+    """A learning algorithm: `iterate` collects experience and learns. The training loop needs the other methods."""
 
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A)."""

@@ -16,6 +16,7 @@ from polytask.config.compose import names_of
 from polytask.config.schema import ListConfig
 from polytask.errors import UserError
 from polytask.runs.checkpoint import load, save
+from polytask.settings import choices_of
 from polytask.tools.verify import Comparison
 
 TINY = [
@@ -97,6 +98,19 @@ def test_help_lists_the_settings_of_groups_and_parts(run):
     code, _, err = run("train", "--help", "seed")
     assert code == 2
     assert "'seed' has no nested settings" in err
+    assert run("train", "--help", "algo.lr")[2] == "polytask: 'algo.lr' has no nested settings\n"
+
+
+def test_help_can_be_added_to_any_command_line(run):
+    for words in (
+        ["list", "tasks"],
+        ["train", "preset=cpu_demo"],
+        ["train", "algo.lr=1e-3"],
+        ["mtopt", "run", "seed=1"],
+    ):
+        command = " ".join(words[:2]) if words[0] == "mtopt" else words[0]
+        assert run(*words, "--help") == run(*command.split(), "--help")
+    assert run("show", "mtopt", "run", "--help") == run("mtopt", "run", "--help")
 
 
 def test_show_prints_what_a_preset_and_words_amount_to(run):
@@ -108,6 +122,9 @@ def test_show_prints_what_a_preset_and_words_amount_to(run):
     assert {**OmegaConf.create(text)} == {**OmegaConf.create(shown), "format": "table"}
     shown = json.loads(run("show", "mtopt", "run", "preset=tiny", "seed=3", "format=json")[1])
     assert (shown["seed"], shown["world"]["assisted"]) == (3, True)
+    assert json.loads(run("show", "list", "nets", "format=json")[1])["kind"] == "nets"
+    shown = json.loads(run("show", "sweep", "preset=cpu_demo,pqn_cpu", "seed=1", "format=json")[1])
+    assert (shown["presets"], shown["changes"]) == (["cpu_demo", "pqn_cpu"], ["seed=1"])
 
 
 def test_the_module_runs_as_a_program():
@@ -119,7 +136,7 @@ def test_the_module_runs_as_a_program():
 MISTAKES = [
     (["trian"], "unknown command 'trian'; did you mean 'train'?"),
     (["train", "tasks=[reech]"], "unknown task 'reech'; did you mean 'reach'?"),
-    (["train", "suite=mt1"], "unknown suite 'mt1'"),
+    (["train", "suite=mt1"], "suite=mt1 is not valid"),
     (["train", "alg.lr=1"], "unknown key 'alg'; did you mean 'algo'?"),
     (["train", "algo.lrr=1"], "unknown key 'algo.lrr'; did you mean 'lr'?"),
     (["train", "device=gpu"], "unknown device 'gpu'"),
@@ -133,13 +150,19 @@ MISTAKES = [
     (["train", "checkpoint=nowhere"], "no checkpoint at 'nowhere'"),
     (["train", "tasks=[reach]", "max_iterations=1", "run_dir=/dev/null/run"], "cannot make the folder"),
     (["eval"], "name one policy"),
-    (["eval", "policy=clever"], "unknown policy 'clever'"),
+    (["eval", "policy=clever"], "policy=clever is not valid"),
     (["eval", "policy=random", "episodes=0"], "episodes=0"),
     (["eval", "checkpoint=nowhere.pt"], "no checkpoint at 'nowhere.pt'"),
     (["list"], "name what to list: tasks, suites"),
-    (["list", "task"], "unknown kind 'task'; did you mean 'tasks'?"),
+    (["list", "task"], "kind=task is not valid; did you mean 'tasks'?"),
     (["list", "tasks", "params=true"], "params=true is valid only for"),
-    (["bench", "what=everything"], "unknown what 'everything'"),
+    (["bench", "what=everything"], "what=everything is not valid"),
+    (["bench", "what=grads", "device=gpu"], "unknown device 'gpu'"),
+    (
+        ["sweep", "preset=cpu_demo", "robot=sawyerr", "dry_run=true"],
+        "robot=sawyerr is not valid; did you mean 'sawyer'?",
+    ),
+    (["train", "store=x"], "unknown key 'store'"),
     (["bench", "iterations=0"], "iterations and steps must be at least 1"),
     (["record", "policy=scripted", "task=reach", "output=no/such/folder.mp4"], "there is no folder 'no/such'"),
     (["record", "policy=scripted", "task=reech"], "unknown task 'reech'"),
@@ -171,8 +194,8 @@ def test_the_debug_variable_shows_the_traceback(run, monkeypatch):
     [
         (["num_envs=6"], "its envs_per_task is (2, 2), not (3, 3)"),
         (["tasks=[reach,push]"], "its tasks is ('reach', 'drawer-close'), not ('reach', 'push')"),
-        (["net.hidden=[32]"], "its learner has another shape ("),
-        (["net=moore"], "its learner has another shape"),
+        (["net.hidden=[32]"], "its algorithm has another shape ("),
+        (["net=moore"], "its algorithm has another shape"),
     ],
 )
 def test_a_checkpoint_of_another_shape_is_refused(run, trained, tmp_path, words, line):
@@ -286,7 +309,7 @@ def test_eval_prints_a_table(run):
     assert "reach" in out
 
 
-@pytest.mark.parametrize("kind", ListConfig.kinds)
+@pytest.mark.parametrize("kind", choices_of(ListConfig, "kind"))
 def test_list(run, kind):
     rows = json.loads(run("list", kind, "format=json")[1])[kind]
     code, out, _ = run("list", kind)
@@ -362,7 +385,7 @@ def test_a_checkpoint_without_its_parts_is_refused(run, trained, tmp_path):
     save(tmp_path / "half.pt", {name: value for name, value in state.items() if name != "format"})
     code, _, err = run("eval", "checkpoint=half.pt", "episodes=1")
     assert code == 2
-    assert "its learner has another shape" in err
+    assert "its algorithm has another shape" in err
 
 
 def test_saved_weights_are_what_eval_uses(run, trained, tmp_path):

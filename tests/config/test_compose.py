@@ -8,9 +8,11 @@ from polytask.algos.ppo import PPOConfig
 from polytask.cli.commands import COMMANDS
 from polytask.config.compose import compose, register, to_plain
 from polytask.config.groups import GROUPS
-from polytask.config.schema import EvalConfig, TrainConfig
+from polytask.config.schema import CollectConfig, EvalConfig, TrainConfig
+from polytask.envs.options import ROBOT_NAMES
 from polytask.errors import UserError
 from polytask.nets.mlp import MlpConfig
+from polytask.robots import ROBOTS
 from polytask.settings import default_of
 
 
@@ -41,6 +43,18 @@ def test_every_option_of_every_group_composes(group):
     for name in register(TrainConfig)[group]:
         option = getattr(compose(TrainConfig, [f"{group}={name}"]), group)
         assert option.name == name
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_every_robot_is_a_choice(robot):
+    assert compose(TrainConfig, [f"robot={robot}"]).robot == robot
+    assert len(ROBOT_NAMES) == len(ROBOTS)
+
+
+def test_collecting_has_its_own_number_of_worlds():
+    saved = {"num_envs": 24576, "suite": "mt10", "seed": 3}
+    config = compose(CollectConfig, ["checkpoint=runs/mine"], saved=saved)
+    assert (config.num_envs, config.seed) == (None, 3)
 
 
 def test_a_word_beats_a_preset():
@@ -74,7 +88,7 @@ def test_path_may_be_null():
         ("+extra=1", "none can be added or removed"),
         ("~seed=1", "none can be added or removed"),
         ("seed", "'seed' is not of the form key=value"),
-        ("reward=dens", "unknown reward 'dens'; did you mean 'dense'?"),
+        ("reward=dens", "reward=dens is not valid; did you mean 'dense'?"),
         ("grads.apply_to=all", "grads.apply_to"),
     ],
 )
@@ -144,7 +158,7 @@ def test_settings_that_version_0_1_saved_are_read():
     saved = {"suite": {"name": "mt25"}, "robot": {"name": "panda"}, "goals": "random", "seed": 4}
     config = compose(TrainConfig, [], saved=saved)
     assert (config.suite, config.robot, config.goals, config.seed) == ("mt25", "panda", None, 4)
-    # Version 0.1 saved a robot and goals for Parkour, which has neither setting.
+    # Version 0.1 also saved manipulation's robot and goals for Parkour.
     saved = {"suite": {"name": "parkour-hard"}, "robot": {"name": "sawyer"}, "goals": "random"}
     config = compose(EvalConfig, [], saved=saved)
     assert (config.suite, config.robot, config.goals) == ("parkour-hard", None, None)

@@ -144,9 +144,9 @@ def test_a_changed_task_is_refused(folder, monkeypatch):
     [
         ([], "output=DIR"),
         (["output=x", "episodes=0"], "episodes=0"),
-        (["output=x", "num_envs=0"], "num_envs=0 must be a multiple of the number of tasks, 2"),
-        (["output=x", "num_envs=3"], "num_envs=3 must be a multiple"),
-        (["output=x", "export=csv"], "unknown export 'csv'"),
+        (["output=x", "num_envs=0"], "num_envs=0 must be a positive multiple of the number of tasks, 2"),
+        (["output=x", "num_envs=3"], "num_envs=3 must be a positive multiple"),
+        (["output=x", "export=csv"], "export=csv is not valid"),
         (["output=/dev/null/x"], "cannot make the folder"),
         (["output=x", "policy=null"], "name one policy"),
     ],
@@ -187,7 +187,7 @@ def test_a_folder_without_a_good_index_is_refused(tmp_path, content, line):
 def test_a_missing_extra_is_named_before_anything_is_recorded(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("polytask.datasets.minari.find_spec", lambda name: None)
     assert run("episodes=1", f"output={tmp_path / 'x'}", "export=minari") == 2
-    assert capsys.readouterr().err == "polytask: export=minari needs an extra: pip install 'polytask[export]'\n"
+    assert capsys.readouterr().err == "polytask: Minari data sets need an extra: pip install 'polytask[export]'\n"
     assert not list(tmp_path.iterdir())
 
 

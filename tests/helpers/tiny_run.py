@@ -2,7 +2,7 @@
 
 from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.config.run import CollectorConfig, EvaluatorConfig, RunConfig, TrainerConfig
-from polytask.mtopt.runtime.checks import check
+from polytask.mtopt.runtime.checks import prepared
 
 TASKS = ["lift-any", "lift-can", "place-any"]
 
@@ -26,4 +26,4 @@ def tiny(root, **changes):
     config.controller.rounds = 1
     for name, value in changes.items():
         setattr(config, name, value)
-    return check(config)
+    return prepared(config)

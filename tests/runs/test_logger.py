@@ -1,6 +1,5 @@
 """Windows over ended episodes, rows of metrics and their writers."""
 
-import json
 import sys
 from types import SimpleNamespace
 
@@ -8,9 +7,9 @@ import pytest
 import torch
 
 from polytask.errors import UserError
-from polytask.files import JsonLines, read_json_lines
+from polytask.files import read_json_lines
+from polytask.runs.file_names import METRICS_FILE
 from polytask.runs.logger import (
-    FILE_NAME,
     EpisodeWindow,
     Logger,
     TensorBoardWriter,
@@ -85,21 +84,6 @@ def test_metrics_become_one_flat_record():
     assert record["success"] == 0.5
 
 
-def test_jsonl_keeps_history_and_writes_no_nan(tmp_path):
-    writer = JsonLines(tmp_path / "metrics.jsonl", [{"iteration": 1, "loss": 3.0}])
-    writer.write({"iteration": 2, "loss": float("nan")})
-    writer.close()
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert lines == [{"iteration": 1, "loss": 3.0}, {"iteration": 2, "loss": None}]
-
-
-def test_records_end_where_a_kill_cut_the_file(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"iteration": 1}\n{"iteration": 2}\n{"itera')
-    assert [record["iteration"] for record in read_json_lines(tmp_path / FILE_NAME)] == [1, 2]
-    assert [record["iteration"] for record in read_json_lines(tmp_path / FILE_NAME, until=1)] == [1]
-    assert read_json_lines(tmp_path / "nowhere") == []
-
-
 def test_tensorboard_holds_the_record(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -123,7 +107,7 @@ def test_wandb_gets_the_same_record_and_stays_offline(tmp_path, monkeypatch):
         logger.write({"iteration": 1, "frames": 32, "success": None, "loss": 0.5})
     assert started["mode"] == "offline"
     assert logged == [(32, {"iteration": 1, "frames": 32, "loss": 0.5}), "end"]
-    assert [record["loss"] for record in read_json_lines(tmp_path / FILE_NAME)] == [0.5]
+    assert [record["loss"] for record in read_json_lines(tmp_path / METRICS_FILE)] == [0.5]
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])

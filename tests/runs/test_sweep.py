@@ -10,7 +10,7 @@ from polytask.cli.main import main
 from polytask.config.schema import SweepConfig
 from polytask.errors import UserError
 from polytask.result import Result
-from polytask.runs.checkpoint import FILE_NAME
+from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.sweep import plan, select, sweep, words_of
 
 TINY = ["tasks=[reach,drawer-close]", "num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
@@ -36,7 +36,7 @@ class FakeTrain:
         directory = Path(config.run_dir)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "summary.json").write_text(json.dumps(summary))
-        (directory / FILE_NAME).touch()
+        (directory / CHECKPOINT_FILE).touch()
         return Result(summary)
 
 

@@ -9,6 +9,7 @@ from PIL import Image
 
 import polytask
 from polytask.cli.main import main
+from polytask.config.schema import GalleryConfig
 from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
@@ -60,7 +61,7 @@ def test_the_expert_is_measured_and_a_moment_before_success_is_kept():
     assert figures.success == 1.0
     assert 10 < figures.first_step < 80
     # The goal marker is inside the range of goals.
-    marker = int(env.groups[0].model.body("goal").mocapid[0])
+    marker = int(env.groups[0].batch.model.body("goal").mocapid[0])
     goals = env.groups[0].tasks[0].task.place(torch.tensor([TASKS["reach"].low, TASKS["reach"].high])).target
     assert (torch.from_numpy(figures.pose.mocap_pos[marker]) >= goals[0] - 1e-6).all()
     assert (torch.from_numpy(figures.pose.mocap_pos[marker]) <= goals[1] + 1e-6).all()
@@ -70,10 +71,10 @@ def test_a_task_that_is_never_solved_still_has_a_row():
     env = polytask.make(tasks=["push"], num_envs=2, episode_length=3, stagger=False, threads=1)
     figures = measure(env)["push"]
     assert (figures.success, figures.first_step) == (0.0, None)
-    config = type(
-        "Config", (), {"robot": type("R", (), {"name": "sawyer"}), "episodes": 2, "episode_length": 3, "seed": 0}
-    )
-    row = write_page({"push": Figures(0.0, None, figures.pose)}, config, "gallery").splitlines()[-1]
+    config = GalleryConfig(episodes=2, episode_length=3)
+    lines = write_page({"push": Figures(0.0, None, figures.pose)}, config, "gallery").splitlines()
+    assert "robot sawyer, CPU, 2 goals per task," in lines[2]
+    row = lines[-1]
     assert row.startswith("| ![push](gallery/push.jpg) | **push** (version 1)<br>")
     assert row.endswith("| 0.00 | - |")
 

@@ -21,6 +21,9 @@ class Painter:
     def frame(self, world):
         return self.image
 
+    def close(self):
+        pass
+
 
 class Blind:
     """A renderer that finds no OpenGL."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from polytask.cli.commands import COMMANDS
 from polytask.errors import UserError, require_known, suggest
-from polytask.settings import default_of
+from polytask.settings import choices_of, default_of
 
 
 def overview(family: str | None = None) -> str:
@@ -27,23 +27,27 @@ def help_of(command: str, words: Sequence[str] = ()) -> str:
 
     Args:
         command: Its name.
-        words: Parts whose settings are listed instead of the command's: entries of groups, such as `algo=sac`, and
-            nested settings, such as `learner` or `learner.network`.
+        words: Words of the command line. Parts among them have their settings listed instead of the command's: entries
+            of groups, such as `algo=sac`, and nested settings, such as `learner` or `learner.network`. Other
+            `key=value` words are ignored, so that `--help` can be added to any command line.
 
     Raises:
         UserError: If there is no such entry or part.
     """
     chosen = COMMANDS[command]
-    kind = f"{'|'.join(chosen.schema.kinds[:2])}|... " if chosen.positional else ""
+    given = {each.name: each for each in fields(chosen.schema)}
+    kind = f"{'|'.join(choices_of(chosen.schema, chosen.positional)[:2])}|... " if chosen.positional else ""
     lines = [f"{chosen.about}.", "", f"usage: polytask {command} {kind}[key=value ...]", ""]
-    parts = [_part(chosen.schema, word) for word in words]
+    groups = [name for name, each in given.items() if each.metadata.get("group") is not None]
+    words = words[1:] if chosen.positional else words
+    parts = [_part(chosen.schema, word) for word in words if "=" not in word or word.partition("=")[0] in groups]
     if parts:
         for name, config in parts:
             lines += [f"{name}: {_summary(config)}", *_keys(config, f"{name.partition('=')[0]}."), ""]
         return "\n".join(lines)
     lines += ["keys:", *_keys(chosen.schema)]
-    if more := [each.name for each in fields(chosen.schema) if _has_parts(each)]:
-        example = " ".join(f"{name}=NAME" if _group(chosen.schema, name) else name for name in more[:2])
+    if more := [name for name, each in given.items() if _has_parts(each)]:
+        example = " ".join(f"{name}=NAME" if name in groups else name for name in more[:2])
         lines += ["", f"`polytask {command} --help {example}` lists the settings of a part."]
     return "\n".join([*lines, "", "examples:", *(f"  {each}" for each in chosen.examples)]) + "\n"
 
@@ -73,10 +77,6 @@ def _has_parts(each: Any) -> bool:
     return each.metadata.get("group") is not None or is_dataclass(default_of(each))
 
 
-def _group(schema: type[Any], name: str) -> str | None:
-    return next(each.metadata.get("group") for each in fields(schema) if each.name == name)
-
-
 def _part(schema: type[Any], word: str) -> tuple[str, type[Any]]:
     """Return the full name and the config class of a part such as `algo=sac` or `learner.network`."""
     name, _, option = word.partition("=")
@@ -84,7 +84,8 @@ def _part(schema: type[Any], word: str) -> tuple[str, type[Any]]:
     for depth, part in enumerate(path):
         known = {each.name: each for each in fields(config) if _has_parts(each)}
         if part not in known:
-            raise UserError(f"'{word}' has no nested settings; {suggest(part, known)}")
+            hint = f"; {suggest(part, known)}" if known else ""
+            raise UserError(f"'{word}' has no nested settings{hint}")
         group = known[part].metadata.get("group")
         if group is not None:
             from polytask.config.groups import GROUPS  # imports torch
@@ -92,7 +93,7 @@ def _part(schema: type[Any], word: str) -> tuple[str, type[Any]]:
             options = GROUPS[group]
             chosen = option or default_of(known[part]) or next(iter(options))
             config = options[require_known(part, chosen, options)]
-            name = ".".join([*path[: depth + 1]]) + f"={chosen}"
+            name = ".".join(path[: depth + 1]) + f"={chosen}"
         else:
             config = type(default_of(known[part]))
     return name, config

@@ -16,12 +16,13 @@ from polytask.errors import UserError
 from polytask.nets import parameter_table
 from polytask.result import Result, Table
 from polytask.robots import ROBOTS
+from polytask.settings import choices_of
 
 
 def listing(config: ListConfig) -> Result:
     """Run `polytask list`."""
     if config.kind is None:
-        raise UserError(f"name what to list: {', '.join(ListConfig.kinds)}")
+        raise UserError(f"name what to list: {', '.join(choices_of(ListConfig, 'kind'))}")
     if config.params and config.kind != "nets":
         raise UserError("params=true is valid only for 'polytask list nets'")
     rows = _parameters(config.suite) if config.params else _rows(config.kind)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
@@ -48,13 +47,13 @@ def _main(words: list[str]) -> int:
         sys.stdout.write(overview(words[0]))
         return 0
     command, rest = split_command(words)
+    target = command  # `polytask show` can show the settings of another command
+    if command == "show" and rest and "=" not in rest[0] and rest[0] not in _HELP:
+        target, rest = split_command(rest)
     if any(word in _HELP for word in rest):
-        sys.stdout.write(help_of(command, [word for word in rest if word not in _HELP]))
+        sys.stdout.write(help_of(target, [word for word in rest if word not in _HELP]))
         return 0
-    positional = COMMANDS[command].positional
-    if positional and rest and "=" not in rest[0]:
-        rest[0] = f"{positional}={rest[0]}"
-    return _run(command, _sweep_words(rest) if command == "sweep" else rest)
+    return _run(command, target, words_of(target, rest))
 
 
 def split_command(words: Sequence[str]) -> tuple[str, list[str]]:
@@ -64,32 +63,33 @@ def split_command(words: Sequence[str]) -> tuple[str, list[str]]:
     return require_known("command", command, COMMANDS), list(words[length:])
 
 
-def _sweep_words(words: list[str]) -> list[str]:
-    """Rewrite `preset=A,B` as a list, and collect the keys of `polytask train`, which apply to every run."""
-    from polytask.config.compose import quote
+def words_of(command: str, words: Sequence[str]) -> list[str]:
+    """Return the `key=value` words of a command line: write out what the command lets users leave out."""
+    positional = COMMANDS[command].positional
+    if positional and words and "=" not in words[0]:
+        return [f"{positional}={words[0]}", *words[1:]]
+    return _sweep_words(words) if command == "sweep" else list(words)
 
-    own: list[str] = []
-    changes: list[str] = []
-    names = [each.name for each in fields(COMMANDS["sweep"].schema)]
+
+def _sweep_words(words: Sequence[str]) -> list[str]:
+    """Rewrite `preset=A,B` as a list, and collect the keys of `polytask train`, which apply to every run."""
+    from polytask.config.compose import current_name, names_of, quote
+
+    schema, own, changes = COMMANDS["sweep"].schema, list[str](), list[str]()
     for word in words:
-        name, _, value = word.partition("=")
-        if name in ("preset", "presets", "experiment"):
-            own.append(f"presets=[{','.join(quote(each) for each in value.strip('[]').split(','))}]")
-        else:
-            (own if name in (*names, "out") else changes).append(word)
+        name, equals, value = word.partition("=")
+        name = "presets" if name == "preset" else current_name(schema, name)
+        if name == "presets":
+            value = f"[{','.join(quote(each) for each in value.strip('[]').split(','))}]"
+        (own if name in names_of(schema) else changes).append(name + equals + value)
     return [*own, *([f"changes=[{','.join(map(quote, changes))}]"] if changes else [])]
 
 
-def _run(command: str, words: list[str]) -> int:
-    """Compose the config, run the command and print its result."""
+def _run(command: str, target: str, words: list[str]) -> int:
+    """Compose the config of the target, run the command with it and print the result."""
     from polytask.config.compose import compose
 
-    chosen = COMMANDS[command]
-    if command == "show" and words and "=" not in words[0]:
-        other, words = split_command(words)
-        schema, saved = COMMANDS[other].schema, COMMANDS[other].saved
-    else:
-        schema, saved = chosen.schema, chosen.saved
+    schema, saved = COMMANDS[target].schema, COMMANDS[target].saved
     config = compose(schema, words)
     settings = _function(saved)(config) if saved else None
     if settings is not None:
@@ -98,7 +98,7 @@ def _run(command: str, words: list[str]) -> int:
 
     # With format=json, stdout contains only the object. Output of libraries goes to stderr.
     with contextlib.redirect_stdout(sys.stderr) if config.format == "json" else contextlib.nullcontext():
-        result = _function(chosen.run)(config)
+        result = _function(COMMANDS[command].run)(config)
     show(result, config.format)
     return result.exit_code
 

@@ -20,15 +20,11 @@ from omegaconf.errors import OmegaConfBaseException
 from polytask.config.presets import CONF, PRESET, presets, store_presets
 from polytask.errors import UserError, require_known, suggest
 from polytask.result import note
-from polytask.settings import check_choices, default_of
+from polytask.settings import check_choices, default_of, fill
 
-# Keys that belong to one command only. They are not taken over from the run that is continued.
-TRANSIENT = ("run_dir", "checkpoint", "init_from", "format")
 # Two keys that set the same thing in different ways. If the user sets the first, the saved value of the second is
 # ignored.
 RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
-# Old keys of version 0.1 and their new names.
-RENAMED = {"experiment": PRESET, "store": "run_dir", "out": "output"}
 
 
 def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | None = None) -> Any:
@@ -47,7 +43,7 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
         UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
     """
     overrides = _read(schema, words)
-    saved = {} if saved is None or (schema.preset_folder and PRESET in overrides) else _untouched(saved, overrides)
+    saved = {} if saved is None or PRESET in overrides else _untouched(schema, saved, overrides)
     lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(schema) if saved.get(group)}
     lines |= {name: str(override.input_line) for name, override in overrides.items()}
     empty = [name for name in optional_groups(schema) if name in overrides and overrides[name].value() is None]
@@ -57,7 +53,10 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
     for name in empty:
         if name in config:
             config[name] = None
-    _fill(config, saved, explicit=set(overrides))
+    try:
+        fill(config, saved, explicit=set(overrides))
+    except OmegaConfBaseException as error:
+        raise UserError(f"a saved setting cannot be used: {_explain(error)}") from error
     return _typed(config)
 
 
@@ -78,6 +77,13 @@ def quote(text: str) -> str:
 def names_of(schema: type[Any]) -> list[str]:
     """Return the names of a command's keys."""
     return [each.name for each in fields(schema)] + ([PRESET] if schema.preset_folder else [])
+
+
+def current_name(schema: type[Any], name: str) -> str:
+    """Return the present name of a key. If it is an old name, print a note."""
+    if name in schema.renamed:
+        note(f"{name}= is now called {schema.renamed[name]}=")
+    return str(schema.renamed.get(name, name))
 
 
 def groups_of(schema: type[Any]) -> dict[str, str]:
@@ -102,7 +108,7 @@ def _read(schema: type[Any], words: Sequence[str]) -> dict[str, Override]:
     for name in overrides:
         _check_name(schema, name)
     options = register(schema)
-    for group in (each for each in options if each in overrides):
+    for group in options.keys() & overrides.keys():
         value = overrides[group].value()
         if value is not None or group not in optional_groups(schema):
             require_known(group, str(value), options[group])
@@ -114,10 +120,7 @@ def _parse(schema: type[Any], word: str) -> Override:
     name, equals, value = word.partition("=")
     if not equals or not name:
         raise UserError(f"'{word}' is not of the form key=value")
-    known = names_of(schema)
-    if name not in known and RENAMED.get(name) in known:
-        note(f"{name}= is now called {RENAMED[name]}=")
-        name = RENAMED[name]
+    name = current_name(schema, name)
     if name in _paths(schema) and value not in ("", "null") and value[0] not in "'\"":
         value = quote(value)
     word = f"{name}={value}"
@@ -214,10 +217,11 @@ def _check_path(name: str, base: DictConfig) -> None:
 # Saved settings
 
 
-def _untouched(saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
+def _untouched(schema: type[Any], saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
     """Return the saved values to keep: not transient, and the user sets neither the key nor its rival."""
-    void = {rival for name, rival in RIVALS.items() if name in overrides}
-    return {name: value for name, value in upgrade(saved).items() if name not in {*overrides, *void, *TRANSIENT}}
+    rivals = {rival for name, rival in RIVALS.items() if name in overrides}
+    transient = {each.name for each in fields(schema) if each.metadata.get("is_transient")}
+    return {name: value for name, value in upgrade(saved).items() if name not in {*overrides, *rivals, *transient}}
 
 
 def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
@@ -231,18 +235,6 @@ def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
         defaults = {"robot": "sawyer", "goals": "random"}
         named |= {name: None for name, value in defaults.items() if {**saved, **named}.get(name) == value}
     return {**saved, **named}
-
-
-def _fill(config: DictConfig, saved: dict[str, Any], explicit: set[str], prefix: str = "") -> None:
-    """Copy each saved value into the config if the config has its key and the user did not set it."""
-    for name, value in saved.items():
-        path = f"{prefix}{name}"
-        if name not in config or path in explicit:
-            continue
-        if isinstance(value, dict) and isinstance(config[name], DictConfig):
-            _fill(config[name], value, explicit, f"{path}.")
-        else:
-            config[name] = value
 
 
 # Types

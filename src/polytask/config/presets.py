@@ -111,10 +111,11 @@ PTSL_METHODS = {
     "care_ptsl_3hidden": "CARE and PTSL, three hidden layers",
 }
 PTSL_LENGTHS = {"200k": "200 K", "1m": "1 M"}
-# The residual `none` has width 326, which matches CARE's parameter count; the authors' run has 321.
+# Width 326, the default here, matches CARE's parameter count without a residual, 321 with the residual `project`. The
+# authors' run without a residual has 321.
 PTSL_STUDIES: dict[str, dict[str, dict[str, Any]]] = {
     "projection": {"independent": {}, "shared": {}},
-    "residual": {"none": {}, "sum": {}, "linear": {}, "project": {"hidden": 321}},  # 321 matches CARE's parameter count
+    "residual": {"none": {}, "sum": {}, "linear": {}, "project": {"hidden": 321}},
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from polytask.envs.options import EnvOptions, WorldOptions
+from polytask.envs.options import ROBOT_NAMES, EnvOptions, WorldOptions
 from polytask.envs.suites import SUITES
 from polytask.settings import CommandConfig, setting
 
@@ -18,6 +18,7 @@ class TrainConfig(EnvOptions, CommandConfig):
     """`polytask train`."""
 
     preset_folder: ClassVar[str] = "preset"
+    renamed: ClassVar[dict[str, str]] = {"experiment": "preset"}
 
     algo: Any = setting("ppo", "algorithm and its settings (algo.lr=...)", group="algo")
     net: Any = setting("mlp", "network and its settings", group="net")
@@ -26,10 +27,14 @@ class TrainConfig(EnvOptions, CommandConfig):
     max_frames: int | None = setting(10_000_000, "stop after this many control steps, summed over all worlds")
     max_iterations: int | None = setting(None, "stop after this many iterations")
     max_minutes: float | None = setting(None, "stop after this many minutes of training, not counting evaluations")
-    run_dir: str | None = setting(None, "folder of the run (default: runs/<time>-<suite>-<algo>)", is_path=True)
-    checkpoint: str | None = setting(None, "checkpoint file or run directory to continue", is_path=True)
+    run_dir: str | None = setting(
+        None, "folder of the run (default: runs/<time>-<suite>-<algo>)", is_path=True, is_transient=True
+    )
+    checkpoint: str | None = setting(
+        None, "checkpoint file or run directory to continue", is_path=True, is_transient=True
+    )
     init_from: str | None = setting(
-        None, "checkpoint file or run directory whose networks initialize a new run", is_path=True
+        None, "checkpoint file or run directory whose networks initialize a new run", is_path=True, is_transient=True
     )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the end)")
     eval_every: int = setting(0, "iterations between evaluations (0: only at the end)")
@@ -63,10 +68,16 @@ class BenchConfig(TrainConfig):
 class SweepConfig(CommandConfig):
     """`polytask sweep`."""
 
+    renamed: ClassVar[dict[str, str]] = {"experiment": "presets", "experiments": "presets", "out": "output"}
+
     presets: list[str] | None = setting(None, "names or patterns: preset=A,B or preset='mtbench/mt10_rand/*'")
     seeds: int = setting(1, "runs per preset, each with another seed")
     first_seed: int = setting(0, "seed of the first run of each preset; the next runs add 1, 2, ...")
-    output: str = setting("runs/sweep", "folder of the runs: <output>/<preset>[/<changes>]/seed-<n>", is_path=True)
+    output: str = setting(
+        "runs/sweep",
+        "folder of the runs: <output>/<preset>[/<changes>]/seed-<n>",
+        is_path=True,
+    )
     dry_run: bool = setting(False, "only print the commands of the runs that are not complete")
     changes: list[str] | None = setting(None, "keys of `polytask train` for every run; write them without changes=")
 
@@ -75,7 +86,9 @@ class SweepConfig(CommandConfig):
 class EvalConfig(WorldOptions, CommandConfig):
     """`polytask eval`."""
 
-    checkpoint: str | None = setting(None, "checkpoint file or run directory to evaluate", is_path=True)
+    checkpoint: str | None = setting(
+        None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
+    )
     policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
     episodes: int = setting(50, "episodes per task")
 
@@ -84,9 +97,13 @@ class EvalConfig(WorldOptions, CommandConfig):
 class CollectConfig(EvalConfig):
     """`polytask collect`."""
 
-    checkpoint: str | None = setting(None, "checkpoint file or run directory whose policy collects", is_path=True)
+    checkpoint: str | None = setting(
+        None, "checkpoint file or run directory whose policy collects", is_path=True, is_transient=True
+    )
     output: str | None = setting(None, "folder to write the episodes to", is_path=True)
-    num_envs: int | None = setting(None, "total number of worlds, the same number for each task (default: 16 per task)")
+    num_envs: int | None = setting(
+        None, "total number of worlds, the same number for each task (default: 16 per task)", is_transient=True
+    )
     export: str | None = setting(
         None, "minari: also write Minari data sets to <output>/minari (extra: export)", choices=("minari",)
     )
@@ -96,7 +113,9 @@ class CollectConfig(EvalConfig):
 class RecordConfig(WorldOptions, CommandConfig):
     """`polytask record`."""
 
-    checkpoint: str | None = setting(None, "checkpoint file or run directory whose policy to film", is_path=True)
+    checkpoint: str | None = setting(
+        None, "checkpoint file or run directory whose policy to film", is_path=True, is_transient=True
+    )
     policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
     task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
     output: str = setting("polytask.mp4", "video file to write", is_path=True)
@@ -109,9 +128,15 @@ class RecordConfig(WorldOptions, CommandConfig):
 class GalleryConfig(CommandConfig):
     """`polytask gallery`."""
 
-    output: str = setting("docs/gallery", "folder of the pictures; the page is written to <output>.md", is_path=True)
+    renamed: ClassVar[dict[str, str]] = {"out": "output"}
+
+    output: str = setting(
+        "docs/gallery",
+        "folder of the pictures; the page is written to <output>.md",
+        is_path=True,
+    )
     tasks: list[str] | None = setting(None, "only these tasks (default: those of mt50)")
-    robot: str | None = setting(None, "robot (polytask list robots; default: sawyer)")
+    robot: str | None = setting(None, "robot (polytask list robots; default: sawyer)", choices=ROBOT_NAMES)
     episodes: int = setting(50, "episodes of the expert per task, each with another goal")
     episode_length: int = setting(500, "control steps per episode")
     width: int = setting(320, "width of a picture, in pixels")
@@ -132,9 +157,11 @@ class VerifyConfig(CommandConfig):
 class ListConfig(CommandConfig):
     """`polytask list`."""
 
-    kinds: ClassVar[tuple[str, ...]] = ("tasks", "suites", "algos", "nets", "grads", "robots", "presets")
-
-    kind: str | None = setting(None, "tasks, suites, algos, nets, grads, robots or presets", choices=kinds)
+    kind: str | None = setting(
+        None,
+        "tasks, suites, algos, nets, grads, robots or presets",
+        choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
+    )
     params: bool = setting(False, "with nets: print the number of parameters of each network")
     suite: str = setting("mt10", "with params=true: suite that the networks are built for", choices=SUITES)
 

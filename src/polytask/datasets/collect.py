@@ -19,6 +19,7 @@ from torch import Tensor
 
 from polytask.config.compose import to_plain
 from polytask.config.schema import CollectConfig
+from polytask.datasets.minari import check_minari, to_minari
 from polytask.datasets.read import FORMAT, INDEX
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
@@ -45,8 +46,6 @@ def collect(config: CollectConfig) -> Result:
     env.close()
     payload, lines = writer.summary(), [f"data set: {folder} ({len(writer.shards)} shards)"]
     if config.export == "minari":
-        from polytask.datasets.minari import to_minari
-
         payload["minari"] = to_minari(folder, folder / "minari")
         lines.append(f"Minari data sets: {folder / 'minari'}")
     rows = [(name, *one.values()) for name, one in payload["tasks"].items()]
@@ -61,13 +60,10 @@ def _check(config: CollectConfig) -> Path:
         raise UserError("name the folder to write to: output=DIR")
     if config.episodes < 1:
         raise UserError(f"episodes={config.episodes} must be at least 1")
-    _worlds_per_task(config)
     folder = Path(config.output).expanduser()
     if (folder / INDEX).exists():
         raise UserError(f"'{folder}' already contains a data set; name another folder")
     if config.export == "minari":
-        from polytask.datasets.minari import check_minari
-
         check_minari()
     return folder
 
@@ -78,7 +74,7 @@ def _worlds_per_task(config: CollectConfig) -> int:
     if config.num_envs is None:
         return WORLDS_PER_TASK
     if config.num_envs < tasks or config.num_envs % tasks:
-        raise UserError(f"num_envs={config.num_envs} must be a multiple of the number of tasks, {tasks}")
+        raise UserError(f"num_envs={config.num_envs} must be a positive multiple of the number of tasks, {tasks}")
     return config.num_envs // tasks
 
 

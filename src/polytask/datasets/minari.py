@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +17,37 @@ from polytask.datasets.read import EpisodeDataset, load
 from polytask.errors import UserError
 
 _VARIABLE = "MINARI_DATASETS_PATH"
+_AT_ONCE = 256  # episodes held in memory
 
 
 def check_minari() -> None:
     """Check that the packages of the extra are installed."""
     if find_spec("minari") is None or find_spec("h5py") is None:
-        raise UserError("export=minari needs an extra: pip install 'polytask[export]'")
+        raise UserError("Minari data sets need an extra: pip install 'polytask[export]'")
 
 
 def to_minari(folder: Path, root: Path) -> list[str]:
     """Export the data set in `folder` to Minari data sets in the folder `root`, and return their names."""
     check_minari()
     dataset = load(folder, any_version=True)
-    root.mkdir(parents=True, exist_ok=True)
-    with _datasets_in(root):
+    with datasets_in(root):
         return [_export(dataset, task) for task in dataset.tasks]
+
+
+def create_dataset(name: str, buffers: Iterable[Any], **about: Any) -> str:
+    """Write episode buffers as one Minari data set, a block at a time, and return its name."""
+    import minari
+
+    episodes = iter(buffers)
+    with warnings.catch_warnings(action="ignore"):  # Minari warns if there is no author and no link
+        dataset = minari.create_dataset_from_buffers(name, list(islice(episodes, _AT_ONCE)), **about)
+        while block := list(islice(episodes, _AT_ONCE)):
+            dataset.update_dataset_from_buffer(block)
+    return name
 
 
 def _export(dataset: EpisodeDataset, task: str) -> str:
     """Write the episodes of one task."""
-    import minari
     from gymnasium.spaces import Box
     from minari.data_collector import EpisodeBuffer
 
@@ -43,8 +55,7 @@ def _export(dataset: EpisodeDataset, task: str) -> str:
     policy = config["policy"] or "checkpoint"
     name = f"polytask/{task}/{policy}-v{dataset.index['tasks'][task]['version']}"
     numbers = (dataset.task == dataset.tasks.index(task)).nonzero()[:, 0].tolist()
-    episodes = [dataset.episode(number) for number in numbers]
-    buffers: list[Any] = [
+    buffers = (
         EpisodeBuffer(
             id=number,
             seed=episode.seed,
@@ -56,23 +67,22 @@ def _export(dataset: EpisodeDataset, task: str) -> str:
             # Minari expects one more info than steps. The first info belongs to the reset.
             infos={"success": np.concatenate([[False], episode.success.numpy()])},
         )
-        for number, episode in enumerate(episodes)
-    ]
-    with warnings.catch_warnings(action="ignore"):  # Minari warns if there is no author and no link
-        minari.create_dataset_from_buffers(
-            name,
-            buffers,
-            observation_space=Box(-np.inf, np.inf, (dataset.index["obs_dim"],), np.float32),
-            action_space=Box(-1.0, 1.0, (dataset.index["action_dim"],), np.float32),
-            algorithm_name=str(policy),
-            description=f"{len(buffers)} episodes of the polytask task {task}, robot {dataset.index['robot']}",
-        )
-    return name
+        for number, episode in enumerate(map(dataset.episode, numbers))
+    )
+    return create_dataset(
+        name,
+        buffers,
+        observation_space=Box(-np.inf, np.inf, (dataset.index["obs_dim"],), np.float32),
+        action_space=Box(-1.0, 1.0, (dataset.index["action_dim"],), np.float32),
+        algorithm_name=str(policy),
+        description=f"{len(numbers)} episodes of the polytask task {task}, robot {dataset.index['robot']}",
+    )
 
 
 @contextmanager
-def _datasets_in(root: Path) -> Iterator[None]:
-    """Make Minari write to the folder `root` inside this context."""
+def datasets_in(root: Path) -> Iterator[None]:
+    """Make the folder `root`, and let Minari write to it inside this context."""
+    root.mkdir(parents=True, exist_ok=True)
     before = os.environ.get(_VARIABLE)
     os.environ[_VARIABLE] = str(root.resolve())
     try:

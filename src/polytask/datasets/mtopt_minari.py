@@ -6,23 +6,21 @@ out.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from polytask.datasets.minari import check_minari, create_dataset, datasets_in
 from polytask.errors import UserError
 from polytask.mtopt.learning.sharing import Shared
 from polytask.mtopt.records import ACTION_DIM, Episode
 from polytask.mtopt.store.store import EpisodeStore
 
-_AT_ONCE = 256  # episodes held in memory
 
-
-def to_minari(store: EpisodeStore, root: Path, shared: Sequence[Shared]) -> list[str]:
+def mtopt_to_minari(store: EpisodeStore, root: Path, shared: Sequence[Shared]) -> list[str]:
     """Export episodes to Minari data sets in the folder `root`, and return their names.
 
     Args:
@@ -30,44 +28,35 @@ def to_minari(store: EpisodeStore, root: Path, shared: Sequence[Shared]) -> list
         root: Folder to write to.
         shared: The episodes to export, each with a task and the verdict on that task.
     """
-    from polytask.datasets.minari import _datasets_in, check_minari
-
     check_minari()
     groups: dict[str, list[Shared]] = {}
     for one in shared:
         groups.setdefault(one.task, []).append(one)
     if not groups:
         raise UserError("there is no episode to export")
-    root.mkdir(parents=True, exist_ok=True)
-    with _datasets_in(root):
+    with datasets_in(root):
         return [_export(store, task, group) for task, group in groups.items()]
 
 
 def _export(store: EpisodeStore, task: str, group: Sequence[Shared]) -> str:
     """Write the data set of one task."""
-    import minari
     from gymnasium.spaces import Box, Dict
 
     buffers = _buffers(store, group)
-    first = list(islice(buffers, _AT_ONCE))
-    if not first:
+    first = next(buffers, None)
+    if first is None:
         raise UserError(f"no episode of '{task}' has actions, so there is nothing to export")
-    size = first[0].observations["image"].shape[1:]
+    size = first.observations["image"].shape[1:]
     scalar = Box(-np.inf, np.inf, (1,), np.float32)
-    name = f"polytask/mtopt-{task}/log-v0"
-    with warnings.catch_warnings(action="ignore"):  # Minari warns if there is no author and no link
-        dataset = minari.create_dataset_from_buffers(
-            name,
-            first,
-            observation_space=Dict({"image": Box(0, 255, size, np.uint8), "closed": scalar, "height": scalar}),
-            action_space=Box(-1.0, 1.0, (ACTION_DIM,), np.float32),
-            algorithm_name="log",
-            jpeg_encoding=False,  # store frames without loss
-            description=f"{len(group)} episodes of the task {task} from camera images",
-        )
-        while block := list(islice(buffers, _AT_ONCE)):
-            dataset.update_dataset_from_buffer(block)
-    return name
+    return create_dataset(
+        f"polytask/mtopt-{task}/log-v0",
+        chain([first], buffers),
+        observation_space=Dict({"image": Box(0, 255, size, np.uint8), "closed": scalar, "height": scalar}),
+        action_space=Box(-1.0, 1.0, (ACTION_DIM,), np.float32),
+        algorithm_name="log",
+        jpeg_encoding=False,  # store frames without loss
+        description=f"{len(group)} episodes of the task {task} from camera images",
+    )
 
 
 def _buffers(store: EpisodeStore, group: Sequence[Shared]) -> Iterator[Any]:

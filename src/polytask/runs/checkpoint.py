@@ -10,15 +10,15 @@ from typing import Any
 
 from polytask.errors import UserError
 from polytask.files import load_tensors, save_tensors
+from polytask.runs.file_names import CHECKPOINT_FILE
 
-FILE_NAME = "checkpoint.pt"
 FORMAT = 1  # increased when the layout of the file changes
 
 
 def locate(path: str | Path) -> Path:
     """Return the checkpoint file for a path to a file or to a run directory."""
     given = Path(path).expanduser()
-    file = given / FILE_NAME if given.is_dir() else given
+    file = given / CHECKPOINT_FILE if given.is_dir() else given
     if not file.is_file():
         raise UserError(f"no checkpoint at '{file}'")
     return file

@@ -62,7 +62,7 @@ class Evaluator:
         if episodes < 1:
             raise UserError(f"episodes={episodes} must be at least 1")
         # A curriculum is for training. Evaluation spreads its episodes over all levels.
-        levels = "hard" if config.suite_levels == "curriculum" else config.levels
+        levels = "hard" if config.chosen_levels == "curriculum" else config.levels
         seed, num_envs = config.seed + SEED_OFFSET, episodes * len(config.task_names)
         self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs)
         self._start = copy.deepcopy(self.env.state_dict())

@@ -18,9 +18,8 @@ from torch import Tensor
 
 from polytask.errors import UserError
 from polytask.files import JsonLines, LogRow
+from polytask.runs.file_names import METRICS_FILE
 from polytask.types import EPISODE_METRICS
-
-FILE_NAME = "metrics.jsonl"
 
 
 def read_tensors(tensors: dict[str, Tensor]) -> dict[str, list[float]]:
@@ -152,7 +151,7 @@ class Logger:
 
     def __init__(self, directory: Path, config: dict[str, Any], history: list[LogRow]) -> None:
         """Open the writers that the config selects. `history` contains the rows of an earlier part of the run."""
-        self._writers: list[MetricsWriter] = [JsonLines(directory / FILE_NAME, history)]
+        self._writers: list[MetricsWriter] = [JsonLines(directory / METRICS_FILE, history)]
         if config["tensorboard"]:
             self._writers.append(TensorBoardWriter(directory))
         if config["wandb"]:

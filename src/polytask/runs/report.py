@@ -21,7 +21,7 @@ from polytask.config.schema import ReportConfig
 from polytask.errors import UserError
 from polytask.files import LogRow, make_folder, read_json_lines, write_atomically, write_text
 from polytask.result import Result, Table
-from polytask.runs.logger import FILE_NAME
+from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.statistics import Array, bootstrap, iqm, mean
 
 COSINES = ("min", "mean", "max")  # logged statistics of the cosines between the gradients of two tasks
@@ -43,7 +43,7 @@ class RunLog:
 
     def final(self) -> list[float]:
         """Return the success per task, from the final evaluation if there is one, else from training."""
-        path = self.directory / "summary.json"
+        path = self.directory / SUMMARY_FILE
         evaluation = json.loads(path.read_text()).get("evaluation") if path.is_file() else None
         if evaluation:
             return [evaluation["tasks"][task]["success"] for task in self.tasks]
@@ -52,10 +52,12 @@ class RunLog:
 
 def read_run(directory: Path) -> RunLog:
     """Read a run directory."""
-    rows = read_json_lines(directory / FILE_NAME)
-    if not rows or not (directory / "config.yaml").is_file():
-        raise UserError(f"'{directory}' is not a run directory: it has no {FILE_NAME} with a row, or no config.yaml")
-    saved: Any = OmegaConf.to_container(OmegaConf.load(directory / "config.yaml"))
+    rows = read_json_lines(directory / METRICS_FILE)
+    if not rows or not (directory / CONFIG_FILE).is_file():
+        raise UserError(
+            f"'{directory}' is not a run directory: it has no {METRICS_FILE} with a row, or no {CONFIG_FILE}"
+        )
+    saved: Any = OmegaConf.to_container(OmegaConf.load(directory / CONFIG_FILE))
     config = upgrade(saved)
     tasks = config["suite"] if config["tasks"] is None else "+".join(config["tasks"])
     chosen = (config[group]["name"] for group in ("algo", "net", "grads"))

@@ -15,9 +15,9 @@ from polytask.config.schema import TrainConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.files import LogRow, make_folder, read_json_lines, restore, write_text
-from polytask.runs.checkpoint import FILE_NAME, load, locate, save
+from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.evaluate import Evaluator
-from polytask.runs.logger import FILE_NAME as METRICS_NAME
+from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE
 from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.runs.setup import build_algo, build_train_env
 from polytask.runs.transfer import Initialization, initialize
@@ -72,7 +72,7 @@ class Run:
             "seconds": self.seconds,
             "initialization": self.initialization and asdict(self.initialization),
         }
-        save(self.directory / FILE_NAME, state)
+        save(self.directory / CHECKPOINT_FILE, state)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load the state of a checkpoint."""
@@ -80,7 +80,7 @@ class Run:
         for name, value in now.items():
             if state["spec"][name] != value:
                 raise UserError(f"the checkpoint does not fit: its {name} is {state['spec'][name]}, not {value}")
-        restore(self.algo, state["algo"], "learner")
+        restore(self.algo, state["algo"], "algorithm")
         restore(self.env, state["env"], "environment")
         restore(self.window, state["window"], "metrics window")
         self.iteration, self.seconds = state["iteration"], state["seconds"]
@@ -98,8 +98,10 @@ def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
     directory = _directory(config)
     state = None if config.checkpoint is None else load(config.checkpoint)
     start = None if config.init_from is None else load(config.init_from)
-    metrics = None if state is None else locate(str(config.checkpoint)).parent / METRICS_NAME
-    history = [] if state is None or metrics is None else read_json_lines(metrics, until=state["iteration"])
+    history: list[LogRow] = []
+    if state is not None:
+        metrics = locate(str(config.checkpoint)).parent / METRICS_FILE
+        history = read_json_lines(metrics, until=state["iteration"])
     config = replace(config, run_dir=str(directory), checkpoint=None)
     env = build_train_env(config)
     algo = build_algo(config, env.spec, env.device)
@@ -112,7 +114,7 @@ def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
     if config.eval_episodes and config.eval_every:
         run.evaluator = Evaluator(config, config.eval_episodes)
     make_folder(directory)
-    write_text(directory / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(to_plain(run.config))))
+    write_text(directory / CONFIG_FILE, OmegaConf.to_yaml(OmegaConf.create(to_plain(run.config))))
     return run, history
 
 
@@ -142,7 +144,7 @@ def _directory(config: TrainConfig) -> Path:
     else:
         tasks = config.suite if config.tasks is None else f"{len(config.tasks)}tasks"
         directory = Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{tasks}-{config.algo.name}"
-    is_taken = any((directory / name).exists() for name in (METRICS_NAME, FILE_NAME))
+    is_taken = any((directory / name).exists() for name in (METRICS_FILE, CHECKPOINT_FILE))
     if is_taken and (home is None or home.resolve() != directory.resolve()):
         raise UserError(
             f"'{directory}' already contains a run; continue it with checkpoint={directory}, or name another run_dir"

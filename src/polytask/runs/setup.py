@@ -1,4 +1,4 @@
-"""Build environments, learners and policies from configs, for all commands."""
+"""Build environments, algorithms and policies from configs, for all commands."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
         known = ", ".join(spec.tasks)
         raise UserError(f"the checkpoint does not fit: it was not trained on '{unknown[0]}', only on {known}")
     algo = build_algo(compose(TrainConfig, [], saved=state["config"]), spec, env.device)
-    restore(algo, state["algo"], "learner")
+    restore(algo, state["algo"], "algorithm")
     number = torch.tensor([spec.tasks.index(task) for task in env.spec.tasks], device=env.device)
     return lambda obs, task: algo.act(obs, number[task], explore=False)
 
 
 def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo:
-    """Build the learner that a config describes."""
+    """Build the algorithm that a config describes."""
     tune_torch(device)
     context = AlgoContext(
         spec=spec,

@@ -20,7 +20,7 @@ from polytask.config.presets import presets
 from polytask.config.schema import SweepConfig, TrainConfig
 from polytask.errors import UserError, suggest
 from polytask.result import Result, Table, note
-from polytask.runs.checkpoint import FILE_NAME
+from polytask.runs.file_names import CHECKPOINT_FILE, SUMMARY_FILE
 from polytask.runs.train import train
 
 # Keys that the sweep itself sets for every run.
@@ -101,12 +101,12 @@ def select(patterns: list[str]) -> list[str]:
 def state_of(directory: Path) -> tuple[str, float | None]:
     """Return the status of the run in a folder, and its success if it is done."""
     try:
-        summary = json.loads((directory / "summary.json").read_text())
+        summary = json.loads((directory / SUMMARY_FILE).read_text())
     except (OSError, ValueError):
         summary = {}
     if summary.get("complete"):
         return "done", success_of(summary)
-    return ("interrupted" if (directory / FILE_NAME).exists() else "new"), None
+    return ("interrupted" if (directory / CHECKPOINT_FILE).exists() else "new"), None
 
 
 def success_of(summary: dict[str, Any]) -> float | None:

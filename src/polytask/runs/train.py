@@ -13,12 +13,13 @@ from typing import Any
 
 from polytask.config.compose import to_plain
 from polytask.config.schema import TrainConfig
-from polytask.envs.video import VideoFormat, film
+from polytask.envs.video import VideoFormat, record_video
 from polytask.errors import UserError
 from polytask.files import LogRow, finite, read_json_lines, write_text
 from polytask.result import Result, Table, note
 from polytask.runs.evaluate import Evaluator, evaluation_table
-from polytask.runs.logger import FILE_NAME, Logger, read_metrics
+from polytask.runs.file_names import METRICS_FILE, SUMMARY_FILE
+from polytask.runs.logger import Logger, read_metrics
 from polytask.runs.progress import ProgressDisplay
 from polytask.runs.provenance import provenance
 from polytask.runs.report import draw_run
@@ -119,8 +120,8 @@ def finish(run: Run, row: LogRow, *, is_complete: bool) -> Result:
         evaluator.close()
         title = f"{run.config.eval_episodes} noiseless episodes per task"
         shown = evaluation_table(title, summary["evaluation"])
-    write_text(run.directory / "summary.json", json.dumps(finite(summary), indent=2) + "\n")
-    rows = read_json_lines(run.directory / FILE_NAME)
+    write_text(run.directory / SUMMARY_FILE, json.dumps(finite(summary), indent=2) + "\n")
+    rows = read_json_lines(run.directory / METRICS_FILE)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
     if not is_complete:
         lines.append(f"stopped after {run.iteration} iterations; continue: polytask train checkpoint={run.directory}")
@@ -133,7 +134,7 @@ def film_run(run: Run) -> str:
     """Film the trained policy on all tasks of a run. Return the line to print: the video, or why there is none."""
     env, path = build_env(run.config, num_envs=run.env.spec.num_tasks), run.directory / "video.mp4"
     try:
-        return f"video: {path} ({film(env, run.act, path, VideoFormat(width=320, height=240))} frames)"
+        return f"video: {path} ({record_video(env, run.act, path, VideoFormat(width=320, height=240))} frames)"
     except UserError as error:
         return str(error)
     finally:

@@ -66,7 +66,7 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
     """Load the tensors of a finished run that fit.
 
     Args:
-        algo: The learner of the new run, as built.
+        algo: The algorithm of the new run, as built.
         tasks: The tasks of the new run, in order.
         state: The checkpoint of the finished run.
         source: The path of the checkpoint, for messages.
@@ -115,7 +115,7 @@ def _per_world(net: nn.Module) -> tuple[str, ...]:
 
 
 def saved_parts(state: dict[str, Any]) -> dict[str, dict[str, Tensor]]:
-    """Return the networks and statistics in a learner's saved state, by the names of `Algo.networks`."""
+    """Return the networks and statistics in an algorithm's saved state, by the names of `Algo.networks`."""
     parts = {name: learner["net"] for name, learner in state["learners"].items()}
     for holder in (state, state.get("experience", {})):
         parts |= {name: value for name, value in holder.items() if _is_state_dict(value)}

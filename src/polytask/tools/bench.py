@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from polytask.config.schema import BenchConfig
+from polytask.device import time_after_work
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.runners import make_runner
 from polytask.errors import UserError
@@ -45,10 +46,10 @@ def bench(config: BenchConfig) -> Result:
     iterate, frames = _workload(config, env)
     for _ in range(config.warmup):
         iterate()
-    begin = _now(env.device)
+    begin = time_after_work(env.device)
     for _ in range(config.iterations):
         iterate()
-    seconds = _now(env.device) - begin
+    seconds = time_after_work(env.device) - begin
     payload = {
         "what": config.what,
         "suite": config.suite if config.tasks is None else list(env.spec.tasks),
@@ -98,13 +99,6 @@ def physics_of(env: MultiTaskEnv) -> Callable[[Tensor], None]:
     return step
 
 
-def _now(device: torch.device) -> float:
-    """Wait for the device and return the time in seconds."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
-
-
 def _memory(device: torch.device) -> dict[str, float | None]:
     """Return the peak memory of the process and the used memory of the device (torch, Warp and driver), in MiB."""
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
@@ -119,7 +113,7 @@ def _start(env: MultiTaskEnv) -> float:
     action = torch.zeros(env.spec.num_envs, env.spec.action_dim, device=env.device)
     for _ in range(STEPS_TO_CAPTURE):
         env.step(action)
-    return _now(env.device)
+    return time_after_work(env.device)
 
 
 def _launches(env: MultiTaskEnv) -> float | None:

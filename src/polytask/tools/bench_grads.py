@@ -7,7 +7,6 @@ The shapes are those of Meta-World. On a CUDA device the update is replayed from
 from __future__ import annotations
 
 import statistics
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from polytask.algos import AlgoContext
 from polytask.algos.ppo import PPO, PPOConfig
 from polytask.config.schema import BenchConfig
-from polytask.device import tune_torch
+from polytask.device import check_device, time_after_work, tune_torch
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.grads import GRADS
@@ -33,7 +32,7 @@ def bench_grads(config: BenchConfig) -> Result:
     """Run `polytask bench what=grads`."""
     if not isinstance(config.algo, PPOConfig):
         raise UserError("what=grads needs algo=ppo, whose update it measures")
-    device = torch.device(config.device)
+    device = check_device(config.device)
     tune_torch(device)
     counts = NUM_TASKS if config.num_tasks is None else config.num_tasks
     measured = {count: {name: _milliseconds(config, name, count, device) for name in GRADS} for count in counts}
@@ -55,16 +54,14 @@ def bench_grads(config: BenchConfig) -> Result:
 
 def _milliseconds(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> float:
     """Return the time of one update in ms: the median over `iterations` runs of `steps` updates each."""
-    updates = _learner(config, name, num_tasks, device).updates
-    updates.run(max(3, config.warmup))  # one minibatch per epoch; the graph is captured at the third
+    loop = _learner(config, name, num_tasks, device).loop
+    loop.run_epochs(max(3, config.warmup))  # one minibatch per epoch; the graph is captured at the third
     samples = []
     for _ in range(config.iterations):
-        _finish(device)
-        begin = time.perf_counter()
+        begin = time_after_work(device)
         for _ in range(config.steps):
-            updates.update()
-        _finish(device)
-        samples.append(1e3 * (time.perf_counter() - begin) / config.steps)
+            loop.update()
+        samples.append(1e3 * (time_after_work(device) - begin) / config.steps)
     return statistics.median(samples)
 
 
@@ -87,9 +84,3 @@ def _learner(config: BenchConfig, name: str, num_tasks: int, device: torch.devic
     for tensor in (rows.obs, rows.action, rows.log_prob, rows.advantage, rows.value, rows.target):
         tensor.normal_(generator=generator)
     return algo
-
-
-def _finish(device: torch.device) -> None:
-    """Wait until the device has finished all work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -19,9 +19,9 @@ from torch import Tensor
 from polytask.config.schema import VerifyConfig
 from polytask.envs.domain import Buffers
 from polytask.envs.make import resolve
-from polytask.envs.manipulation.task import Task
+from polytask.envs.manipulation.task import FRAME, Task
 from polytask.envs.manipulation.tasks import TASKS
-from polytask.envs.manipulation.worlds import ACTIONS, DOMAIN, FRAME, ManipulationGroup
+from polytask.envs.manipulation.worlds import ACTIONS, DOMAIN, ManipulationGroup
 from polytask.envs.options import EnvOptions
 from polytask.errors import UserError
 from polytask.result import Result, Table
@@ -127,10 +127,11 @@ def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -
     worlds.restart_from(everything, torch.from_numpy(record["ep_rand_vec"][episode]))
     worlds.state.tcp_init.copy_(torch.from_numpy(record["ep_init_tcp"][episode]))
     qpos, qvel = torch.from_numpy(record["qpos"]), torch.from_numpy(record["qvel"])
-    if qpos.shape[1] != group.model.nq:
-        raise UserError(f"'{task.name}': the file has {qpos.shape[1]} joint positions, the model {group.model.nq}")
+    model = group.batch.model
+    if qpos.shape[1] != model.nq:
+        raise UserError(f"'{task.name}': the file has {qpos.shape[1]} joint positions, the model {model.nq}")
     group.batch.reset(everything, qpos, qvel)
-    group.batch.mocap_pos[:, int(group.model.body("mocap").mocapid[0])] = torch.from_numpy(record["mocap_pos"])
+    group.batch.mocap_pos[:, int(model.body("mocap").mocapid[0])] = torch.from_numpy(record["mocap_pos"])
     group.batch.forward()
     group.observe()
     reward, success = task.reward(worlds.state)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from polytask.config.schema import RecordConfig
-from polytask.envs.video import VideoFormat, film
+from polytask.envs.video import VideoFormat, record_video
 from polytask.errors import UserError
 from polytask.result import Result
 from polytask.runs.setup import build_env, build_policy, check_source
@@ -23,7 +23,7 @@ def record(config: RecordConfig) -> Result:
         config = replace(config, tasks=[config.task])
     env = build_env(config, num_envs=len(config.task_names))
     try:
-        count = film(env, build_policy(config, env), path, video)
+        count = record_video(env, build_policy(config, env), path, video)
     finally:
         env.close()
     payload = {"output": str(path), "tasks": list(env.spec.tasks), "frames": count}
