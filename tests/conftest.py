@@ -1,7 +1,9 @@
 """Settings and fixtures of all tests.
 
-Torch uses one thread, because the operations of the tests are small and the idle threads of a pool occupy other cores.
-Without a GPU, Triton interprets its kernels. Triton reads the variable for that when it is first imported.
+polytask is imported for the environment variables that it sets, such as the limit on the CPU's instructions. So every
+test and every process that a test starts has them, also one that imports torch alone. Torch uses one thread, because
+the operations of the tests are small and the idle threads of a pool occupy other cores. Without a GPU, Triton
+interprets its kernels. Triton reads the variable for that when it is first imported.
 """
 
 import os
@@ -11,6 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+
+import polytask  # noqa: F401  sets environment variables, which must be before torch's first product
 
 torch.set_num_threads(1)
 if not torch.cuda.is_available():

@@ -10,7 +10,7 @@ import polytask
 ROOT = Path(polytask.__file__).parent
 
 # The parts of polytask that each part may import. Every part is listed, in the order of the layers.
-BASE = {"errors", "types", "settings", "files", "device", "cuda_graph", "result", "statistics"}
+BASE = {"errors", "types", "settings", "files", "stopping", "device", "cuda_graph", "result", "statistics"}
 WORLDS = BASE | {"scenes", "sim", "robots"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -19,7 +19,8 @@ ALLOWED: dict[str, set[str]] = {
     "result": set(),
     "statistics": set(),
     "settings": {"errors"},
-    "files": {"errors"},
+    "files": {"errors", "result"},
+    "stopping": {"result"},
     "device": {"errors"},
     "nets": BASE,
     "grads": BASE,
@@ -73,7 +74,7 @@ OWNERS = {
     "ray": {"mtopt"},
     "hydra": {"config"},
     "omegaconf": {"config", "runs", "cli", "mtopt"},
-    "rich": {"runs", "cli"},
+    "rich": {"runs", "envs", "cli"},
     "matplotlib": {"runs"},
     "imageio_ffmpeg": {"envs"},
     "tensorboard": {"runs"},

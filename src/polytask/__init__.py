@@ -13,7 +13,7 @@ __version__ = "0.2.0.dev0"
 def _choose_opengl() -> None:
     """Choose off-screen rendering with EGL if there is no display.
 
-    This must happen before MuJoCo is imported, because MuJoCo chooses its OpenGL platform on import.
+    MuJoCo reads the variable when it is imported. `sim.opengl` also reads it, in case MuJoCo was imported before.
     """
     if sys.platform != "linux" or "MUJOCO_GL" in os.environ or "DISPLAY" in os.environ:
         return
@@ -32,8 +32,18 @@ def _use_all_queues() -> None:
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
+def _limit_instructions() -> None:
+    """Keep oneDNN, which torch uses for products on the CPU, from using AMX.
+
+    Some virtual machines advertise AMX but cannot run it: a bfloat16 product then kills the process. Products in
+    float32, as in all training on the CPU, do not use AMX. oneDNN reads the variable once, at torch's first product.
+    """
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+
 _choose_opengl()
 _use_all_queues()
+_limit_instructions()
 
 if TYPE_CHECKING:
     from polytask.envs.make import make as make

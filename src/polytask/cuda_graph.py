@@ -6,6 +6,7 @@ tensors. It must not synchronize with the host and must not branch on data. The 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,8 @@ class Graphed:
         if self.warmup > 0:
             self.warmup -= 1
             return self._on_side_stream()
+        # A collection during the capture could free an older graph, which invalidates the capture.
+        gc.collect()
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from polytask.errors import UserError
+from polytask.errors import UserError, shown
 
 
 def check_device(name: str | torch.device, key: str = "device") -> torch.device:
@@ -23,9 +23,9 @@ def check_device(name: str | torch.device, key: str = "device") -> torch.device:
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
-        raise UserError(f"unknown device '{name}'; valid: cpu, cuda, cuda:N") from error
+        raise UserError(f"unknown device '{shown(name)}'; valid: cpu, cuda, cuda:N") from error
     if device.type not in ("cpu", "cuda"):
-        raise UserError(f"unknown device '{name}'; valid: cpu, cuda, cuda:N")
+        raise UserError(f"unknown device '{shown(name)}'; valid: cpu, cuda, cuda:N")
     if device.type == "cpu":
         return torch.device("cpu")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0

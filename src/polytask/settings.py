@@ -1,45 +1,57 @@
 """Declare a setting as a dataclass field with a default and one line of help, which `--help` prints.
 
 Every configuration class in every layer declares its fields this way. So a setting is documented once, the user sees
-the text, and one function checks the values that have a fixed list of choices.
+the text, and one function checks the values of all settings.
 """
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, TypedDict, Unpack
 
-from polytask.errors import UserError, suggest
+from polytask.errors import UserError, shown, suggest
+
+MAX_SEED = 2**32 - 1  # what every random generator in use accepts, with room for the offsets that some add
+MAX_INT = 2**63 - 1  # what torch, NumPy and MuJoCo can store
+MAX_FLOAT = 3.4028234663852886e38  # the largest number in single precision
+MAX_NAME = 255  # bytes in a file name, and
+MAX_PATH = 4095  # bytes in a path, on the usual file systems
 
 
-def setting(
-    default: Any,
-    about: str,
-    *,
-    choices: Collection[str] | None = None,
-    group: str | None = None,
-    is_path: bool = False,
-    is_transient: bool = False,
-) -> Any:
+class Range(TypedDict, total=False):
+    """The valid numbers. It applies to a number, or to every number in a list."""
+
+    at_least: float
+    above: float  # greater than, not equal
+    at_most: float  # with `math.inf` the number may be infinite; otherwise numbers are finite
+    below: float
+
+
+class Facts(Range, total=False):
+    """What a field may declare about its values."""
+
+    choices: Collection[str] | None  # the valid words, if there is a fixed list of them
+    is_free: bool  # any finite number is valid
+    min_length: int  # of a list
+    group: str | None  # table that the value is chosen from: the field holds the config of the chosen entry
+    is_path: bool  # the value is a file or folder name, which is used exactly as typed
+    is_transient: bool  # the value belongs to one command; a run that is continued or used does not pass it on
+
+
+def setting(default: Any, about: str, **facts: Unpack[Facts]) -> Any:
     """Declare a field.
 
     Args:
-        default: The value unless the user sets another. A list is copied for every object, and a class is called.
+        default: The value unless the user sets another. A list is copied for every object, and a class is called. With
+            `group` it is the name of an entry.
         about: One line for `--help`: the meaning, the unit and the valid values.
-        choices: The valid words, if the field has a fixed list of them.
-        group: Name of the table that the value is chosen from. The field then holds the config of the chosen entry,
-            and `default` is the name of an entry.
-        is_path: The value is a file or folder name, which is used exactly as typed.
-        is_transient: The value belongs to one command. A run that is continued or used does not pass it on.
+        facts: What is known about the values, see `Facts`.
     """
-    metadata = {
-        "about": about,
-        "choices": choices,
-        "group": group,
-        "is_path": is_path,
-        "is_transient": is_transient,
-    }
+    metadata = {"about": about, **facts}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     if isinstance(default, type):
@@ -57,39 +69,91 @@ def choices_of(schema: type[Any], name: str) -> list[str]:
     return next(list(each.metadata.get("choices") or ()) for each in fields(schema) if each.name == name)
 
 
-def fill(
-    config: MutableMapping[Any, Any], saved: Mapping[Any, Any], explicit: Collection[str] = (), prefix: str = ""
-) -> None:
-    """Copy saved values into a config, also into the configs inside it. Keys that the config does not have are skipped.
-
-    Args:
-        config: The config to change.
-        saved: Saved values.
-        explicit: Dotted keys that keep their present values, because the user has set them.
-        prefix: Dotted key of `config` itself, with a dot at its end.
-    """
+def fill(config: MutableMapping[Any, Any], saved: Mapping[Any, Any]) -> None:
+    """Copy saved values into a config, also into the configs inside it. Keys that it does not have are skipped."""
     for name, value in saved.items():
-        path = f"{prefix}{name}"
-        if name not in config or path in explicit:
+        if name not in config:
             continue
         if isinstance(value, Mapping) and isinstance(config[name], MutableMapping):
-            fill(config[name], value, explicit, f"{path}.")
+            fill(config[name], value)
         else:
             config[name] = value
 
 
-def check_choices(config: Any, prefix: str = "") -> None:
-    """Check all values of a config, and of the configs inside it, that have a fixed list of choices.
+# Check values
+
+
+def check_values(config: Any, prefix: str = "") -> None:
+    """Check all values of a config, and of the configs inside it, against what their fields declare.
+
+    A config whose values also depend on each other has a method `check_together(prefix)`, which is called last.
 
     Raises:
-        UserError: If a value is not one of its choices.
+        UserError: If a value is not one of its choices, not in its range, not finite, or not a possible path.
     """
     for each in fields(config):
-        value, choices = getattr(config, each.name), each.metadata.get("choices")
+        key, value = f"{prefix}{each.name}", getattr(config, each.name)
         if is_dataclass(value):
-            check_choices(value, f"{prefix}{each.name}.")
-        elif choices is not None and value is not None and value not in choices:
-            raise UserError(f"{prefix}{each.name}={value} is not valid; {suggest(value, choices)}")
+            check_values(value, f"{key}.")
+            continue
+        if isinstance(value, list | tuple) and len(value) < each.metadata.get("min_length", 0):
+            raise UserError(f"{key} is empty; give at least one entry")
+        for one in value if isinstance(value, list | tuple) else [value]:
+            check_value(key, one, each.metadata)
+    if hasattr(config, "check_together"):
+        config.check_together(prefix)
+
+
+def check_value(key: str, value: Any, facts: Mapping[str, Any]) -> None:
+    """Check one value, or one entry of a list, against the declaration of its field."""
+    choices = facts.get("choices")
+    if choices is not None and value is not None and value not in choices:
+        raise UserError(f"{key}={shown(value)} is not valid; {suggest(value, choices)}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _check_number(key, value, facts)
+    elif isinstance(value, str):
+        _check_text(key, value, is_path=facts.get("is_path", False))
+
+
+def _check_number(key: str, value: float, facts: Mapping[str, Any]) -> None:
+    """Check that a number is finite, fits into 64 bits and lies in its range."""
+    most = MAX_INT if isinstance(value, int) else MAX_FLOAT
+    at_least, above, below = facts.get("at_least", -most), facts.get("above", -math.inf), facts.get("below", math.inf)
+    if not (at_least <= value <= facts.get("at_most", most) and above < value and (value < below or value == math.inf)):
+        if isinstance(value, int) and value > most:
+            facts = {"at_most": most, **facts}
+        raise UserError(f"{key}={shown(value)} is not valid; it must be {range_of(facts)}")
+
+
+def range_of(facts: Mapping[str, Any]) -> str:
+    """Describe a range in words, such as "at least 0 and below 1"."""
+    words = {"above": "more than", "at_least": "at least", "at_most": "at most", "below": "less than"}
+    parts = [f"{text} {facts[name]}" for name, text in words.items() if name in facts and facts[name] != math.inf]
+    return " and ".join(parts) or "a finite number"
+
+
+def _check_text(key: str, text: str, *, is_path: bool) -> None:
+    """Check that a text has no NUL character and, as a path, that the operating system can have such a file."""
+    if "\0" in text:
+        raise UserError(f"{key} contains a NUL character, which no name can have")
+    if not is_path:
+        return
+    if not text:
+        raise UserError(f"{key} is empty; name a file or folder, or leave the key out")
+    if max(len(part) for part in os.fsencode(text).split(b"/")) > MAX_NAME or len(os.fsencode(text)) > MAX_PATH:
+        raise UserError(f"{key}={shown(text)} is too long: at most {MAX_NAME} bytes per name and {MAX_PATH} in all")
+    try:
+        Path(text).expanduser()
+    except RuntimeError as error:
+        raise UserError(f"{key}={shown(text)}: there is no user '{text.partition('/')[0][1:]}'") from error
+
+
+def require_order(config: Any, prefix: str, low: str, high: str, *, is_strict: bool = False) -> None:
+    """Check, in a `check_together`, that one setting is not above another; with `is_strict` also not equal to it."""
+    lower, upper = getattr(config, low), getattr(config, high)
+    if lower > upper or (is_strict and lower == upper):
+        word = "below" if is_strict else "at most"
+        raise UserError(f"{prefix}{low}={lower} is not valid; it must be {word} {prefix}{high}={upper}")
 
 
 @dataclass

@@ -10,6 +10,7 @@ from helpers.learning import METHODS, assert_solves, context_of
 from helpers.toy import PointMass
 from torch.testing import assert_close
 
+from polytask import algos
 from polytask.algos.fast_td3 import FastTD3, FastTD3Config, TD3ActorRows
 from polytask.errors import UserError
 from polytask.grads import GRADS
@@ -22,7 +23,9 @@ LEARN = {"batch": 192, "updates_per_step": 2, "lr": 3e-3, "end_lr": 3e-3, "n_ste
 def make(env: PointMass, *, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> FastTD3:
     """Build a small FastTD3 for the environment."""
     context = context_of(env, MlpConfig(hidden=[128, 128], activation="relu"), grads, total_frames)
-    return FastTD3(FastTD3Config(**{**SMALL, **settings}), context)
+    algo = algos.build(FastTD3Config(**{**SMALL, **settings}), context)
+    assert isinstance(algo, FastTD3)
+    return algo
 
 
 def test_point_mass_is_solved() -> None:
@@ -148,11 +151,11 @@ def test_weight_decay_shrinks_weights_by_rate_times_decay() -> None:
 
 def test_bad_settings_are_named() -> None:
     env = PointMass((2, 2))
-    with pytest.raises(UserError, match=r"algo.policy_delay is 0; it must be at least 1"):
+    with pytest.raises(UserError, match=r"algo.policy_delay=0 is not valid; it must be at least 1"):
         make(env, policy_delay=0)
-    with pytest.raises(UserError, match=r"algo.atoms is 1; it must be at least 2"):
+    with pytest.raises(UserError, match=r"algo.atoms=1 is not valid; it must be at least 2"):
         make(env, atoms=1)
-    with pytest.raises(UserError, match=r"algo.min_value is 10.0; it must be below algo.max_value, 10.0"):
+    with pytest.raises(UserError, match=r"algo.min_value=10.0 is not valid; it must be below algo.max_value=10.0"):
         make(env, min_value=10.0)
 
 

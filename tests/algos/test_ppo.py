@@ -32,7 +32,9 @@ from polytask.nets.mlp import MlpConfig, MultiheadConfig
 def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PPO:
     """Build a small PPO for the environment."""
     context = context_of(env, net or MlpConfig(hidden=[32, 32]), grads, total_frames)
-    return PPO(PPOConfig(**{"horizon": 16, "minibatch": 256, "epochs": 2, "lr": 1e-3, **settings}), context)
+    algo = algos.build(PPOConfig(**{"horizon": 16, "minibatch": 256, "epochs": 2, "lr": 1e-3, **settings}), context)
+    assert isinstance(algo, PPO)
+    return algo
 
 
 def test_point_mass_is_solved() -> None:

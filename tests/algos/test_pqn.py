@@ -10,6 +10,7 @@ from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trai
 from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
+from polytask import algos
 from polytask.algos.pqn import PQN, PQNConfig, PQNRows, best, chosen, epsilon_at, levels
 from polytask.errors import UserError
 from polytask.grads import GRADS
@@ -21,7 +22,9 @@ from polytask.nets.bro import BroConfig
 def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PQN:
     """Build a small PQN for the environment."""
     context = context_of(env, net or BroConfig(hidden=32, blocks=1), grads, total_frames)
-    return PQN(PQNConfig(**{"epochs": 2, "minibatches": 2, "gamma": 0.9, "lr": 3e-3, **settings}), context)
+    algo = algos.build(PQNConfig(**{"epochs": 2, "minibatches": 2, "gamma": 0.9, "lr": 3e-3, **settings}), context)
+    assert isinstance(algo, PQN)
+    return algo
 
 
 def test_point_mass_is_solved() -> None:
@@ -169,7 +172,7 @@ def test_gradient_method_acts_on_the_only_network() -> None:
 
 def test_bad_settings_are_named() -> None:
     env = PointMass((2, 2))
-    with pytest.raises(UserError, match=r"algo.bins is 1"):
+    with pytest.raises(UserError, match=r"algo.bins=1 is not valid; it must be at least 2"):
         make(env, bins=1)
     with pytest.raises(UserError, match=r"cosine.*constant, linear"):
         make(env, schedule="cosine")

@@ -137,13 +137,13 @@ MISTAKES = [
     (["trian"], "unknown command 'trian'; did you mean 'train'?"),
     (["train", "tasks=[reech]"], "unknown task 'reech'; did you mean 'reach'?"),
     (["train", "suite=mt1"], "suite=mt1 is not valid"),
-    (["train", "alg.lr=1"], "unknown key 'alg'; did you mean 'algo'?"),
+    (["train", "alg.lr=1"], "unknown key 'alg.lr'; did you mean 'algo'?"),
     (["train", "algo.lrr=1"], "unknown key 'algo.lrr'; did you mean 'lr'?"),
     (["train", "device=gpu"], "unknown device 'gpu'"),
     (["train", "device=cuda:99"], "device 'cuda:99' does not exist"),
     (["train", "num_envs=3"], "num_envs=3 is too few for 10 tasks"),
     (["train", "tasks=[reach,push]", "envs_per_task=[4]"], "envs_per_task has 1 entries for 2 tasks"),
-    (["train", "tasks=[reach,push]", "envs_per_task=[4,4]", "num_envs=9"], "adds up to 8, but num_envs is 9"),
+    (["train", "tasks=[reach,push]", "envs_per_task=[4,4]", "num_envs=8"], "give only one of them"),
     (["train", "max_frames=null"], "set max_frames or max_iterations"),
     (["train", "save_every=-1"], "save_every=-1"),
     (["train", "max_minutes=0"], "max_minutes=0"),
@@ -163,7 +163,7 @@ MISTAKES = [
         "robot=sawyerr is not valid; did you mean 'sawyer'?",
     ),
     (["train", "store=x"], "unknown key 'store'"),
-    (["bench", "iterations=0"], "iterations and steps must be at least 1"),
+    (["bench", "iterations=0"], "iterations=0 is not valid; it must be at least 1"),
     (["record", "policy=scripted", "task=reach", "output=no/such/folder.mp4"], "there is no folder 'no/such'"),
     (["record", "policy=scripted", "task=reech"], "unknown task 'reech'"),
     (["verify"], "oracle=DIR"),
@@ -259,7 +259,7 @@ def test_a_missing_figure_is_one_line_and_training_succeeds(run, monkeypatch, tm
 def test_the_default_run_directory_names_tasks_and_algorithm(run, tmp_path):
     assert run("train", *TINY, "max_iterations=1", "eval_episodes=0", "video=false")[0] == 0
     (directory,) = (tmp_path / "runs").iterdir()
-    assert directory.name.endswith("-2tasks-ppo")
+    assert directory.name.endswith("-2tasks-ppo-mlp-seed0")
 
 
 def test_max_frames_rounds_up_to_whole_iterations(run):

@@ -9,6 +9,7 @@ from polytask.cli.commands import COMMANDS
 from polytask.config.compose import compose, register, to_plain
 from polytask.config.groups import GROUPS
 from polytask.config.schema import CollectConfig, EvalConfig, TrainConfig
+from polytask.config.values import quote
 from polytask.envs.options import ROBOT_NAMES
 from polytask.errors import UserError
 from polytask.nets.mlp import MlpConfig
@@ -61,9 +62,38 @@ def test_a_word_beats_a_preset():
     assert compose(TrainConfig, ["num_envs=20", "preset=cpu_demo"]).num_envs == 20
 
 
-@pytest.mark.parametrize("path", ["runs/a b", "runs/(x)=1", "~/it's", "C:\\runs", "[odd]", "{a,b}"])
+@pytest.mark.parametrize(
+    "path", ["runs/a b", "runs/(x)=1", "~/it's", "C:\\runs", "[odd]", "{a,b}", "${oc.env:HOME}", "???", "null "]
+)
 def test_any_path_can_be_named(path):
     assert compose(TrainConfig, [f"run_dir={path}"]).run_dir == path
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "value"),
+    [
+        ("tasks=reach", "tasks", ["reach"]),
+        ("tasks=reach,push", "tasks", ["reach", "push"]),
+        ("tasks=[ reach , 'push' ]", "tasks", ["reach", "push"]),
+        ("tasks=${seed}", "tasks", ["${seed}"]),
+        ("max_frames=1e6", "max_frames", 1_000_000),
+        ("max_frames=2_000", "max_frames", 2000),
+        ("max_minutes=1", "max_minutes", 1.0),
+        ("envs_per_task=[1,2]", "envs_per_task", [1, 2]),
+        ("video=FALSE", "video", False),
+        ("run_dir='it\\'s'", "run_dir", "it's"),
+        ("stagger=null", "stagger", None),
+    ],
+)
+def test_values_are_read_as_their_type(word, name, value):
+    found = getattr(compose(TrainConfig, [word]), name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("text", ["plain", "it's", 'a"b', "C:\\runs\\", "[a,b]", "tasks=[a,'b']", ""])
+def test_quoted_text_is_read_back(text):
+    assert compose(TrainConfig, [f"tasks=[{quote(text)},{quote(text)}]"]).tasks == [text, text]
 
 
 def test_path_may_be_null():
@@ -79,12 +109,24 @@ def test_path_may_be_null():
         ("algo.name=other", "unknown key 'algo.name'"),
         ("algo=pp0", "unknown algo 'pp0'; did you mean 'ppo'?"),
         ("suite=mt11", "did you mean 'mt10'?"),
-        ("preset=nothing-near", "known: cpu_demo"),
-        ("seed=1.5", "seed: Value '1.5' of type 'float' could not be converted to Integer"),
-        ("stagger=perhaps", "stagger: Value 'perhaps'"),
-        ("net.hidden=wide", "net.hidden: "),
-        ("tasks=reach,push", "write a list as tasks=[a,b]"),
-        ("tasks=[reach", "cannot read 'tasks=[reach'"),
+        ("preset=mt10_gp", "unknown preset 'mt10_gp'; did you mean 'mt10_gpu', 'mt50_gpu' or 'sac_mt10_gpu'?"),
+        ("lr=1", "unknown key 'lr'; did you mean 'algo.lr'?"),
+        ("hidden=1", "unknown key 'hidden'; did you mean 'net.hidden'?"),
+        ("critic_net.hidden=1", "critic_net is empty; choose an option with critic_net=NAME"),
+        ("net=null", "unknown net 'null'"),
+        ("seed=1.5", "seed=1.5 is not valid; it must be a whole number"),
+        ("seed=null", "seed=null is not valid; it must be a whole number"),
+        ("seed=-1", "seed=-1 is not valid; it must be at least 0 and at most 4294967295"),
+        ("stagger=perhaps", "stagger=perhaps is not valid; it must be true or false"),
+        ("net.hidden=wide", "net.hidden=wide is not valid; it must be a list of whole numbers"),
+        ("net.hidden=[8,0]", "net.hidden=0 is not valid; it must be at least 1"),
+        ("tasks=[reach", "tasks=[reach is not valid; it must be a list of texts"),
+        ("algo.lr=nan", "algo.lr=nan is not valid; it must be at least 0.0"),
+        ("algo.min_std=3", "algo.min_std=3.0 is not valid; it must be at most algo.initial_std=1.0"),
+        ("run_dir=", "run_dir is empty"),
+        ("run_dir=~nouser/x", "there is no user 'nouser'"),
+        ("init_from=" + 300 * "x", "is too long"),
+        ("tasks=[a\0]", "NUL"),
         ("+extra=1", "none can be added or removed"),
         ("~seed=1", "none can be added or removed"),
         ("seed", "'seed' is not of the form key=value"),

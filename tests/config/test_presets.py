@@ -95,7 +95,7 @@ def test_no_two_published_presets_are_the_same():
 def test_methods_of_a_table_differ_in_network_and_gradients_alone(suite):
     vanilla = composed(f"mtbench/{suite}_rand/ppo_vanilla")
     assert (vanilla.suite, vanilla.robot, vanilla.num_envs) == (suite, "panda", 24576)
-    assert vanilla.algo == PPOConfig()
+    assert vanilla.algo == PPOConfig(minibatch=32768)
     for method in METHODS:
         other = composed(f"mtbench/{suite}_rand/ppo_{method}")
         assert replace(other, net=vanilla.net, grads=vanilla.grads) == vanilla

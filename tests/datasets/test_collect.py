@@ -1,6 +1,9 @@
 """Collecting data sets and reading them."""
 
+import errno
 import json
+import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,6 +135,33 @@ def test_a_kill_leaves_what_was_whole(tmp_path, monkeypatch):
     assert len(load(tmp_path / "cut")) == 2
 
 
+def test_a_full_disk_is_one_line_and_keeps_what_was_whole(capsys, tmp_path, monkeypatch):
+    save = np.savez_compressed
+
+    def full(file, **arrays):
+        if arrays["seed"][0] == seed_of(0, 1):
+            file.write(b"half a shard")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(file, **arrays)
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    assert run("episodes=2", "num_envs=2", f"output={tmp_path}") == 2
+    path = tmp_path / "shard-00001.npz"
+    assert capsys.readouterr().err == f"polytask: cannot write '{path}': No space left on device\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "shard-00000.npz"]
+    assert len(load(tmp_path)) == 2
+
+
+def test_a_folder_that_refuses_files_is_named_before_anything_is_played(capsys, tmp_path, monkeypatch):
+    def refuse(dir):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("polytask.datasets.collect.TemporaryFile", refuse)
+    monkeypatch.setattr("polytask.datasets.collect.play", None)
+    assert run("episodes=2", f"output={tmp_path}") == 2
+    assert capsys.readouterr().err == f"polytask: cannot write '{tmp_path}': Read-only file system\n"
+
+
 def test_a_changed_task_is_refused(folder, monkeypatch):
     monkeypatch.setattr(read_module, "TASKS", {})
     with pytest.raises(UserError, match="has version 1 of 'reach', which is unknown now"):
@@ -144,8 +174,8 @@ def test_a_changed_task_is_refused(folder, monkeypatch):
     [
         ([], "output=DIR"),
         (["output=x", "episodes=0"], "episodes=0"),
-        (["output=x", "num_envs=0"], "num_envs=0 must be a positive multiple of the number of tasks, 2"),
-        (["output=x", "num_envs=3"], "num_envs=3 must be a positive multiple"),
+        (["output=x", "num_envs=0"], "num_envs=0 is not valid"),
+        (["output=x", "num_envs=3"], "num_envs=3 must be a multiple of the number of tasks, 2"),
         (["output=x", "export=csv"], "export=csv is not valid"),
         (["output=/dev/null/x"], "cannot make the folder"),
         (["output=x", "policy=null"], "name one policy"),
@@ -175,7 +205,7 @@ def test_a_missing_or_damaged_shard_is_named(folder, tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "line"), [(None, "contains no data set"), ("{", "cannot be read"), ("{}", "format 1")]
+    ("content", "line"), [(None, "contains no data set"), ("{", "cannot be read"), ("{}", "field 'format' is missing")]
 )
 def test_a_folder_without_a_good_index_is_refused(tmp_path, content, line):
     if content is not None:
@@ -202,3 +232,33 @@ def test_minari_reads_the_export(tmp_path, monkeypatch):
     assert_close(torch.from_numpy(dataset[1].observations), data.episode(3).obs)
     assert_close(torch.from_numpy(dataset[1].actions), data.episode(3).action)
     assert dataset[1].truncations.tolist() == data.episode(3).truncated.tolist()
+
+
+def no_space(monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=40_000))
+
+
+def full_disk(monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("Can't flush (file write failed: errno = 28, error message = 'No space left on device')")
+
+    monkeypatch.setattr("minari.create_dataset_from_buffers", fail)
+
+
+@pytest.mark.parametrize("fault", [no_space, full_disk])
+def test_minari_on_a_full_disk_is_one_line_and_the_data_set_stays(capsys, tmp_path, monkeypatch, fault):
+    fault(monkeypatch)
+    out = tmp_path / "exported"
+    assert run("episodes=2", f"output={out}", "export=minari") == 2
+    assert capsys.readouterr().err == f"polytask: cannot write '{out / 'minari'}': No space left on device\n"
+    assert not (out / "minari").exists()
+    assert len(load(out)) == 4
+
+
+def test_other_errors_of_minari_are_not_hidden(tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr("minari.create_dataset_from_buffers", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        run("episodes=2", f"output={tmp_path / 'x'}", "export=minari")

@@ -50,3 +50,9 @@ def test_a_video_of_real_pictures_is_written(tmp_path) -> None:
     frames = record_video(env, lambda obs, task: torch.zeros(1, 4), path, VideoFormat(64, 48))
     assert frames == 4
     assert path.stat().st_size > 500
+
+
+def test_shadows_are_small_enough_for_software_rendering() -> None:
+    for task in ("reach", "flat"):  # one scene of each domain; all scenes of a domain share this setting
+        env = polytask.make(tasks=[task], num_envs=1, stagger=False, threads=1)
+        assert env.groups[0].batch.model.vis.quality.shadowsize <= 1024  # 4096 takes twice as long per picture

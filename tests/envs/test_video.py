@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from imageio_ffmpeg import count_frames_and_secs
 from torch import Tensor
 
 import polytask
@@ -62,6 +63,7 @@ def test_each_frame_is_written_before_the_next_is_drawn(
                 drawn.append(painter.drawn)
 
     monkeypatch.setattr("imageio_ffmpeg.write_frames", write_frames)
+    monkeypatch.setattr("imageio_ffmpeg.count_frames_and_secs", lambda path: (len(drawn), 1.0))
     assert record_video(reach(6), stand_still, tmp_path / "video.mp4", FORMAT) == 5
     assert drawn == [1, 2, 3, 4, 5]
     assert painter.opened == 0
@@ -80,3 +82,46 @@ def test_an_episode_of_one_step_is_refused(painter: type[Painter], tmp_path: Pat
     with pytest.raises(UserError, match="episode_length must be at least 2"):
         record_video(reach(1), stand_still, tmp_path / "video.mp4", FORMAT)
     assert not list(tmp_path.iterdir())
+
+
+def test_odd_sizes_are_written_without_a_warning(
+    painter: type[Painter], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record_video(reach(4), stand_still, tmp_path / "video.mp4", VideoFormat(17, 33))
+    assert not caplog.records
+    assert count_frames_and_secs(tmp_path / "video.mp4")[0] == 3
+
+
+def cut_off(path: str) -> tuple[int, float]:
+    return 2, 1.0
+
+
+def unreadable(path: str) -> tuple[int, float]:
+    raise RuntimeError("could not get the number of frames")
+
+
+@pytest.mark.parametrize("count", [cut_off, unreadable])
+def test_a_video_that_ffmpeg_does_not_complete_is_an_error_and_the_old_one_stays(
+    painter: type[Painter], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, count: Callable[[str], object]
+) -> None:
+    path = tmp_path / "video.mp4"
+    path.write_text("old")
+    monkeypatch.setattr("imageio_ffmpeg.count_frames_and_secs", count)
+    with pytest.raises(UserError, match=r"^cannot write '.*video\.mp4': ffmpeg did not complete the video"):
+        record_video(reach(6), stand_still, path, FORMAT)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_if_ffmpeg_ends_early_the_message_is_one_line(
+    painter: type[Painter], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def write_frames(path: str, **options: object) -> Generator[None, bytes, None]:
+        yield
+        raise OSError("Broken pipe\n\nFFMPEG COMMAND:\nffmpeg -y ...")
+
+    monkeypatch.setattr("imageio_ffmpeg.write_frames", write_frames)
+    with pytest.raises(UserError, match=r"^[^\n]*ffmpeg did not complete the video[^\n]*$"):
+        record_video(reach(6), stand_still, tmp_path / "video.mp4", FORMAT)
+    assert not list(tmp_path.iterdir())
+    assert painter.opened == 0

@@ -33,8 +33,8 @@ def test_every_module_is_in_the_table():
 
 
 def test_unknown_group_is_refused_with_the_known_ones():
-    with pytest.raises(UserError, match=r"'value'.*critic, actor, both"):
-        PCGradConfig(apply_to="value")
+    with pytest.raises(UserError, match=r"grads.apply_to=value.*critic, actor"):
+        build_for("actor", PCGradConfig(apply_to="value"), 3, torch.device("cpu"), torch.Generator())
 
 
 @pytest.mark.parametrize(("apply_to", "group", "applies"), [

@@ -207,22 +207,38 @@ MISTAKES = [
     (["mtopt", "run", "tasks=[lift-moon]"], "unknown task 'lift-moon'"),
     (["mtopt", "run", "runtime=cloud"], "runtime=cloud is not valid; known: local, ray"),
     (["mtopt", "run", "labels.who=robot"], "labels.who=robot is not valid; known: stand-in, person"),
-    (["mtopt", "run", "collectr.episodes=1"], "unknown key 'collectr'; did you mean 'collector'?"),
+    (["mtopt", "run", "collectr.episodes=1"], "unknown key 'collectr.episodes'; did you mean 'collector'?"),
     (["mtopt", "run", "collector.episode=1"], "unknown key 'collector.episode'; did you mean 'episodes'?"),
     (["mtopt", "run", "trainer.batch=0"], "trainer.batch=0"),
-    (["mtopt", "run", "trainer.keep=1"], "trainer.keep=1: 0 keeps all weights, else at least 2 versions are needed"),
+    (["mtopt", "run", "trainer.keep=1"], "trainer.keep=1 is not valid; 0 keeps all versions"),
     (["mtopt", "run", "preset=gpu", "device=cuda:99"], "device 'cuda:99' does not exist: this machine has "),
     (["mtopt", "collect", "preset=gpu", "world.device=cuda:99", "device=cpu"], "; use world.device=cpu"),
     (["mtopt", "train", "device=gpu"], "unknown device 'gpu'; valid: cpu, cuda, cuda:N"),
     (["mtopt", "eval", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "relabel", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "status", "run_dir=nowhere"], "there is no run in 'nowhere'"),
+    (
+        ["mtopt", "run", "detector.network.size=abc"],
+        "detector.network.size=abc is not valid; known: paper, medium, small",
+    ),
+    (
+        ["mtopt", "run", "learner.bellman.cem.elites=0"],
+        "learner.bellman.cem.elites=0 is not valid; it must be at least 2",
+    ),
+    (
+        ["mtopt", "run", "learner.bellman.cem.elites=65"],
+        "elites=65 is not valid; it must be at most learner.bellman.cem.samples=64",
+    ),
+    (["mtopt", "run", "detector.lr=nan"], "detector.lr=nan is not valid; it must be more than 0"),
+    (["mtopt", "run", "detector.weight_decay=-1"], "detector.weight_decay=-1.0 is not valid"),
     (["mtopt", "run", "sharing.strategy=some"], "sharing.strategy=some is not valid; known: orig, all, skill"),
     (["mtopt", "run", "learner.network.heads=two"], "learner.network.heads=two is not valid; known: single, multi"),
     (["mtopt", "run", "detector.network.merge=glue"], "merge=glue is not valid; known: added, located"),
     (["label", "source=robot"], "source=robot is not valid; known: person, oracle"),
     (["label", "share=some"], "share=some is not valid; known: orig, all, skill"),
-    (["label"], "name the folder of the run: run_dir=DIR"),
+    (["label"], "there is no folder 'runs/mtopt'; name the folder of a run"),
+    (["label", "port=99999"], "port=99999 is not valid; it must be at least 0 and at most 65535"),
+    (["label", "port=-1"], "port=-1 is not valid"),
     (["label", "run_dir=nowhere"], "there is no folder 'nowhere'"),
 ]
 
@@ -254,5 +270,5 @@ def test_the_help_lists_all_commands_and_their_functions_exist(call):
     assert code == 0
     assert all(name in out for name in known)
     ours = [command.run for command in COMMANDS.values() if command.run.startswith("polytask.mtopt.commands:")]
-    assert len(ours) == 7
+    assert len(ours) == 8
     assert all(callable(getattr(commands, run.partition(":")[2])) for run in ours)

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 from pathlib import Path
 
@@ -32,21 +33,32 @@ WORDS = [
 ]
 
 
+STATE = {
+    "config": {group: {"name": "x"} for group in ("algo", "net", "grads")},
+    "spec": {"obs_dim": 3, "action_dim": 2, "tasks": ("a",), "envs_per_task": (1,), "episode_length": 5},
+    "algo": {"learners": {}},
+    "env": {},
+    "window": {},
+    "iteration": 1,
+    "seconds": 0.5,
+}
+
+
 def test_save_then_load(tmp_path):
-    save(tmp_path / "checkpoint.pt", {"weights": torch.arange(3), "plain": {"a": [1, (2.5, "x", None)]}})
+    save(tmp_path / "checkpoint.pt", {**STATE, "env": {"x": torch.arange(3)}})
     state = load(tmp_path)  # a run directory is valid, too
-    assert torch.equal(state["weights"], torch.arange(3))
-    assert state["plain"] == {"a": [1, (2.5, "x", None)]}
+    assert torch.equal(state["env"]["x"], torch.arange(3))
+    assert state["spec"] == STATE["spec"]
     assert os.listdir(tmp_path) == ["checkpoint.pt"]
 
 
 @pytest.mark.parametrize("moment", ["while writing", "before the rename"])
 def test_a_crash_leaves_the_previous_checkpoint(tmp_path, monkeypatch, moment):
     path = tmp_path / "checkpoint.pt"
-    save(path, {"step": 1})
+    save(path, STATE)
 
     def half(state, file):
-        Path(file).write_bytes(b"PK half a file")
+        file.write(b"PK half a file")
         raise KeyboardInterrupt
 
     def die(*arguments):
@@ -55,11 +67,9 @@ def test_a_crash_leaves_the_previous_checkpoint(tmp_path, monkeypatch, moment):
     with monkeypatch.context() as patch:
         patch.setattr(torch, "save", half) if moment == "while writing" else patch.setattr(os, "fsync", die)
         with pytest.raises(KeyboardInterrupt):
-            save(path, {"step": 2})
-    assert load(path)["step"] == 1
-    save(path, {"step": 3})
-    assert load(path)["step"] == 3
-    assert os.listdir(tmp_path) == ["checkpoint.pt"]  # the temporary file was overwritten
+            save(path, {**STATE, "iteration": 2})
+    assert load(path)["iteration"] == 1
+    assert os.listdir(tmp_path) == ["checkpoint.pt"]
 
 
 def test_missing_checkpoints_are_named(tmp_path):
@@ -71,7 +81,7 @@ def test_missing_checkpoints_are_named(tmp_path):
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.98])
 def test_truncated_checkpoints_are_refused(tmp_path, share):
     path = tmp_path / "checkpoint.pt"
-    save(path, {"weights": torch.arange(10_000)})
+    save(path, {**STATE, "env": {"x": torch.arange(10_000)}})
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     with pytest.raises(UserError, match="truncated or not a polytask checkpoint"):
         load(path)
@@ -144,7 +154,7 @@ def assert_same(a, b, path=""):
 def assert_same_runs(one, other):
     assert records(one) == records(other)
     first, second = (load(directory) for directory in (one, other))
-    for part in ("algo", "env", "window", "spec", "iteration"):
+    for part in ("algo", "env", "window", "spec", "iteration", "frames"):
         assert_same(first[part], second[part], part)
 
 
@@ -183,6 +193,87 @@ def test_a_run_stopped_by_a_signal_saves_and_can_go_on(unbroken, tmp_path, monke
     assert signal.getsignal(signal.SIGTERM) is handler
     assert resume(directory)["complete"]
     assert_same_runs(unbroken, directory)
+
+
+@pytest.mark.parametrize("write", range(1, 8))
+def test_a_run_killed_at_any_write_goes_on(unbroken, tmp_path, monkeypatch, write):
+    directory, count = tmp_path / "run", 0
+    replace = Path.replace
+
+    def die(source, target):
+        nonlocal count
+        count += 1
+        if count == write:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            run(directory, "max_iterations=4", "eval_every=2", "save_every=2")
+    if (directory / "checkpoint.pt").exists():
+        resume(directory)
+    else:
+        run(directory, "max_iterations=4", "eval_every=2")
+    assert_same_runs(unbroken, directory)
+
+
+def test_a_run_killed_before_its_first_iteration_can_be_replaced_or_continued(unbroken, tmp_path, monkeypatch):
+    directory = tmp_path / "run"
+
+    def die(run):
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr("polytask.runs.train.iterate", die)
+            with pytest.raises(KeyboardInterrupt):
+                run(directory, "max_iterations=4", "eval_every=2")
+    assert load(directory)["iteration"] == 0
+    resume(directory)
+    assert_same_runs(unbroken, directory)
+
+
+def test_torn_lines_cost_only_themselves(tmp_path):
+    directory = tmp_path / "run"
+    run(directory, "max_iterations=3", "eval_episodes=0")
+    first, second, third = (directory / "metrics.jsonl").read_text().splitlines()
+    (directory / "metrics.jsonl").write_text(f"{first}\n{second[:40]}\n{third}\n")
+    resume(directory, "max_iterations=4")
+    assert [row["iteration"] for row in records(directory)] == [1, 3, 4]
+
+
+def test_frames_are_counted_when_a_run_goes_on_with_another_horizon(tmp_path):
+    directory = tmp_path / "run"
+    run(directory, "max_iterations=2", "max_frames=1000", "eval_episodes=0", "algo.schedule=linear")
+    resume(directory, "max_iterations=null", "max_frames=158", "algo.horizon=8")
+    assert [row["frames"] for row in records(directory)] == [64, 128, 160]  # 4 worlds
+    state = load(directory)
+    assert (state["iteration"], state["frames"], state["algo"]["frames"]) == (3, 160, 160)
+
+
+def test_a_checkpoint_without_frames_counts_iterations(tmp_path):
+    directory = tmp_path / "run"
+    run(directory, "max_iterations=2", "eval_episodes=0")
+    state = load(directory)
+    del state["frames"], state["algo"]["frames"], state["format"]  # as version 0.1 wrote it
+    save(directory / "checkpoint.pt", state)
+    resume(directory, "max_iterations=3")
+    assert (load(directory)["frames"], load(directory)["algo"]["frames"]) == (192, 192)
+
+
+def test_going_back_to_an_older_checkpoint_saves_it_before_the_log_is_cut(tmp_path, monkeypatch):
+    directory = tmp_path / "run"
+    run(directory, "max_iterations=1", "eval_episodes=0")
+    shutil.copy(directory / "checkpoint.pt", directory / "first.pt")
+    resume(directory, "max_iterations=2")
+    with monkeypatch.context() as patch:
+        patch.setattr("polytask.runs.train.Logger", None)  # the process dies before it opens the log
+        with pytest.raises(TypeError):
+            resume(directory / "first.pt", "max_iterations=3")
+    assert load(directory)["iteration"] == 1
+    resume(directory)
+    assert [row["iteration"] for row in records(directory)] == [1, 2, 3]
 
 
 def test_records_after_the_checkpoint_are_written_anew(unbroken, tmp_path):

@@ -5,11 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from polytask.config.compose import compose
+from polytask.config.compose import compose, to_plain
 from polytask.config.schema import EvalConfig, TrainConfig
 from polytask.errors import UserError
-from polytask.runs.evaluate import Evaluator, run_episodes, summarize
-from polytask.runs.setup import build_env, load_policy
+from polytask.runs import evaluate as evaluate_module
+from polytask.runs.checkpoint import load
+from polytask.runs.evaluate import Evaluator, evaluate, goals_of, run_episodes, summarize
+from polytask.runs.setup import build_env, build_train_env, load_policy
+from polytask.runs.train import train
 from polytask.types import EnvSpec, Step
 
 WORDS = ["tasks=[reach,drawer-close]", "policy=random", "episode_length=6", "threads=1"]
@@ -116,4 +119,49 @@ def test_a_policy_refuses_tasks_it_never_saw(checkpoint):
 
 def test_at_least_one_episode_is_needed():
     with pytest.raises(UserError, match="episodes=0"):
-        Evaluator(compose(EvalConfig, WORDS), episodes=0)
+        compose(EvalConfig, [*WORDS, "episodes=0"])
+
+
+FIXED = ["tasks=[reach,push]", "goals=fixed", "episode_length=4", "threads=1", "algo.horizon=4", "max_iterations=1"]
+
+
+@pytest.mark.parametrize(("episodes", "rows"), [(2, [0, 2]), (4, [0, 1, 2, 3]), (6, [0, 1, 2, 3, 0, 1])])
+def test_fixed_goals_are_spread_over_the_episodes(episodes, rows):
+    config = compose(TrainConfig, [*FIXED, "num_envs=8", "seed=3"])
+    env = build_train_env(config)
+    goals = goals_of(env.state_dict(), env.spec.tasks)
+    evaluator = Evaluator(config, episodes, goals)
+    for _ in range(2):  # the same goals in every evaluation
+        evaluator.run(lambda obs, task: torch.zeros(len(obs), 4))
+        evaluator.env.reset()
+        found = evaluator.env.obs.view(2, episodes, -1)[..., -3:]
+        assert torch.equal(found, env.obs.view(2, 4, -1)[:, rows, -3:])
+    env.close()
+    evaluator.close()
+
+
+def test_a_run_with_fixed_goals_is_evaluated_on_them_and_on_new_ones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    play = evaluate_module.run_episodes
+    monkeypatch.setattr(
+        evaluate_module,
+        "run_episodes",
+        lambda env, policy: (seen.append(env.obs[:, -3:].clone()), play(env, policy))[1],
+    )
+    small = ["num_envs=4", "eval_episodes=2", "video=false", "run_dir=run", "net.hidden=[4]"]
+    trained = train(compose(TrainConfig, [*FIXED, *small])).payload
+    assert {"evaluation", "evaluation_new_goals"} <= trained.keys()
+    saved = to_plain(compose(TrainConfig, [*FIXED, *small]))
+    result = evaluate(compose(EvalConfig, ["checkpoint=run", "episodes=2"], saved=saved))
+    assert [table.title.split(", ")[-1] for table in result.tables] == ["goals of training", "new goals"]
+    assert result.payload["tasks"] == trained["evaluation"]["tasks"]
+    assert result.payload["new_goals"]["tasks"] == trained["evaluation_new_goals"]["tasks"]
+    on_trained, on_new, again, new_again = seen
+    goals = load("run")["env"]["obs"][:, -3:]
+    assert torch.equal(on_trained, goals)
+    assert torch.equal(on_trained, again)
+    assert torch.equal(on_new, new_again)
+    assert not torch.equal(on_trained, on_new)
+    evaluate(compose(EvalConfig, ["checkpoint=run", "episodes=2", "goals=random"], saved=saved))
+    assert len(seen) == 5

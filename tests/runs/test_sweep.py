@@ -37,7 +37,7 @@ class FakeTrain:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "summary.json").write_text(json.dumps(summary))
         (directory / CHECKPOINT_FILE).touch()
-        return Result(summary)
+        return Result(summary, exit_code=0 if summary["complete"] else 130)
 
 
 def test_every_preset_is_run_with_every_seed_in_a_folder_of_its_own(config):
@@ -62,7 +62,7 @@ def test_what_is_done_is_skipped_and_more_seeds_are_added(config):
 def test_a_stopped_run_ends_the_sweep_and_is_continued_by_the_next(config):
     result = sweep(config, FakeTrain(stop_at=2))
     assert [each["status"] for each in result.payload["runs"]] == ["done", "stopped", "new", "new"]
-    assert result.exit_code == 1
+    assert result.exit_code == 130
     train = FakeTrain()
     assert sweep(config, train).exit_code == 0
     assert [each.checkpoint for each in train.configs] == [f"{config.output}/grpo_cpu/seed-0", None, None]
@@ -73,7 +73,7 @@ def test_a_failed_run_does_not_end_the_sweep(config):
     result = sweep(config, train)
     assert [each["status"] for each in result.payload["runs"]] == ["failed", "done", "done", "done"]
     assert result.payload["runs"][0]["error"] == "out of memory"
-    assert (len(train.configs), result.exit_code) == (4, 1)
+    assert (len(train.configs), result.exit_code) == (4, 2)
 
 
 def test_a_broken_summary_counts_as_not_done(config):
@@ -113,9 +113,11 @@ def test_patterns_select_presets_once_and_in_order():
         ({"presets": None}, "name presets"),
         ({"presets": ["cpu_dem"]}, "did you mean 'cpu_demo'?"),
         ({"presets": ["ptsl/nothing/*"]}, "unknown preset 'ptsl/nothing/\\*'"),
-        ({"seeds": 0}, "seeds=0 must be at least 1"),
+        ({"seeds": 0}, "seeds=0 is not valid; it must be at least 1"),
         ({"changes": ["seed=3"]}, "'seed' cannot be given: the sweep sets it"),
         ({"changes": ["algo.minibatches=3"]}, "unknown key 'algo.minibatches'"),
+        ({"changes": ["tasks=[rech]"]}, "unknown task 'rech'; did you mean 'reach'?"),
+        ({"changes": ["tasks=[rech]"], "dry_run": True}, "unknown task 'rech'; did you mean 'reach'?"),
     ],
 )
 def test_mistakes_are_found_before_anything_runs(config, changed, line):

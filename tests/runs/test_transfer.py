@@ -23,6 +23,7 @@ from polytask.nets.paco import PacoConfig
 from polytask.nets.soft_modular import SoftModularConfig
 from polytask.nets.task_axes import TaskAxis
 from polytask.runs.checkpoint import load
+from polytask.runs.divergence import not_finite
 from polytask.runs.transfer import TaskNames, initialize, merge, places, saved_parts, shorten
 from polytask.types import EnvSpec
 
@@ -286,3 +287,13 @@ def test_mistakes_are_one_line(reached: Path, tmp_path: Path, capsys: pytest.Cap
         error = capsys.readouterr().err
         assert line in error and error.count("\n") == 1
         assert not (tmp_path / "new").exists()
+
+
+@every_algo
+@pytest.mark.parametrize("net", SMALL_NETS)
+def test_no_tensor_of_a_healthy_checkpoint_is_infinite(name: str, net: str) -> None:
+    env = worlds("a", "b", "c")
+    algo = build(name, env, SMALL_NETS[net])
+    assert not_finite(algo.state_dict()) == []
+    algo.iterate(env)
+    assert not_finite(algo.state_dict()) == []

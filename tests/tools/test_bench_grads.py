@@ -24,7 +24,7 @@ def test_times_every_method_relative_to_the_mean(capsys):
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("num_tasks=[51]", "from 1 to 50"), ("num_tasks=[0]", "from 1 to 50"), ("algo=sac", "algo=ppo")],
+    [("num_tasks=[51]", "at most 50"), ("num_tasks=[0]", "num_tasks=0 is not valid"), ("algo=sac", "algo=ppo")],
 )
 def test_refuses_what_it_cannot_measure(capsys, word, message):
     words = [each for each in SMALL if not (word == "algo=sac" and each.startswith("algo."))]

@@ -1,6 +1,8 @@
 """The task gallery: its ranges and its measurements. A fake renderer replaces OpenGL."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
@@ -96,7 +98,10 @@ def test_the_command_writes_page_and_pictures(capsys, monkeypatch, tmp_path):
     [
         (["tasks=[reech]"], "unknown task 'reech'; did you mean 'reach'?"),
         (["episodes=0"], "episodes=0"),
-        (["width=9999"], "width=9999 must be from 16 to 640 pixels"),
+        (["width=9999"], "width=9999 is not valid; it must be at least 16 and at most 640"),
+        (["tasks=[]"], "tasks=[] names no task"),
+        (["output=/"], "output=/ has no name for the page"),
+        (["output=."], "output=. has no name for the page"),
     ],
 )
 def test_a_mistake_is_one_line(capsys, monkeypatch, tmp_path, words, line):
@@ -112,6 +117,25 @@ def test_without_opengl_nothing_is_measured_or_written(capsys, monkeypatch, tmp_
     assert main(["gallery", "tasks=[reach]", "episodes=1", f"output={tmp_path / 'gallery'}"]) == 2
     assert capsys.readouterr().err == "polytask: no pictures: install something\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_refuses_files_is_named_before_anything_is_measured(capsys, monkeypatch, tmp_path):
+    def refuse(dir):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("polytask.tools.gallery.Renderer", Painter)
+    monkeypatch.setattr("polytask.tools.gallery.measure", None)
+    monkeypatch.setattr("polytask.tools.gallery.TemporaryFile", refuse)
+    assert main(["gallery", "tasks=[reach]", "episodes=1", f"output={tmp_path / 'gallery'}"]) == 2
+    assert capsys.readouterr().err == f"polytask: cannot write '{tmp_path / 'gallery'}': Read-only file system\n"
+
+
+def test_the_name_of_the_page_may_be_taken(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("polytask.tools.gallery.make", None)
+    (tmp_path / "gallery.md").mkdir()
+    assert main(["gallery", f"output={tmp_path / 'gallery'}"]) == 2
+    assert "something else has this name" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["gallery.md"]
 
 
 def test_a_missing_extra_is_named(capsys, monkeypatch):

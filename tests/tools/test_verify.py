@@ -39,6 +39,13 @@ def test_a_wrong_reward_or_success_does_not_pass() -> None:
         assert not compare(wrong, GOLDEN / "reach-v3.npz").passed
 
 
+def test_the_first_step_of_an_episode_is_read_from_a_recording_that_has_it(tmp_path: Path) -> None:
+    record = dict(np.load(GOLDEN / "bin-picking-v3.npz"))  # a recording that begins later: its frames differ
+    record["ep_obs0"][:, 18:36] = record["ep_obs0"][:, :18]  # as after a reset
+    np.savez(tmp_path / "bin-picking-v3.npz", **record)
+    assert compare(TASKS["bin-picking"], tmp_path / "bin-picking-v3.npz").reward_max > 0.1
+
+
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
     (tmp_path / "reach-v3.npz").write_bytes(b"PK\x03\x04 but cut off")
     with pytest.raises(UserError, match=r"reach-v3\.npz' is not a readable file of reference episodes"):

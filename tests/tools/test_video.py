@@ -1,5 +1,7 @@
 """Videos. A fake renderer replaces OpenGL, which not every machine has."""
 
+import os
+
 import numpy as np
 import pytest
 from imageio_ffmpeg import count_frames_and_secs
@@ -51,6 +53,36 @@ def test_without_opengl_recording_is_one_line_and_no_file(renderer, tmp_path, ca
     assert main(["record", "policy=scripted", "task=reach", "episode_length=9"]) == 2
     assert capsys.readouterr().err == f"polytask: {NO_OPENGL}\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("folder", "output=folder is a folder; name a file, such as polytask.mp4"),
+        ("pipe", "output=pipe is not a regular file; name a file, such as polytask.mp4"),
+        ("nowhere/film.mp4", "there is no folder 'nowhere' to write the video to"),
+    ],
+)
+def test_an_output_that_cannot_be_is_refused_before_the_worlds_are_built(monkeypatch, tmp_path, capsys, output, line):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("polytask.tools.video.build_env", None)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["record", "policy=scripted", *WORDS, f"output={output}"]) == 2
+    assert capsys.readouterr().err == f"polytask: {line}\n"
+
+
+def test_a_folder_that_refuses_files_is_named(renderer, capsys):
+    renderer(Painter)
+    assert main(["record", "policy=scripted", *WORDS, "output=/proc/film.mp4"]) == 2
+    assert capsys.readouterr().err.startswith("polytask: cannot write '/proc/film.mp4': ")
+
+
+@pytest.mark.parametrize("word", ["width=0", "width=100000", "height=-1", "frames_per_second=0"])
+def test_sizes_and_rates_have_limits(monkeypatch, capsys, word):
+    monkeypatch.setattr("polytask.tools.video.build_env", None)
+    assert main(["record", "policy=scripted", *WORDS, word]) == 2
+    assert capsys.readouterr().err.startswith(f"polytask: {word} is not valid; it must be at least ")
 
 
 @pytest.mark.parametrize(("kind", "line"), [(Painter, "video: here/video.mp4 (8 frames)"), (Blind, NO_OPENGL)])

@@ -14,6 +14,7 @@ from polytask.algos.pqn import PQN, PQNConfig
 from polytask.algos.sac import SAC, SACConfig
 from polytask.algos.shared.context import AlgoContext
 from polytask.errors import UserError
+from polytask.settings import check_values
 from polytask.types import Algo
 
 __all__ = ["ALGOS", "AlgoContext", "build"]
@@ -32,5 +33,6 @@ def build(cfg: Any, context: AlgoContext) -> Algo:
     builders = dict(ALGOS.values())
     if type(cfg) not in builders:
         raise UserError(f"{type(cfg).__name__} is not the config of an algorithm; known algorithms: {', '.join(ALGOS)}")
+    check_values(cfg, "algo.")
     algo: Algo = builders[type(cfg)](cfg, context)
     return algo

@@ -28,9 +28,8 @@ from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.algos.shared.twin import TwinCritic, polyak, target_of
 from polytask.cuda_graph import Graphed
-from polytask.errors import UserError
 from polytask.grads.backward import Net
-from polytask.settings import setting
+from polytask.settings import require_order, setting
 from polytask.types import VecEnv
 
 
@@ -39,30 +38,51 @@ class FastTD3Config(OffPolicyConfig):
     """Settings of FastTD3; the defaults are MTBench's where it has the setting."""
 
     name: str = "fast_td3"
-    updates_per_step: float = setting(2.0, "updates per step of all worlds; below 1, some steps have no update")
-    policy_delay: int = setting(2, "updates of the critics per update of the actor")
-    learning_starts: int = setting(10, "steps of every world with uniformly random actions before the first update")
-    batch: int = setting(32768, "rows per update, rounded to equally many rows per task")
-    capacity: int = setting(8_388_608, "transitions in the replay buffer, over all worlds")
-    gamma: float = setting(0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50")
-    tau: float = setting(0.1, "share by which the target critics move towards the critics after each update")
-    atoms: int = setting(101, "number of values in the critics' distribution of the return")
-    min_value: float = setting(-10.0, "lowest value of this distribution, in units of the scaled rewards")
-    max_value: float = setting(10.0, "highest value of this distribution")
-    min_noise: float = setting(
-        0.001, "smallest standard deviation of a world's exploration noise, which is drawn for every episode"
+    updates_per_step: float = setting(
+        2.0, "updates per step of all worlds; below 1, some steps have no update", above=0.0, at_most=10_000.0
     )
-    max_noise: float = setting(0.4, "largest standard deviation of a world's exploration noise")
-    target_noise: float = setting(0.001, "standard deviation of the noise on the actions in the critics' targets")
-    target_noise_clip: float = setting(0.5, "bound on the noise of the target actions")
-    lr: float = setting(3e-4, "learning rate of actor and critics at the start (AdamW)")
+    policy_delay: int = setting(2, "updates of the critics per update of the actor", at_least=1, at_most=10_000)
+    learning_starts: int = setting(
+        10, "steps of every world with uniformly random actions before the first update", at_least=1, at_most=10**9
+    )
+    batch: int = setting(32768, "rows per update, rounded to equally many rows per task", at_least=1, at_most=10**8)
+    capacity: int = setting(8_388_608, "transitions in the replay buffer, over all worlds", at_least=1, at_most=10**12)
+    gamma: float = setting(
+        0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50", at_least=0.0, at_most=1.0
+    )
+    tau: float = setting(
+        0.1, "share by which the target critics move towards the critics after each update", above=0.0, at_most=1.0
+    )
+    atoms: int = setting(101, "number of values in the critics' distribution of the return", at_least=2, at_most=10_000)
+    min_value: float = setting(-10.0, "lowest value of this distribution, in units of the scaled rewards", is_free=True)
+    max_value: float = setting(10.0, "highest value of this distribution", is_free=True)
+    min_noise: float = setting(
+        0.001,
+        "smallest standard deviation of a world's exploration noise, which is drawn for every episode",
+        at_least=0.0,
+    )
+    max_noise: float = setting(0.4, "largest standard deviation of a world's exploration noise", at_least=0.0)
+    target_noise: float = setting(
+        0.001, "standard deviation of the noise on the actions in the critics' targets", at_least=0.0
+    )
+    target_noise_clip: float = setting(0.5, "bound on the noise of the target actions", at_least=0.0)
+    lr: float = setting(3e-4, "learning rate of actor and critics at the start (AdamW)", at_least=0.0)
     end_lr: float = setting(
-        3e-4, "learning rate at the last frame, reached along a cosine; equal to `lr`, the rate is constant"
+        3e-4,
+        "learning rate at the last frame, reached along a cosine; equal to `lr`, the rate is constant",
+        at_least=0.0,
     )
     weight_decay: float = setting(
-        0.1, "weight decay of AdamW; 0 for networks that normalize their weights, such as simba_v2"
+        0.1, "weight decay of AdamW; 0 for networks that normalize their weights, such as simba_v2", at_least=0.0
     )
-    max_grad_norm: float = setting(math.inf, "bound on the norm of the gradient, for actor and critics separately")
+    max_grad_norm: float = setting(
+        math.inf, "bound on the norm of the gradient, for actor and critics separately", above=0.0, at_most=math.inf
+    )
+
+    def check_together(self, prefix: str) -> None:
+        """Check that the values of the distribution and the noise span a range."""
+        require_order(self, prefix, "min_value", "max_value", is_strict=True)
+        require_order(self, prefix, "min_noise", "max_noise")
 
 
 class TD3Actor(nn.Module):
@@ -99,7 +119,6 @@ class FastTD3:
 
     def __init__(self, cfg: FastTD3Config, context: AlgoContext) -> None:
         """Build networks, optimizers and the replay buffer."""
-        check(cfg)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
         self.loop = OffPolicyLoop(cfg, context, return_bound=max(abs(cfg.min_value), abs(cfg.max_value)))
@@ -238,12 +257,3 @@ class FastTD3:
         self.noise_std.copy_(state["noise_std"])
         self.updates = state["updates"]
         self._build_graphs()  # a captured graph would still use the optimizer's old tensors
-
-
-def check(cfg: FastTD3Config) -> None:
-    """Check that the actor gets updates and that the values of the distribution span a range."""
-    for name, least in (("policy_delay", 1), ("atoms", 2)):
-        if getattr(cfg, name) < least:
-            raise UserError(f"algo.{name} is {getattr(cfg, name)}; it must be at least {least}")
-    if cfg.min_value >= cfg.max_value:
-        raise UserError(f"algo.min_value is {cfg.min_value}; it must be below algo.max_value, {cfg.max_value}")

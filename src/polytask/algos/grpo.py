@@ -14,7 +14,7 @@ collected the episodes can be added (`kl_coef`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,28 +33,39 @@ from polytask.grads.backward import Net
 from polytask.settings import setting
 from polytask.types import EnvSpec, VecEnv
 
-ADVANTAGES = ("reward_to_go", "episodic")
-BASELINES = ("task", "time")
-
 
 @dataclass
 class GRPOConfig(SurrogateConfig):
     """Settings of GRPO; the defaults are MTBench's where it has the setting."""
 
     name: str = "grpo"
-    horizon: int = setting(0, "steps T of every world per iteration: the episode length, or 0, which means the same")
-    minibatch: int = setting(
-        38400, "rows per update, rounded to minibatches of equal size with equally many rows per task"
+    horizon: int = setting(
+        0,
+        "steps T of every world per iteration: the episode length, or 0, which means the same",
+        at_least=0,
+        at_most=10**6,
+    )
+    needs_whole_episodes: ClassVar[bool] = True
+    most_rows: ClassVar[int] = 38400
+
+    minibatch: int | None = setting(
+        None,
+        "rows per update, the same number for every task (default: a quarter of an iteration's rows, at most 38400)",
+        at_least=1,
+        at_most=10**9,
     )
     advantage: str = setting(
         "reward_to_go",
         "score of an action: reward_to_go (discounted by gamma) or episodic (sum of the episode's rewards)",
+        choices=("reward_to_go", "episodic"),
     )
     baseline: str = setting(
-        "task", "mean that scores are compared with: task (over all steps) or time (over the worlds at the same step)"
+        "task",
+        "mean that scores are compared with: task (over all steps) or time (over the worlds at the same step)",
+        choices=("task", "time"),
     )
     kl_coef: float = setting(
-        0.0, "penalty on the divergence from the policy that collected the episodes of the iteration"
+        0.0, "penalty on the divergence from the policy that collected the episodes of the iteration", at_least=0.0
     )
 
 
@@ -77,8 +88,9 @@ class GRPO:
         check(cfg, context.spec)
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         horizon = self.spec.episode_length
-        count = num_minibatches(horizon * self.spec.num_envs, cfg.minibatch)
-        self.loop = OnPolicyLoop(cfg, context, horizon, count)
+        rows = horizon * self.spec.num_envs
+        self._rows_per_update = cfg.rows_per_update(rows)
+        self.loop = OnPolicyLoop(cfg, context, horizon, num_minibatches(rows, self._rows_per_update))
         self.rollout, self.task = self.loop.rollout, self.loop.task
         self.actor = GaussianActor(cfg, context, self.loop)
         self.policy = self.actor.policy
@@ -142,7 +154,7 @@ class GRPO:
     def _targets(self) -> None:
         """Compute log-probabilities, advantages and weights of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout, num_tasks = self.cfg, self.rows, self.rollout, self.spec.num_tasks
-        for part in chunks(len(rows.task), cfg.minibatch):
+        for part in chunks(len(rows.task), self._rows_per_update):
             distribution = self.actor.at(rows.obs[part], rows.task[part])
             rows.log_prob[part] = log_prob(rows.action[part], *distribution)
         done = rollout.done
@@ -186,9 +198,6 @@ class GRPO:
 
 def check(cfg: GRPOConfig, spec: EnvSpec) -> None:
     """Check that the settings give whole episodes and at least two worlds per task."""
-    for name, value, known in (("advantage", cfg.advantage, ADVANTAGES), ("baseline", cfg.baseline, BASELINES)):
-        if value not in known:
-            raise UserError(f"algo.{name} is {value!r}; choose one of {', '.join(known)}")
     if cfg.horizon not in (0, spec.episode_length):
         raise UserError(
             f"algo.horizon is {cfg.horizon}, but GRPO needs whole episodes, which have {spec.episode_length} steps; "

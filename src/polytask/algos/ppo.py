@@ -40,14 +40,19 @@ class PPOConfig(SurrogateConfig):
     """Settings of PPO; the defaults are MTBench's where it has the setting."""
 
     name: str = "ppo"
-    horizon: int = setting(32, "steps T of every world per iteration")
-    lam: float = setting(0.95, "weight of longer returns in GAE")
+    horizon: int = setting(32, "steps T of every world per iteration", at_least=1, at_most=10**6)
+    lam: float = setting(0.95, "weight of longer returns in GAE", at_least=0.0, at_most=1.0)
     clip_value: bool = setting(True, "clip the value loss too")
     value_coef: float = setting(
-        2.0, "factor of the squared error of normalized values; Adam cancels it, so only gradient clipping sees it"
+        2.0,
+        "factor of the squared error of normalized values; Adam cancels it, so only gradient clipping sees it",
+        above=0.0,
     )
     value_decay: float = setting(
-        0.99, "weight that earlier iterations keep in the return statistics, because returns change during training"
+        0.99,
+        "weight that earlier iterations keep in the return statistics, because returns change during training",
+        at_least=0.0,
+        at_most=1.0,
     )
 
 
@@ -69,8 +74,9 @@ class PPO:
     def __init__(self, cfg: PPOConfig, context: AlgoContext) -> None:
         """Build networks, optimizers and buffers."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
-        count = num_minibatches(cfg.horizon * self.spec.num_envs, cfg.minibatch)
-        self.loop = OnPolicyLoop(cfg, context, cfg.horizon, count)
+        rows = cfg.horizon * self.spec.num_envs
+        self._rows_per_update = cfg.rows_per_update(rows)
+        self.loop = OnPolicyLoop(cfg, context, cfg.horizon, num_minibatches(rows, self._rows_per_update))
         self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task
         self.generator = self.loop.generator
         self._build_learners(context)
@@ -132,7 +138,7 @@ class PPO:
         """Compute log-probabilities, values, advantages and targets of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
         next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.value)
-        for part in chunks(len(rows.task), cfg.minibatch):
+        for part in chunks(len(rows.task), self._rows_per_update):
             task = rows.task[part]
             rows.log_prob[part] = log_prob(rows.action[part], *self.actor.at(rows.obs[part], task))
             rows.value[part] = self._value_at(rows.obs[part], task)

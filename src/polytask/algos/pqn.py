@@ -15,6 +15,7 @@ Minibatches hold the same number of rows of every task. Observations are normali
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,11 +27,10 @@ from torch.optim import RAdam
 from polytask import grads
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, autocast
-from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
+from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, chunks
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.cuda_graph import Graphed
-from polytask.errors import UserError
 from polytask.grads import Backward
 from polytask.grads.backward import Net
 from polytask.settings import setting
@@ -42,22 +42,31 @@ class PQNConfig:
     """Settings of PQN; the defaults are MTBench's where it has the setting."""
 
     name: str = "pqn"
-    horizon: int = setting(16, "steps T of every world per iteration")
-    epochs: int = setting(8, "passes over an iteration's rows")
-    minibatches: int = setting(4, "updates per pass")
-    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1")
-    gamma: float = setting(0.99, "discount per step")
-    lam: float = setting(0.5, "weight of longer returns in the targets")
-    epsilon_start: float = setting(1.0, "probability of a random action at the first frame")
-    epsilon_end: float = setting(0.005, "probability of a random action after the schedule has ended")
-    epsilon_fraction: float = setting(0.1, "share of the run's frames over which this probability falls linearly")
-    lr: float = setting(3e-4, "learning rate of RAdam")
-    schedule: str = setting("linear", "learning rate over the run: constant, or linear to zero at the last frame")
-    max_grad_norm: float = setting(10.0, "bound on the norm of the gradient")
-    obs_clip: float = setting(10.0, "bound on normalized observations, for entries that have been constant so far")
+    horizon: int = setting(16, "steps T of every world per iteration", at_least=1, at_most=10**6)
+    epochs: int = setting(8, "passes over an iteration's rows", at_least=1, at_most=10_000)
+    minibatches: int = setting(4, "updates per pass", at_least=1, at_most=10**6)
+    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1", at_least=2, at_most=1_000)
+    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
+    lam: float = setting(0.5, "weight of longer returns in the targets", at_least=0.0, at_most=1.0)
+    epsilon_start: float = setting(1.0, "probability of a random action at the first frame", at_least=0.0, at_most=1.0)
+    epsilon_end: float = setting(
+        0.005, "probability of a random action after the schedule has ended", at_least=0.0, at_most=1.0
+    )
+    epsilon_fraction: float = setting(
+        0.1, "share of the run's frames over which this probability falls linearly", at_least=0.0, at_most=1.0
+    )
+    lr: float = setting(3e-4, "learning rate of RAdam", at_least=0.0)
+    schedule: str = setting(
+        "linear", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES
+    )
+    max_grad_norm: float = setting(10.0, "bound on the norm of the gradient", above=0.0, at_most=math.inf)
+    obs_clip: float = setting(
+        10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
+    )
     return_bound: float = setting(
         10.0,
         "bound on values after scaling; rewards are scaled per task by the standard deviation of discounted returns",
+        above=0.0,
     )
     bf16: bool = setting(False, "run the network in bfloat16; parameters, losses and targets stay float32")
 
@@ -76,8 +85,6 @@ class PQN:
 
     def __init__(self, cfg: PQNConfig, context: AlgoContext) -> None:
         """Build the network, its optimizer and the buffers."""
-        if cfg.bins < 2:
-            raise UserError(f"algo.bins is {cfg.bins}; an actuator needs at least 2 levels")
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.loop = OnPolicyLoop(cfg, context, cfg.horizon, cfg.minibatches)
         self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task

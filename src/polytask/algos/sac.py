@@ -33,7 +33,7 @@ from polytask.grads.backward import Net
 from polytask.grads.mean import MeanConfig
 from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import rows
-from polytask.settings import setting
+from polytask.settings import require_order, setting
 from polytask.types import VecEnv
 
 
@@ -42,13 +42,19 @@ class SACConfig(OffPolicyConfig):
     """Settings of SAC; the defaults are for thousands of worlds."""
 
     name: str = "sac"
-    alpha_lr: float = setting(5e-3, "learning rate of the logarithms of the temperatures (Adam)")
-    initial_alpha: float = setting(0.1, "temperature of every task at the start, in units of the scaled rewards")
-    entropy_per_action: float = setting(
-        -1.0, "target entropy per action entry; with -1 the target is minus the number of entries"
+    alpha_lr: float = setting(5e-3, "learning rate of the logarithms of the temperatures (Adam)", at_least=0.0)
+    initial_alpha: float = setting(
+        0.1, "temperature of every task at the start, in units of the scaled rewards", above=0.0
     )
-    min_log_std: float = setting(-5.0, "lower bound of the log standard deviation before squashing")
-    max_log_std: float = setting(2.0, "upper bound of the log standard deviation before squashing")
+    entropy_per_action: float = setting(
+        -1.0, "target entropy per action entry; with -1 the target is minus the number of entries", is_free=True
+    )
+    min_log_std: float = setting(-5.0, "lower bound of the log standard deviation before squashing", is_free=True)
+    max_log_std: float = setting(2.0, "upper bound of the log standard deviation before squashing", is_free=True)
+
+    def check_together(self, prefix: str) -> None:
+        """Check that the bounds of the standard deviation span a range."""
+        require_order(self, prefix, "min_log_std", "max_log_std", is_strict=True)
 
 
 class SquashedPolicy(nn.Module):

@@ -20,7 +20,15 @@ from polytask.config.schema import (
     TrainConfig,
     VerifyConfig,
 )
-from polytask.mtopt.config import EvaluateConfig, ExportConfig, LabelConfig, RelabelConfig, RunConfig, StatusConfig
+from polytask.mtopt.config import (
+    CheckConfig,
+    EvaluateConfig,
+    ExportConfig,
+    LabelConfig,
+    RelabelConfig,
+    RunConfig,
+    StatusConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -182,6 +190,12 @@ COMMANDS: dict[str, Command] = {
         StatusConfig,
         "polytask.mtopt.commands:status",
         ("polytask mtopt status run_dir=runs/bins",),
+    ),
+    "mtopt check": Command(
+        "look for damage in the folder of a run, and mend it",
+        CheckConfig,
+        "polytask.mtopt.commands:check",
+        ("polytask mtopt check run_dir=runs/bins", "polytask mtopt check run_dir=runs/bins repair=true"),
     ),
     "mtopt export": Command(
         "write the episodes of a run as a LeRobot or Minari data set",

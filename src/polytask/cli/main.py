@@ -26,14 +26,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _main(words)
-    except UserError as error:
-        if os.environ.get("POLYTASK_DEBUG"):
+    except Exception as error:
+        line, code = _explain(error)
+        if line is None or os.environ.get("POLYTASK_DEBUG"):
             raise
-        sys.stderr.write(f"polytask: {' '.join(str(error).split())}\n")
-        return 2
+        sys.stderr.write(f"polytask: {line}\n")
+        return code
     except KeyboardInterrupt:
         sys.stderr.write("polytask: interrupted\n")
         return 130
+
+
+def _explain(error: Exception) -> tuple[str | None, int]:
+    """Return the line that explains an error to the user, and the exit code. There is no line for a bug."""
+    if isinstance(error, UserError):
+        return " ".join(str(error).split()), 2
+    if _is_out_of_memory(error):
+        return "not enough memory; use fewer worlds (num_envs=), smaller batches or networks", 2
+    cause: BaseException | None = error
+    while cause is not None:  # a library can raise an error of its own while it handles Ctrl-C
+        if isinstance(cause, KeyboardInterrupt):
+            return "interrupted", 130
+        cause = cause.__cause__ or cause.__context__
+    return None, 1
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error says that memory is exhausted. Torch has no error type of its own for the CPU."""
+    texts = ("out of memory", "can't allocate memory", "Storage size calculation overflowed", "bad allocation")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
 
 
 def _main(words: list[str]) -> int:
@@ -73,7 +94,8 @@ def words_of(command: str, words: Sequence[str]) -> list[str]:
 
 def _sweep_words(words: Sequence[str]) -> list[str]:
     """Rewrite `preset=A,B` as a list, and collect the keys of `polytask train`, which apply to every run."""
-    from polytask.config.compose import current_name, names_of, quote
+    from polytask.config.compose import current_name, names_of
+    from polytask.config.values import quote
 
     schema, own, changes = COMMANDS["sweep"].schema, list[str](), list[str]()
     for word in words:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
-from contextlib import suppress
-from dataclasses import fields
-from typing import Any
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, get_type_hints
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from polytask.config.presets import CONF, PRESET, presets, store_presets
-from polytask.errors import UserError, require_known, suggest
+from polytask.config.values import parse
+from polytask.errors import UserError, require_known, shown, suggest
 from polytask.result import note
-from polytask.settings import check_choices, default_of, fill
+from polytask.settings import check_values, default_of, fill
 
 # Two keys that set the same thing in different ways. If the user sets the first, the saved value of the second is
 # ignored.
@@ -42,22 +42,21 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
     Raises:
         UserError: For an unknown key or option, a value of the wrong type, or a word that cannot be read.
     """
-    overrides = _read(schema, words)
-    saved = {} if saved is None or PRESET in overrides else _untouched(schema, saved, overrides)
-    lines = {group: f"{group}={saved[group]['name']}" for group in groups_of(schema) if saved.get(group)}
-    lines |= {name: str(override.input_line) for name, override in overrides.items()}
-    empty = [name for name in optional_groups(schema) if name in overrides and overrides[name].value() is None]
-    for name in empty:  # Hydra cannot leave a group empty
-        del lines[name]
-    config = _compose(schema, lines)
-    for name in empty:
-        if name in config:
-            config[name] = None
+    given = _read(schema, words)
+    chosen = _chosen(schema, given)
+    saved = {} if saved is None or PRESET in given else _untouched(schema, saved, given)
+    options = {group: saved[group]["name"] for group in groups_of(schema) if saved.get(group)} | chosen
+    config = _compose(schema, options)
     try:
-        fill(config, saved, explicit=set(overrides))
+        fill(config, saved)
+        result = OmegaConf.to_object(config)
     except OmegaConfBaseException as error:
         raise UserError(f"a saved setting cannot be used: {_explain(error)}") from error
-    return _typed(config)
+    for name, text in given.items():
+        if name not in chosen:
+            _set(result, name, text)
+    check_values(result)
+    return result
 
 
 def to_plain(config: Any) -> dict[str, Any]:
@@ -65,13 +64,6 @@ def to_plain(config: Any) -> dict[str, Any]:
     plain = OmegaConf.to_container(OmegaConf.structured(config))
     assert isinstance(plain, dict)
     return {str(name): value for name, value in plain.items()}
-
-
-def quote(text: str) -> str:
-    """Quote any text so that Hydra's grammar reads it as one string."""
-    # Hydra expects quotes to be escaped, and backslashes only where they precede a quote.
-    escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text)
-    return f"'{escaped}'"
 
 
 def names_of(schema: type[Any]) -> list[str]:
@@ -102,50 +94,84 @@ def optional_groups(schema: type[Any]) -> list[str]:
 # Words
 
 
-def _read(schema: type[Any], words: Sequence[str]) -> dict[str, Override]:
-    """Parse the words, and check their keys and options against the tables."""
-    overrides = {override.key_or_group: override for override in (_parse(schema, word) for word in words)}
-    for name in overrides:
-        _check_name(schema, name)
-    options = register(schema)
-    for group in options.keys() & overrides.keys():
-        value = overrides[group].value()
-        if value is not None or group not in optional_groups(schema):
-            require_known(group, str(value), options[group])
-    return overrides
+def _read(schema: type[Any], words: Sequence[str]) -> dict[str, str]:
+    """Split the words into keys and texts, and check the first part of each key. This needs no slow import."""
+    given = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise UserError(f"'{shown(word)}' is not of the form key=value")
+        if name[0] in "+~":
+            raise UserError(f"'{shown(word)}': keys can only be set, as in key=value; none can be added or removed")
+        name = current_name(schema, name)
+        _check_first_part(schema, name)
+        given[name] = text
+    return given
 
 
-def _parse(schema: type[Any], word: str) -> Override:
-    """Parse one word with Hydra's grammar."""
-    name, equals, value = word.partition("=")
-    if not equals or not name:
-        raise UserError(f"'{word}' is not of the form key=value")
-    name = current_name(schema, name)
-    if name in _paths(schema) and value not in ("", "null") and value[0] not in "'\"":
-        value = quote(value)
-    word = f"{name}={value}"
-    try:
-        override = OverridesParser.create().parse_override(word)
-    except HydraException as error:
-        raise UserError(f"cannot read '{word}': {_first_line(error)}") from error
-    if override.is_sweep_override():
-        raise UserError(f"'{word}' gives several values; write a list as {name}=[a,b]")
-    if override.type is None or override.type.name != "CHANGE":
-        raise UserError(f"'{word}': keys can only be set, as in key=value; none can be added or removed")
-    return override
-
-
-def _paths(schema: type[Any]) -> list[str]:
-    """Return the keys whose value is a path. Their values are quoted for Hydra, so that any file name works."""
-    return [each.name for each in fields(schema) if each.metadata.get("is_path")]
-
-
-def _check_name(schema: type[Any], name: str) -> None:
-    """Check that the first part of a key is a field of the command. This needs no slow import."""
-    first, _, rest = name.partition(".")
-    require_known("key", first, names_of(schema))
+def _check_first_part(schema: type[Any], name: str) -> None:
+    """Check that the first part of a key is a field of the command."""
+    known, (first, _, rest) = names_of(schema), name.partition(".")
+    if first not in known:
+        near = get_close_matches(first, known, n=1, cutoff=0.8 if not rest else 0.6)
+        inside = [] if near or rest else _keys_inside(schema, first)
+        hint = f"did you mean '{inside[0]}'?" if inside else suggest(first, near or known)
+        raise UserError(f"unknown key '{shown(name)}'; {hint}")
     if rest == "name" and first in groups_of(schema):
         raise UserError(f"unknown key '{name}'; choose an option with {first}=NAME")
+
+
+def _keys_inside(schema: type[Any], name: str) -> list[str]:
+    """Return the dotted keys of the default config that end in a name, such as algo.lr for lr."""
+    found: list[str] = []
+
+    def walk(config: Any, prefix: str) -> None:
+        for each in fields(config):
+            value = getattr(config, each.name)
+            if is_dataclass(value):
+                walk(value, f"{prefix}{each.name}.")
+            elif prefix and each.name == name:
+                found.append(prefix + name)
+
+    walk(compose(schema, []), "")
+    return found
+
+
+def _chosen(schema: type[Any], given: dict[str, str]) -> dict[str, str | None]:
+    """Return the options that the words choose: group -> name, or None if the group is to be empty."""
+    options, optional, chosen = register(schema), optional_groups(schema), dict[str, str | None]()
+    for group in options.keys() & given.keys():
+        name = parse(group, given[group], str | None)
+        if name is not None or group not in optional:
+            require_known(group, given[group], options[group], hints=3 if group == PRESET else 1)
+        chosen[group] = name
+    return chosen
+
+
+def _set(config: Any, name: str, text: str) -> None:
+    """Set a dotted key of a config.
+
+    Raises:
+        UserError: If there is no such key, or the text is not a value of its type.
+    """
+    *path, last = name.split(".")
+    for depth, part in enumerate(path):
+        _check_part(config, path[:depth], part, name)
+        config = getattr(config, part)
+    _check_part(config, path, last, name)
+    if is_dataclass(getattr(config, last)):
+        raise UserError(f"'{name}' is a group of settings; set one of them, such as {name}.{fields(config)[0].name}")
+    setattr(config, last, parse(name, text, get_type_hints(type(config))[last]))
+
+
+def _check_part(config: Any, path: Sequence[str], part: str, name: str) -> None:
+    """Check that one part of a dotted key exists."""
+    if config is None:
+        raise UserError(f"unknown key '{name}': {'.'.join(path)} is empty; choose an option with {'.'.join(path)}=NAME")
+    known = [each.name for each in fields(config) if not path or each.name != "name"] if is_dataclass(config) else []
+    if part not in known:
+        hint = suggest(part, known) if known else f"'{'.'.join(path)}' has no settings"
+        raise UserError(f"unknown key '{shown(name)}'; {hint}")
 
 
 # Hydra
@@ -185,43 +211,38 @@ def _entry(schema: type[Any]) -> str:
     return f"{schema.__module__}.{schema.__name__}".replace(".", "_")
 
 
-def _compose(schema: type[Any], lines: dict[str, str]) -> DictConfig:
-    """Call Hydra. If it fails, compose again with the groups and the preset only, to find the key that is wrong."""
-    if PRESET in lines and schema.preset_folder:
-        lines = {**lines, PRESET: schema.preset_folder + lines[PRESET].removeprefix(PRESET)}
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+def _compose(schema: type[Any], options: dict[str, str | None]) -> DictConfig:
+    """Let Hydra compose the groups and the preset. It cannot leave a group empty, so this is done afterwards."""
+    names = {PRESET: schema.preset_folder}  # a preset's group has the name of its folder
+    lines = [f"{names.get(group, group)}={name}" for group, name in options.items() if name is not None]
+    with _without_hydra_warnings(), initialize_config_dir(str(CONF), version_base="1.3"):
         try:
-            return hydra_compose(_entry(schema), overrides=list(lines.values()))
+            config = hydra_compose(_entry(schema), overrides=lines)
         except (HydraException, OmegaConfBaseException) as error:
-            chosen = [line for name, line in lines.items() if name in (*groups_of(schema), PRESET)]
-            with suppress(HydraException, OmegaConfBaseException):
-                base = hydra_compose(_entry(schema), overrides=chosen)
-                for name in lines:
-                    if name != PRESET:
-                        _check_path(name, base)
             raise UserError(_explain(error)) from error
+    for group, name in options.items():
+        if name is None and group in config:
+            config[group] = None
+    return config
 
 
-def _check_path(name: str, base: DictConfig) -> None:
-    """Check that the composed config has a dotted key."""
-    node: Any = base
-    parts = name.split(".")
-    for depth, part in enumerate(parts):
-        known = [str(each) for each in node if depth == 0 or each != "name"] if isinstance(node, DictConfig) else []
-        if part not in known:
-            hint = suggest(part, known) if known else f"'{'.'.join(parts[:depth])}' has no settings"
-            raise UserError(f"unknown key '{name}'; {hint}")
-        node = node[part]
+@contextmanager
+def _without_hydra_warnings() -> Iterator[None]:
+    """Hide what OmegaConf 2.4 deprecates and Hydra 1.3 still uses; no change of ours can avoid it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"register_new_resolver\(\) is deprecated", module=r"hydra\.")
+        warnings.filterwarnings("ignore", "Implicit conversion from Version to str", module=r"hydra\.")
+        yield
 
 
 # Saved settings
 
 
-def _untouched(schema: type[Any], saved: dict[str, Any], overrides: Collection[str]) -> dict[str, Any]:
+def _untouched(schema: type[Any], saved: dict[str, Any], given: Collection[str]) -> dict[str, Any]:
     """Return the saved values to keep: not transient, and the user sets neither the key nor its rival."""
-    rivals = {rival for name, rival in RIVALS.items() if name in overrides}
+    rivals = {rival for name, rival in RIVALS.items() if name in given}
     transient = {each.name for each in fields(schema) if each.metadata.get("is_transient")}
-    return {name: value for name, value in upgrade(saved).items() if name not in {*overrides, *rivals, *transient}}
+    return {name: value for name, value in upgrade(saved).items() if name not in {*given, *rivals, *transient}}
 
 
 def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
@@ -237,26 +258,12 @@ def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
     return {**saved, **named}
 
 
-# Types
-
-
-def _typed(config: DictConfig) -> Any:
-    """Build the dataclasses and check the values that have a fixed list of choices."""
-    try:
-        result = OmegaConf.to_object(config)
-    except OmegaConfBaseException as error:
-        raise UserError(_explain(error)) from error
-    check_choices(result)
-    return result
+# Errors
 
 
 def _explain(error: Exception) -> str:
     """Return one line that explains an error of Hydra or OmegaConf."""
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
     where = getattr(cause or error, "full_key", None)
-    return f"{where}: {_first_line(cause or error)}" if where else _first_line(error)
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error's message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    reason = (str(cause or error).strip().splitlines() or [type(error).__name__])[0]
+    return f"{where}: {reason}" if where else reason

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from polytask.envs.options import ROBOT_NAMES, EnvOptions, WorldOptions
 from polytask.envs.suites import SUITES
-from polytask.settings import CommandConfig, setting
+from polytask.errors import UserError
+from polytask.settings import MAX_SEED, CommandConfig, setting
 
 
 @dataclass
@@ -24,11 +25,18 @@ class TrainConfig(EnvOptions, CommandConfig):
     net: Any = setting("mlp", "network and its settings", group="net")
     critic_net: Any = setting(None, "another network for the critic (default: same as net)", group="net")
     grads: Any = setting("mean", "method that combines the tasks' gradients", group="grads")
-    max_frames: int | None = setting(10_000_000, "stop after this many control steps, summed over all worlds")
-    max_iterations: int | None = setting(None, "stop after this many iterations")
-    max_minutes: float | None = setting(None, "stop after this many minutes of training, not counting evaluations")
+    max_frames: int | None = setting(
+        10_000_000, "stop after this many control steps, summed over all worlds", at_least=1
+    )
+    max_iterations: int | None = setting(None, "stop after this many iterations", at_least=1)
+    max_minutes: float | None = setting(
+        None, "stop after this many minutes of training, not counting evaluations", above=0.0
+    )
     run_dir: str | None = setting(
-        None, "folder of the run (default: runs/<time>-<suite>-<algo>)", is_path=True, is_transient=True
+        None,
+        "folder of the run (default: runs/<time>-<tasks>-<algo>-<net>-seed<seed>)",
+        is_path=True,
+        is_transient=True,
     )
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory to continue", is_path=True, is_transient=True
@@ -36,15 +44,24 @@ class TrainConfig(EnvOptions, CommandConfig):
     init_from: str | None = setting(
         None, "checkpoint file or run directory whose networks initialize a new run", is_path=True, is_transient=True
     )
-    save_every: int = setting(50, "iterations between checkpoints (0: only at the end)")
-    eval_every: int = setting(0, "iterations between evaluations (0: only at the end)")
-    eval_episodes: int = setting(20, "episodes without exploration noise per task in an evaluation (0: no evaluation)")
-    success_window: int = setting(100, "number of last episodes per task in the reported success rate")
+    save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
+    eval_every: int = setting(0, "iterations between evaluations (0: only at the end)", at_least=0)
+    eval_episodes: int = setting(
+        20, "episodes without exploration noise per task in an evaluation (0: no evaluation)", at_least=0, at_most=10**6
+    )
+    success_window: int = setting(
+        100, "number of last episodes per task in the reported success rate", at_least=1, at_most=10**6
+    )
     video: bool = setting(True, "write a video of the trained policy to the run directory")
     tensorboard: bool = setting(False, "also write TensorBoard events (extra: tensorboard)")
     wandb: bool = setting(
         False, "also log to Weights & Biases, in the mode WANDB_MODE (default: offline; extra: wandb)"
     )
+
+    def check_together(self, prefix: str) -> None:
+        """Check that episodes start together if the algorithm needs it."""
+        if self.stagger and getattr(self.algo, "needs_whole_episodes", False):
+            raise UserError(f"algo={self.algo.name} needs whole episodes, which start together: use stagger=false")
 
 
 @dataclass
@@ -56,11 +73,14 @@ class BenchConfig(TrainConfig):
         "sim: physics; env: physics, rewards and resets; train: env and learning; grads: gradient methods",
         choices=("sim", "env", "train", "grads"),
     )
-    warmup: int = setting(3, "iterations before the timed ones")
-    iterations: int = setting(10, "timed iterations")
-    steps: int = setting(32, "control steps per iteration of sim and env; updates per iteration of grads")
+    warmup: int = setting(3, "iterations before the timed ones", at_least=0)
+    iterations: int = setting(10, "timed iterations", at_least=1)
+    steps: int = setting(32, "control steps per iteration of sim and env; updates per iteration of grads", at_least=1)
     num_tasks: list[int] | None = setting(
-        None, "with what=grads: time all methods for each of these numbers of tasks (default: [10,50])"
+        None,
+        "with what=grads: time all methods for each of these numbers of tasks (default: [10,50])",
+        at_least=1,
+        at_most=10_000,
     )
 
 
@@ -71,8 +91,10 @@ class SweepConfig(CommandConfig):
     renamed: ClassVar[dict[str, str]] = {"experiment": "presets", "experiments": "presets", "out": "output"}
 
     presets: list[str] | None = setting(None, "names or patterns: preset=A,B or preset='mtbench/mt10_rand/*'")
-    seeds: int = setting(1, "runs per preset, each with another seed")
-    first_seed: int = setting(0, "seed of the first run of each preset; the next runs add 1, 2, ...")
+    seeds: int = setting(1, "runs per preset, each with another seed", at_least=1, at_most=10**6)
+    first_seed: int = setting(
+        0, "seed of the first run of each preset; the next runs add 1, 2, ...", at_least=0, at_most=MAX_SEED
+    )
     output: str = setting(
         "runs/sweep",
         "folder of the runs: <output>/<preset>[/<changes>]/seed-<n>",
@@ -90,7 +112,7 @@ class EvalConfig(WorldOptions, CommandConfig):
         None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
     )
     policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
-    episodes: int = setting(50, "episodes per task")
+    episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**6)
 
 
 @dataclass
@@ -102,7 +124,11 @@ class CollectConfig(EvalConfig):
     )
     output: str | None = setting(None, "folder to write the episodes to", is_path=True)
     num_envs: int | None = setting(
-        None, "total number of worlds, the same number for each task (default: 16 per task)", is_transient=True
+        None,
+        "total number of worlds, the same number for each task (default: 16 per task)",
+        is_transient=True,
+        at_least=1,
+        at_most=10**7,
     )
     export: str | None = setting(
         None, "minari: also write Minari data sets to <output>/minari (extra: export)", choices=("minari",)
@@ -119,9 +145,9 @@ class RecordConfig(WorldOptions, CommandConfig):
     policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
     task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
     output: str = setting("polytask.mp4", "video file to write", is_path=True)
-    width: int = setting(480, "width of the picture of each task, in pixels")
-    height: int = setting(360, "height of the picture of each task, in pixels")
-    frames_per_second: int = setting(40, "frames per second of the video")
+    width: int = setting(480, "width of the picture of each task, in pixels", at_least=16, at_most=1_280)
+    height: int = setting(360, "height of the picture of each task, in pixels", at_least=16, at_most=960)
+    frames_per_second: int = setting(40, "frames per second of the video", at_least=1, at_most=240)
 
 
 @dataclass
@@ -137,12 +163,12 @@ class GalleryConfig(CommandConfig):
     )
     tasks: list[str] | None = setting(None, "only these tasks (default: those of mt50)")
     robot: str | None = setting(None, "robot (polytask list robots; default: sawyer)", choices=ROBOT_NAMES)
-    episodes: int = setting(50, "episodes of the expert per task, each with another goal")
-    episode_length: int = setting(500, "control steps per episode")
-    width: int = setting(320, "width of a picture, in pixels")
-    height: int = setting(240, "height of a picture, in pixels")
-    seed: int = setting(0, "seed of the goals")
-    threads: int | None = setting(None, "CPU threads for physics (default: all cores)")
+    episodes: int = setting(50, "episodes of the expert per task, each with another goal", at_least=1, at_most=10**6)
+    episode_length: int = setting(500, "control steps per episode", at_least=1, at_most=10**6)
+    width: int = setting(320, "width of a picture, in pixels", at_least=16, at_most=640)
+    height: int = setting(240, "height of a picture, in pixels", at_least=16, at_most=480)
+    seed: int = setting(0, "seed of the goals", at_least=0, at_most=MAX_SEED)
+    threads: int | None = setting(None, "CPU threads for physics (default: all cores)", at_least=1, at_most=1_024)
 
 
 @dataclass

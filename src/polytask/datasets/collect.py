@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from polytask.datasets.minari import check_minari, to_minari
 from polytask.datasets.read import FORMAT, INDEX
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
-from polytask.files import make_folder, write_atomically, write_text
+from polytask.files import can_write, make_folder, write_atomically, write_text
 from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 from polytask.runs.setup import WORLDS_PER_TASK, Policy, build_env, build_policy, check_source
@@ -39,6 +40,8 @@ def collect(config: CollectConfig) -> Result:
     env = build_env(config, num_envs=worlds * len(config.task_names))
     policy = build_policy(config, env)
     make_folder(folder)
+    with can_write(folder), TemporaryFile(dir=folder):  # where nothing can be written, fail here, before the slow part
+        pass
     writer = DatasetWriter(folder, env, to_plain(config))
     for number, first in enumerate(range(0, config.episodes, worlds)):
         episodes = play(env, policy, seed_of(config.seed, number))
@@ -58,8 +61,6 @@ def _check(config: CollectConfig) -> Path:
     """Check the config before anything slow happens, and return the folder to write to."""
     if config.output is None:
         raise UserError("name the folder to write to: output=DIR")
-    if config.episodes < 1:
-        raise UserError(f"episodes={config.episodes} must be at least 1")
     folder = Path(config.output).expanduser()
     if (folder / INDEX).exists():
         raise UserError(f"'{folder}' already contains a data set; name another folder")
@@ -73,8 +74,8 @@ def _worlds_per_task(config: CollectConfig) -> int:
     tasks = len(config.task_names)
     if config.num_envs is None:
         return WORLDS_PER_TASK
-    if config.num_envs < tasks or config.num_envs % tasks:
-        raise UserError(f"num_envs={config.num_envs} must be a positive multiple of the number of tasks, {tasks}")
+    if config.num_envs % tasks:
+        raise UserError(f"num_envs={config.num_envs} must be a multiple of the number of tasks, {tasks}")
     return config.num_envs // tasks
 
 

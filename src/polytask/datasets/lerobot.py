@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polytask.datasets.export_folder import export_folder
 from polytask.errors import UserError
 from polytask.mtopt.learning.sharing import Shared
 from polytask.mtopt.records import ACTION_DIM, Episode
@@ -103,9 +104,10 @@ def to_lerobot(
         raise UserError("there is no episode with actions to export")
     names = list(dict.fromkeys(one.task for one in chosen))
     dataset = _Dataset(root, names, fps)
-    for number, first in enumerate(range(0, len(chosen), _EPISODES_PER_FILE)):
-        _write_data(dataset, store, chosen[first : first + _EPISODES_PER_FILE], number)
-    _write_meta(dataset, [sentences.get(name, name) for name in names])
+    with export_folder(root):
+        for number, first in enumerate(range(0, len(chosen), _EPISODES_PER_FILE)):
+            _write_data(dataset, store, chosen[first : first + _EPISODES_PER_FILE], number)
+        _write_meta(dataset, [sentences.get(name, name) for name in names])
     return dataset.frames
 
 

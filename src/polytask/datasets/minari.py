@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import shutil
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
@@ -13,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from polytask.datasets.export_folder import export_folder
 from polytask.datasets.read import EpisodeDataset, load
 from polytask.errors import UserError
 
 _VARIABLE = "MINARI_DATASETS_PATH"
 _AT_ONCE = 256  # episodes held in memory
+_BYTES_PER_EPISODE = 1 << 15  # more than HDF5 needs besides the data
 
 
 def check_minari() -> None:
@@ -40,8 +45,11 @@ def create_dataset(name: str, buffers: Iterable[Any], **about: Any) -> str:
 
     episodes = iter(buffers)
     with warnings.catch_warnings(action="ignore"):  # Minari warns if there is no author and no link
-        dataset = minari.create_dataset_from_buffers(name, list(islice(episodes, _AT_ONCE)), **about)
+        block = list(islice(episodes, _AT_ONCE))
+        _check_space(block)
+        dataset = minari.create_dataset_from_buffers(name, block, **about)
         while block := list(islice(episodes, _AT_ONCE)):
+            _check_space(block)
             dataset.update_dataset_from_buffer(block)
     return name
 
@@ -82,13 +90,37 @@ def _export(dataset: EpisodeDataset, task: str) -> str:
 @contextmanager
 def datasets_in(root: Path) -> Iterator[None]:
     """Make the folder `root`, and let Minari write to it inside this context."""
-    root.mkdir(parents=True, exist_ok=True)
     before = os.environ.get(_VARIABLE)
     os.environ[_VARIABLE] = str(root.resolve())
     try:
-        yield
+        with export_folder(root), _hdf5_errors():
+            yield
     finally:
         if before is None:
             del os.environ[_VARIABLE]
         else:
             os.environ[_VARIABLE] = before
+
+
+@contextmanager
+def _hdf5_errors() -> Iterator[None]:
+    """Raise an OSError with its number where HDF5 cannot write. HDF5's errors have the number only in their text."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        found = re.search(r"errno = (\d+)", str(error))
+        if found is None:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+
+
+def _check_space(buffers: Sequence[Any]) -> None:
+    """Check that the disk has room for episode buffers. HDF5 can crash the process on a full disk."""
+    needed = sum(_BYTES_PER_EPISODE + sum(map(_bytes, vars(buffer).values())) for buffer in buffers)
+    if shutil.disk_usage(os.environ[_VARIABLE]).free < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _bytes(value: Any) -> int:
+    """Return the size in memory of an array, or of the arrays in a table or a list."""
+    return sum(map(_bytes, value.values())) if isinstance(value, dict) else np.asarray(value).nbytes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +13,26 @@ from torch import Tensor
 
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
+from polytask.files import check_fields, read_json
 
 FORMAT = 1  # increased when the layout of the files changes
 INDEX = "index.json"
 _STEPS = ("obs", "action", "reward", "success", "terminated", "truncated")
 _EPISODES = ("task", "world", "seed", "length", "last_obs")
+_WIDTHS = {"obs": "obs_dim", "last_obs": "obs_dim", "action": "action_dim"}  # fields of the index
+_DTYPES = dict.fromkeys(("obs", "last_obs", "action", "reward"), torch.float32)
+_DTYPES |= dict.fromkeys(("success", "terminated", "truncated"), torch.bool)
+_DTYPES |= dict.fromkeys(("task", "world", "seed", "length"), torch.int64)
+_INDEX = {
+    "format": int,
+    "obs_dim": int,
+    "action_dim": int,
+    "robot": str,
+    "config": {"policy": str | None},
+    "tasks": dict,
+    "shards": list,
+}
+_SHARD = {"file": str, "episodes": int, "steps": int}
 
 
 @dataclass(frozen=True)
@@ -124,7 +137,7 @@ def stream(folder: str | Path, *, any_version: bool = False) -> Iterator[Episode
     if not any_version:
         _check_versions(folder, index["tasks"])
     for shard in index["shards"]:
-        yield EpisodeDataset(tuple(index["tasks"]), index, **_read(folder / shard["file"]))
+        yield EpisodeDataset(tuple(index["tasks"]), index, **_read(folder, index, shard))
 
 
 def read_index(folder: Path) -> dict[str, Any]:
@@ -132,12 +145,14 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     if not path.is_file():
         raise UserError(f"'{folder}' contains no data set: there is no {INDEX}")
-    try:
-        index = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"'{path}' cannot be read: {error}") from error
-    if not isinstance(index, dict) or index.get("format") != FORMAT:
-        raise UserError(f"'{path}' is not the index of a data set of format {FORMAT}")
+    index = read_json(path, "index of a data set", _INDEX)
+    if index["format"] != FORMAT:
+        raise UserError(f"'{path}' has format {index['format']}; this version of polytask reads format {FORMAT}")
+    check_fields(index["tasks"], {name: {"version": int} for name in index["tasks"]}, path, "tasks.")
+    shards = {f"shards[{number}]": shard for number, shard in enumerate(index["shards"])}
+    check_fields(shards, dict.fromkeys(shards, _SHARD), path)
+    if not index["tasks"] or not shards:
+        raise UserError(f"'{path}' is damaged: it names no {'shards' if index['tasks'] else 'tasks'}")
     return index
 
 
@@ -152,10 +167,27 @@ def _check_versions(folder: Path, tasks: Mapping[str, Mapping[str, Any]]) -> Non
             )
 
 
-def _read(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of one shard."""
+def _read(folder: Path, index: Mapping[str, Any], shard: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Read the tensors of one shard and check that they fit together."""
+    path, name, tensors = folder / shard["file"], "", {}
     try:
-        with np.load(path) as file:
-            return {name: torch.from_numpy(file[name]) for name in (*_STEPS, *_EPISODES)}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"'{path}' is missing or damaged: {error}") from error
+        with path.open("rb") as raw, np.load(raw) as file:
+            for name in (*_STEPS, *_EPISODES):
+                tensors[name] = torch.from_numpy(file[name])
+    except Exception as error:  # a damaged archive raises errors of zipfile, zlib, NumPy and Python
+        where = f"array '{name}': " if name else ""
+        raise UserError(f"'{path}' is missing or damaged: {where}{error}") from error
+    for name, tensor in tensors.items():
+        rows = shard["steps" if name in _STEPS else "episodes"]
+        shape = (rows, index[_WIDTHS[name]]) if name in _WIDTHS else (rows,)
+        if tensor.dtype != _DTYPES[name] or tensor.shape != shape:
+            expected = f"{shape} of type {_DTYPES[name]}"
+            raise UserError(
+                f"'{path}' is damaged: '{name}' has shape {tuple(tensor.shape)} of type {tensor.dtype}, not {expected}"
+            )
+    task, length = tensors["task"], tensors["length"]
+    if ((task < 0) | (task >= len(index["tasks"]))).any():
+        raise UserError(f"'{path}' is damaged: 'task' has numbers outside 0 to {len(index['tasks']) - 1}")
+    if (length < 1).any() or length.sum() != shard["steps"]:
+        raise UserError(f"'{path}' is damaged: the entries of 'length' do not add up to {shard['steps']} steps")
+    return tensors

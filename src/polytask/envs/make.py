@@ -19,7 +19,7 @@ from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError, require_known
 from polytask.robots import ROBOTS
-from polytask.settings import check_choices
+from polytask.settings import check_values
 from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 
 # The domain of each kind of task record.
@@ -62,7 +62,7 @@ def resolve(options: EnvOptions) -> EnvConfig:
         UserError: If a name is unknown or a value is invalid.
     """
     # With `tasks` the suite is ignored, so it may be anything.
-    check_choices(options if options.tasks is None else replace(options, suite=EnvOptions.suite))
+    check_values(options if options.tasks is None else replace(options, suite=EnvOptions.suite))
     names = list(options.task_names)
     if not names:
         raise UserError("tasks is empty; name at least one task")
@@ -71,9 +71,6 @@ def resolve(options: EnvOptions) -> EnvConfig:
     tasks = tuple(TASKS[require_known("task", name, TASKS)] for name in names)
     domain = domain_of(tasks)
     options = _fill_in(options, domain)
-    for name in ("episode_length", "threads"):
-        if getattr(options, name) < 1:
-            raise UserError(f"{name} must be at least 1, not {getattr(options, name)}")
     device = check_device(options.device)
     sim = _sim(options.sim)
     robots = [name for name, robot in ROBOTS.items() if isinstance(robot, domain.robot)]
@@ -103,7 +100,10 @@ def _fill_in(options: EnvOptions, domain: Domain) -> EnvOptions:
     defaults = {**domain.defaults}
     if "levels" in defaults:
         defaults["levels"] = options.chosen_levels or defaults["levels"]
-    filled: dict[str, Any] = {"threads": len(os.sched_getaffinity(0)) if options.threads is None else options.threads}
+    filled: dict[str, Any] = {
+        "threads": len(os.sched_getaffinity(0)) if options.threads is None else options.threads,
+        "stagger": options.stagger is not False,
+    }
     for name in DOMAIN_OPTIONS:
         given = getattr(options, name)
         if name not in defaults and given is not None:
@@ -125,14 +125,12 @@ def _sim(sim: Any) -> AutoSim | CpuSim | WarpSim:
 
 def _counts(num_tasks: int, num_envs: int | None, envs_per_task: Sequence[int] | None) -> tuple[int, ...]:
     """Return the number of worlds of each task."""
+    if envs_per_task is not None and num_envs is not None:
+        raise UserError("num_envs and envs_per_task both give the number of worlds; give only one of them")
     if envs_per_task is not None:
         counts = tuple(int(count) for count in envs_per_task)
         if len(counts) != num_tasks:
             raise UserError(f"envs_per_task has {len(counts)} entries for {num_tasks} tasks; give one per task")
-        if min(counts) < 1:
-            raise UserError(f"every task needs at least one world, but envs_per_task is {list(counts)}")
-        if num_envs is not None and num_envs != sum(counts):
-            raise UserError(f"envs_per_task adds up to {sum(counts)}, but num_envs is {num_envs}")
         return counts
     total = num_tasks if num_envs is None else num_envs
     if total < num_tasks:

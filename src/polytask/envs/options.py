@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
-from polytask.settings import setting
+from polytask.settings import MAX_SEED, setting
 
 ROBOT_NAMES = ("sawyer", "panda", "go1")  # the table `polytask.robots.ROBOTS`, without importing torch
 
@@ -23,7 +23,7 @@ class WorldOptions:
     sim: Any = setting("auto", "physics backend: auto (warp on cuda, else cpu), cpu or warp", group="sim")
     device: str = setting("cpu", "torch device: cpu, cuda or cuda:<index>")
     episode_length: int | None = setting(
-        None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)"
+        None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)", at_least=1, at_most=10**6
     )
     reward: str = setting("dense", "dense, or sparse (1 on success, else 0)", choices=("dense", "sparse"))
     goals: str | None = setting(
@@ -34,8 +34,10 @@ class WorldOptions:
     levels: str | None = setting(
         None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)", choices=LEVELS
     )
-    seed: int = setting(0, "seed of all random numbers")
-    threads: int | None = setting(None, "CPU threads for physics and torch (default: all cores)")
+    seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)
+    threads: int | None = setting(
+        None, "CPU threads for physics and torch (default: all cores)", at_least=1, at_most=1_024
+    )
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -55,6 +57,14 @@ class EnvOptions(WorldOptions):
     num_envs: int | None = setting(
         None,
         "total number of worlds, spread over the tasks (default: 16 per task in commands, 1 per task in polytask.make)",
+        at_least=1,
+        at_most=10**7,
     )
-    envs_per_task: list[int] | None = setting(None, "worlds per task, such as [512,256], instead of num_envs")
-    stagger: bool = setting(True, "start at random steps of the first episode, so that episodes do not all end at once")
+    envs_per_task: list[int] | None = setting(
+        None, "worlds per task, such as [512,256], instead of num_envs", at_least=1, at_most=10**7
+    )
+    stagger: bool | None = setting(
+        None,
+        "start at random steps of the first episode, so that episodes do not all end at once (default: true; "
+        "false for algo=grpo, which needs whole episodes)",
+    )

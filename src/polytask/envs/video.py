@@ -17,10 +17,12 @@ from torch import Tensor
 
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Renderer
+from polytask.envs.render_progress import RenderProgress
 from polytask.errors import UserError
 from polytask.files import write_atomically
 
 Image = NDArray[np.uint8]  # (H, W, 3)
+_INCOMPLETE = "ffmpeg did not complete the video; the disk may be full"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ def record_video(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], 
     """Play one episode in the first world of each task, write the video and return its number of frames.
 
     Raises:
-        UserError: If a required library is missing or an episode is too short; then no file is written.
+        UserError: If a required library is missing, an episode is too short or the file cannot be written. Then there
+            is no new file.
     """
     if find_spec("imageio_ffmpeg") is None:
         raise UserError("no video: it needs an extra, pip install 'polytask[video]'")
@@ -46,26 +49,57 @@ def record_video(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], 
         raise UserError("no video: the last step of an episode is not shown, so episode_length must be at least 2")
     with closing(_frames(env, policy, video, steps)) as frames:
         first = next(frames)  # without OpenGL this fails here, before any file exists
-        write_atomically(path, lambda temporary: _encode(temporary, first, frames, video.frames_per_second))
+
+        def write(temporary: Path) -> None:
+            _encode(temporary, first, frames, video.frames_per_second)
+            _check_video(temporary, steps)
+
+        write_atomically(path, write)
     return steps
 
 
 def _encode(path: Path, first: Image, others: Iterable[Image], frames_per_second: int) -> None:
-    """Write the images, one at a time: a whole video would take gigabytes of memory."""
+    """Write the images, one at a time: a whole video would take gigabytes of memory.
+
+    Raises:
+        OSError: If ffmpeg cannot write the file.
+    """
     from imageio_ffmpeg import write_frames
 
+    path.touch()  # where this is refused, the error says why; ffmpeg would only end
     writer = write_frames(
-        str(path),
+        str(path.absolute()),  # ffmpeg reads "name:" at the beginning as a protocol
         size=(first.shape[1], first.shape[0]),
         fps=frames_per_second,
-        macro_block_size=2,
-        output_params=["-f", "mp4"],
-        ffmpeg_log_level="error",
+        macro_block_size=1,
+        # The encoder needs even sizes.
+        output_params=["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-f", "mp4"],
+        ffmpeg_log_level="quiet",
+        ffmpeg_timeout=0,  # do not kill ffmpeg if it is slow
     )
     with closing(writer):
         writer.send(None)
         for image in chain([first], others):
-            writer.send(image.tobytes())
+            try:
+                writer.send(image.tobytes())
+            except OSError as error:  # ffmpeg has ended early; the message has many lines
+                raise OSError(_INCOMPLETE) from error
+
+
+def _check_video(path: Path, frames: int) -> None:
+    """Check that a video has all frames: if ffmpeg fails while it finishes the file, its writer does not notice.
+
+    Raises:
+        OSError: If the file is incomplete.
+    """
+    from imageio_ffmpeg import count_frames_and_secs
+
+    try:
+        found, _ = count_frames_and_secs(str(path.absolute()))
+    except RuntimeError as error:
+        raise OSError(_INCOMPLETE) from error
+    if found != frames:
+        raise OSError(_INCOMPLETE)
 
 
 def _frames(
@@ -76,9 +110,11 @@ def _frames(
         renderers = [
             stack.enter_context(closing(Renderer(env, task, video.width, video.height))) for task in env.spec.tasks
         ]
+        progress = stack.enter_context(RenderProgress("drawing the video", steps))
         for _ in range(steps):
             yield tile([renderer.frame(0) for renderer in renderers])
             env.step(policy(env.obs, env.task))
+            progress.advance()
 
 
 def tile(images: list[Image]) -> Image:

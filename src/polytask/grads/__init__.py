@@ -19,6 +19,7 @@ from polytask.grads.nash_mtl import NashMTL, NashMTLConfig
 from polytask.grads.pcgrad import PCGrad, PCGradConfig
 from polytask.grads.uncertainty import Uncertainty, UncertaintyConfig
 from polytask.grads.upgrad import UPGrad, UPGradConfig
+from polytask.settings import check_values
 
 __all__ = ["GRADS", "Backward", "GradConfig", "GradMethod", "build", "build_for"]
 
@@ -38,6 +39,7 @@ GRADS: dict[str, tuple[type[GradConfig], type[GradMethod]]] = {
 
 def build(cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> GradMethod:
     """Build the method that a config belongs to."""
+    check_values(cfg, "grads.")
     return dict(GRADS.values())[type(cfg)](cfg, num_tasks, device, generator)
 
 
@@ -45,6 +47,7 @@ def build_for(
     group: str, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator
 ) -> GradMethod:
     """Build the method for a parameter group, "actor" or "critic"; a group outside `apply_to` uses the mean."""
+    check_values(cfg, "grads.")  # also if the group does not use it
     applies = cfg.apply_to in (group, "both")
     own = cfg if applies else MeanConfig(conflicts_every=cfg.conflicts_every)
     return build(own, num_tasks, device, generator)

@@ -28,7 +28,7 @@ class AlignedMTLConfig(GradConfig):
     """Settings of Aligned-MTL."""
 
     name: str = "aligned_mtl"
-    ridge: float = setting(1e-6, "added to the Gram matrix's diagonal, relative to its mean eigenvalue")
+    ridge: float = setting(1e-6, "added to the Gram matrix's diagonal, relative to its mean eigenvalue", at_least=0.0)
 
 
 class AlignedMTL(GradMethod):

@@ -17,6 +17,12 @@ pass is still one pass over all rows, and the backward pass gives a separate gra
 Because of `vmap`, a loss and a network must not change shared buffers in place (batch norm), branch on data or draw
 random numbers. Draw noise before the call and put it into the batch. Networks that only the loss uses (target networks,
 a critic inside the actor's loss) get no gradient.
+
+One task with a bad number must not spoil the update of the others. A task whose loss is not finite gets the weight zero
+(`GradMethod.weigh`). But zero times the derivative of its loss would still be NaN, also in parameters that all tasks
+share. So derivatives of the loss by the network's output that are not finite count as zero. This is also their right
+value where a loss clips an infinite ratio. If the network itself overflows, its gradient can still be NaN. Then the
+learner skips the step (`algos.shared.learner`).
 """
 
 from __future__ import annotations
@@ -70,7 +76,7 @@ class Backward:
         """Let the method evaluate the same batch after the optimizer step; most methods do nothing here."""
         if self.method.needs_after_step:
             with torch.no_grad():
-                self.method.after_step(lambda: self.task_losses(batch))
+                self.method.look_back(lambda: self.task_losses(batch))
 
     def task_losses(self, batch: Batch) -> Tensor:
         """Return every task's mean loss (K,) from one pass over all rows."""
@@ -92,19 +98,23 @@ class Backward:
 
     def _row_losses(self, net: Net, rows: Batch) -> Tensor:
         """Return the loss of every row (R,) in float32; the forward pass may run in lower precision."""
+
+        def guarded(*args: object, **kwargs: object) -> object:
+            return tree_map(FiniteDerivative.apply, net(*args, **kwargs))
+
         device = tree_leaves(rows)[0].device.type
         # No cache, because cached casts of parameters would outlive the vmap level in which they were made.
         with torch.autocast(device, dtype=self.autocast, enabled=self.autocast is not None, cache_enabled=False):
-            return self.loss(net, rows).float()
+            return self.loss(guarded, rows).float()
 
     def _from_losses(self, batch: Batch) -> Tensor:
         """Weigh the losses and differentiate their sum once."""
         losses = self.task_losses(batch)
         with torch.no_grad():
-            self.weights = self.method.weights(losses.detach(), None)
+            self.weights = self.method.weigh(losses.detach(), None)
         parameters = [p for p in self.net.parameters() if p.requires_grad]
         # Not backward(): a network inside the loss, such as the critic in an actor's loss, must not get a gradient.
-        gradients = torch.autograd.grad((self.weights * losses).sum(), parameters, materialize_grads=True)
+        gradients = torch.autograd.grad(losses, parameters, self.weights, materialize_grads=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = _laid_out_as(parameter, gradient)
         return losses.detach()
@@ -114,11 +124,31 @@ class Backward:
         losses, gradients = self.task_gradients(batch)
         with torch.no_grad():
             self.gram = gram_matrix(gradients)
-            self.weights = self.method.weights(losses.detach(), self.gram)
+            self.weights = self.method.weigh(losses.detach(), self.gram)
             for name, gradient in gradients.items():
                 parameter = self.net.get_parameter(name)
                 parameter.grad = _laid_out_as(parameter, torch.tensordot(self.weights, gradient, 1))
         return losses.detach()
+
+
+class FiniteDerivative(torch.autograd.Function):
+    """The identity; in the backward pass, derivatives that are NaN or infinite become zero."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(output: Tensor) -> Tensor:
+        """Return the same tensor."""
+        return output.view_as(output)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Store nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, derivative: Tensor) -> Tensor:
+        """Replace what is not finite."""
+        return derivative.nan_to_num(0.0, 0.0, 0.0)
 
 
 def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:

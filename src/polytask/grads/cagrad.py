@@ -32,8 +32,10 @@ class CAGradConfig(GradConfig):
     """Settings of CAGrad."""
 
     name: str = "cagrad"
-    c: float = setting(0.4, "radius of the ball around the mean gradient, relative to its norm; 0 gives the mean")
-    iterations: int = setting(50, "projected-gradient steps per update")
+    c: float = setting(
+        0.4, "radius of the ball around the mean gradient, relative to its norm; 0 gives the mean", at_least=0.0
+    )
+    iterations: int = setting(50, "projected-gradient steps per update", at_least=1, at_most=10_000)
 
 
 class CAGrad(GradMethod):

@@ -28,7 +28,7 @@ class IMTLGConfig(GradConfig):
     """Settings of IMTL-G."""
 
     name: str = "imtl_g"
-    ridge: float = setting(1e-6, "added to the diagonal of the cosine matrix")
+    ridge: float = setting(1e-6, "added to the diagonal of the cosine matrix", at_least=0.0)
 
 
 class IMTLG(GradMethod):

@@ -10,6 +10,11 @@ convention that it follows:
 * *anchored*: The result is the mean gradient when no two tasks conflict, or stays close to it (PCGrad, UPGrad, CAGrad).
 * *direction*: The paper defines only a direction, or a length that is unrelated to the gradients. The result has the
   length sqrt(tr(J J^T)) / K of the mean of K orthogonal gradients of the same sizes (IMTL-G, Nash-MTL, Aligned-MTL).
+
+A task whose loss is NaN or infinite is left out of the update, in the same way by all methods (`GradMethod.weigh`). The
+method sees the task's last finite loss and a zero gradient, so its state stays finite. Then the task's weight is set to
+zero. The other tasks get the weights that they have beside a task without gradient: the mean still divides by K, and
+MGDA takes almost no step. With finite numbers every bit is the same as without this rule.
 """
 
 from __future__ import annotations
@@ -21,7 +26,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.errors import UserError
 from polytask.settings import setting
 
 GROUPS = ("critic", "actor", "both")
@@ -32,20 +36,16 @@ class GradConfig:
     """Settings that all gradient methods share."""
 
     apply_to: str = setting(
-        "critic", "parameter group that the method acts on: critic, actor or both; the other group uses the mean"
+        "critic",
+        "parameter group that the method acts on: critic, actor or both; the other group uses the mean",
+        choices=GROUPS,
     )
 
     conflicts_every: int = setting(
         0,
         "iterations between logs of cosines and norms of task gradients; 0: only for methods that compute them anyway",
+        at_least=0,
     )
-
-    def __post_init__(self) -> None:
-        """Check that the values are valid."""
-        if self.apply_to not in GROUPS:
-            raise UserError(f"grads.apply_to is {self.apply_to!r}; choose one of {', '.join(GROUPS)}")
-        if self.conflicts_every < 0:
-            raise UserError(f"grads.conflicts_every is {self.conflicts_every}; it must be at least 0")
 
 
 class GradMethod(ABC):
@@ -55,6 +55,8 @@ class GradMethod(ABC):
         cfg: Settings; a method that reads its own annotates `cfg` with the class of its config.
         needs_gram: False if the losses are sufficient; an update then costs one ordinary backward pass.
         needs_after_step: True if `after_step` must be called after every optimizer step.
+        is_used: Whether each task had a finite loss in the last update. (K,) bool
+        last_losses: Last finite loss of each task, zero before the first. (K,)
     """
 
     cfg: GradConfig
@@ -64,23 +66,50 @@ class GradMethod(ABC):
     def __init__(self, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Store the config; a method with state overrides this and allocates its tensors on the device."""
         self.cfg = cfg
+        self.is_used = torch.ones(num_tasks, dtype=torch.bool, device=device)
+        self.last_losses = torch.zeros(num_tasks, device=device)
 
     @property
     def conflicts_every(self) -> int:
         """The setting of the config with the same name."""
         return self.cfg.conflicts_every
 
-    @abstractmethod
-    def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Return the weights (K,) of one update; this advances the state of the method, so call it once per update.
+    def weigh(self, losses: Tensor, gram: Tensor | None) -> Tensor:
+        """Return the weights (K,) of one update; a task whose loss is not finite gets zero.
+
+        This advances the state of the method, so call it once per update.
 
         Args:
             losses: Detached losses of the tasks. (K,)
+            gram: Dot products of the tasks' gradients, overwritten; None if the method does not need them. (K, K)
+        """
+        # Infinity minus itself is NaN. This takes two kernels, torch.isfinite four.
+        torch.eq(losses - losses, 0, out=self.is_used)
+        torch.where(self.is_used, losses, self.last_losses, out=self.last_losses)
+        if gram is not None:
+            gram.nan_to_num_(0.0, 0.0, 0.0).mul_(self.is_used).mul_(self.is_used[:, None])
+        return self.weights(self.last_losses, gram) * self.is_used
+
+    def look_back(self, losses: Callable[[], Tensor]) -> None:
+        """Update the state after the optimizer step; `losses` evaluates the losses (K,) of the same minibatch again."""
+
+        def finite_losses() -> Tensor:
+            after = losses()
+            return torch.where(after - after == 0, after, self.last_losses)
+
+        self.after_step(finite_losses)
+
+    @abstractmethod
+    def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
+        """Return the weights (K,) of one update, and advance the state; `weigh` calls this with finite numbers.
+
+        Args:
+            losses: Losses of the tasks; a buffer that the next update overwrites. (K,)
             gram: Dot products of the tasks' gradients; None if the method does not need them. (K, K)
         """
 
     def after_step(self, losses: Callable[[], Tensor]) -> None:
-        """Update the state after the optimizer step; `losses` evaluates the losses (K,) of the same minibatch again."""
+        """Update the state after the optimizer step; `look_back` calls this with a function whose losses are finite."""
         return
 
     def state_dict(self) -> dict[str, Tensor]:

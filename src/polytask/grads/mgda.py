@@ -28,7 +28,7 @@ class MGDAConfig(GradConfig):
     """Settings of MGDA."""
 
     name: str = "mgda"
-    iterations: int = setting(50, "projected-gradient steps per update")
+    iterations: int = setting(50, "projected-gradient steps per update", at_least=1, at_most=10_000)
 
 
 class MGDA(GradMethod):

@@ -26,8 +26,8 @@ class UncertaintyConfig(GradConfig):
     """Settings of uncertainty weighting."""
 
     name: str = "uncertainty"
-    lr: float = setting(1e-2, "step size of the log-variances")
-    limit: float = setting(6.0, "largest magnitude of a log-variance")
+    lr: float = setting(1e-2, "step size of the log-variances", above=0.0)
+    limit: float = setting(6.0, "largest magnitude of a log-variance", above=0.0)
 
 
 class Uncertainty(GradMethod):

@@ -7,34 +7,41 @@ from contextlib import closing
 from dataclasses import asdict, replace
 
 from polytask.errors import UserError
-from polytask.mtopt.config.commands import EvaluateConfig, RelabelConfig, StatusConfig
+from polytask.files.folder_lock import BusyError
+from polytask.mtopt.config.commands import CheckConfig, EvaluateConfig, RelabelConfig, StatusConfig
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import choose, newest, next_version
 from polytask.mtopt.detector.labels import labels_by_task
 from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Evaluation, Grader
+from polytask.mtopt.runtime.base import restored_controller
+from polytask.mtopt.runtime.check_folder import check_folder
 from polytask.mtopt.runtime.checks import check_devices, prepared
 from polytask.mtopt.runtime.collect_alongside import collect_alongside
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
-from polytask.mtopt.runtime.lock import BusyError
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import require_tasks
 from polytask.result import Result, Table, note
+from polytask.stopping import exit_code, stop_requests
 
 
 def run(config: RunConfig) -> Result:
     """Run `polytask mtopt run`."""
     config = prepared(config)
-    if config.runtime == "ray":
-        from polytask.mtopt.runtime.ray.start import run_ray
+    with stop_requests("job") as stops:
+        if config.runtime == "ray":
+            from polytask.mtopt.runtime.ray.start import run_ray
 
-        evaluation = run_ray(config, note)
-    else:
-        check_devices({"device": config.device, "world.device": config.world.device})
-        with closing(LocalRuntime(config, note)) as runtime:
-            evaluation = runtime.run()
+            evaluation = run_ray(config, note, stops)
+        else:
+            check_devices({"device": config.device, "world.device": config.world.device})
+            with closing(LocalRuntime(config, note)) as runtime:
+                evaluation = runtime.run(stops)
+    state = RunFolder(config.run_dir).require()
+    if stops and not restored_controller(config, state).is_done:
+        return _stopped(state["jobs"], config.run_dir, stops)
     if evaluation is None:
         return _labels_needed(config)
     return _evaluation_result(evaluation, config.run_dir)
@@ -44,36 +51,35 @@ def collect(config: RunConfig) -> Result:
     """Run `polytask mtopt collect`; if another process has the run, only add episodes."""
     config = prepared(config)
     check_devices({"world.device": config.world.device})
-    try:
-        runtime = LocalRuntime(config, note, is_plan=False)
-    except BusyError:
-        done = collect_alongside(config, config.collector.episodes, note)
-    else:
-        with closing(runtime):
-            done = runtime.collect(config.collector.episodes)
+    with stop_requests("sequence") as stops:
+        try:
+            runtime = LocalRuntime(config, note, is_plan=False)
+        except BusyError:
+            done = collect_alongside(config, config.collector.episodes, note, stops)
+        else:
+            with closing(runtime):
+                done = runtime.collect(config.collector.episodes, stops)
     found = status_of(RunFolder(config.run_dir))
     lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.run_dir}"]
-    return Result({**done, **found.plain()}, [found.episodes_table()], lines)
+    return Result({**done, **found.plain()}, [found.episodes_table()], lines, exit_code(stops))
 
 
 def train(config: RunConfig) -> Result:
     """Run `polytask mtopt train`."""
     config = prepared(config)
     check_devices({"device": config.device})
-    with closing(LocalRuntime(config, note, is_plan=False)) as runtime:
-        metrics = runtime.train(config.trainer.updates)
+    with stop_requests("job") as stops, closing(LocalRuntime(config, note, is_plan=False)) as runtime:
+        metrics = runtime.train(config.trainer.updates, stops)
     rows = [
         (name, metrics[name]) for name in ("updates", "weights", "loss", "excess", "value", "target") if name in metrics
     ]
-    return Result(metrics, [Table(f"training in {config.run_dir}", ("figure", "value"), rows)])
+    return Result(metrics, [Table(f"training in {config.run_dir}", ("figure", "value"), rows)], [], exit_code(stops))
 
 
 def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
     settings = RunFolder(config.run_dir).config()
     require_tasks(config.tasks)
-    if config.episodes is not None and config.episodes < 1:
-        raise UserError(f"episodes={config.episodes}: at least 1 is needed")
     episodes = config.episodes or settings.evaluator.episodes
     settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
     if config.device is not None:
@@ -97,8 +103,12 @@ def relabel(config: RelabelConfig) -> Result:
             f"train=true uses the detector that it trains, not detector={config.detector}: set only one of them"
         )
     folder.lock()
-    with closing(folder):
-        return _relabel(folder, config)
+    with closing(folder), stop_requests("step") as stops:
+        try:
+            return _relabel(folder, config, stops)
+        except StoppedError:
+            line = "stopped while the new detector was trained; the run is unchanged"
+            return Result({"stopped": True, "run_dir": config.run_dir}, [], [line], exit_code(stops))
 
 
 def status(config: StatusConfig) -> Result:
@@ -107,8 +117,24 @@ def status(config: StatusConfig) -> Result:
     return Result(found.plain(), found.tables(), found.lines())
 
 
+def check(config: CheckConfig) -> Result:
+    """Run `polytask mtopt check`."""
+    findings = check_folder(RunFolder(config.run_dir), repair=config.repair)
+    is_sound = all(one.is_mended or not one.is_wrong for one in findings)
+    rows = [(one.file, one.problem, one.outcome) for one in findings]
+    line = f"the run in '{config.run_dir}' is sound"
+    if not is_sound:
+        hint = (
+            "" if config.repair else f"; `polytask mtopt check run_dir={config.run_dir} repair=true` mends what it can"
+        )
+        line = f"the run in '{config.run_dir}' is damaged{hint}"
+    tables = [Table("findings", ("file", "finding", "repair"), rows)] if rows else []
+    payload = {"run_dir": config.run_dir, "is_sound": is_sound, "findings": [asdict(one) for one in findings]}
+    return Result(payload, tables, [line], exit_code=0 if is_sound else 1)
+
+
 def label(config: LabelConfig) -> Result:
-    """Run `polytask label`."""
+    """Run `polytask label`. A signal is the normal end of the page, so it returns its result."""
     from polytask.mtopt.label.server import serve
 
     serve(config)
@@ -119,13 +145,19 @@ def label(config: LabelConfig) -> Result:
     return Result(payload, [Table("labels", ("task", "successes", "failures"), rows)])
 
 
-def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
+class StoppedError(Exception):
+    """Ends the training of a detector after a signal."""
+
+
+def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> Result:
     """Relabel a run that this process has locked, and put the detector into use."""
     settings = folder.config()
     settings.device = config.device or settings.device
     check_devices({"device": settings.device})
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
-    version = _train_detector(settings, config.add) if config.train else config.detector or newest(settings.detectors)
+    version = config.detector or newest(settings.detectors)
+    if config.train:
+        version = _train_detector(settings, config.add, stops)
     if version is None:
         raise UserError(
             f"there is no detector in '{settings.detectors}'; label first: polytask label run_dir={config.run_dir}"
@@ -133,7 +165,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
     with closing(Grader(settings, version)) as grader:
         _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", config.run_dir)
         choose(settings.detectors, version)
-        done = grader.run()
+        done = grader.run(stops)
     if config.add:
         state = folder.require()
         folder.update({**state["config"], "tasks": settings.tasks})
@@ -143,8 +175,9 @@ def _relabel(folder: RunFolder, config: RelabelConfig) -> Result:
         "episodes",
         *found.untaught_lines(),
         *([f"learned from now on: {', '.join(config.add)}"] if config.add else []),
+        *(["stopped before all episodes were labelled; the same command labels the others"] if stops else []),
     ]
-    return Result({**done, **found.plain()}, [found.verdicts_table()], lines)
+    return Result({**done, **found.plain()}, [found.verdicts_table()], lines, exit_code(stops))
 
 
 def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, run_dir: str) -> None:
@@ -161,13 +194,19 @@ def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, run_
         )
 
 
-def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
-    """Train a detector as a new version, and return the version."""
+def _train_detector(config: RunConfig, wanted: Sequence[str], stops: Sequence[int]) -> str:
+    """Train a detector as a new version, and return the version.
+
+    Raises:
+        StoppedError: If a signal asks to stop; nothing is written then.
+    """
     version = next_version(config.detectors, "relabel")
     shown = -1
 
     def progress(share: float) -> None:
         nonlocal shown
+        if stops:
+            raise StoppedError
         if int(10 * share) > shown:
             shown = int(10 * share)
             note(f"training detector {version}: {share:.0%}")
@@ -176,6 +215,12 @@ def _train_detector(config: RunConfig, wanted: Sequence[str]) -> str:
         _require_taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
         trainer.step(version, progress)
     return version
+
+
+def _stopped(jobs: int, run_dir: str, stops: Sequence[int]) -> Result:
+    """Return the result of a run that a signal has stopped."""
+    line = f"stopped after {jobs} jobs, which are saved; continue: polytask mtopt run run_dir={run_dir}"
+    return Result({"stopped": True, "jobs": jobs, "run_dir": run_dir}, [], [line], exit_code(stops))
 
 
 def _labels_needed(config: RunConfig) -> Result:

@@ -102,7 +102,7 @@ def status_of(folder: RunFolder) -> RunStatus:
     weights = WeightFolder(config.weights).newest()
     acted = max((version_of(row.policy) for row in rows[-config.world.num_envs :]), default=0)
     records: list[dict[str, Any]] = [dict(record) for record in folder.records()]
-    trained: dict[str, Any] = next((one for one in reversed(records) if one["kind"] == "train"), {})
+    trained: dict[str, Any] = next((one for one in reversed(records) if one.get("kind") == "train"), {})
     return RunStatus(
         tasks=tasks,
         policies=dict(sorted(Counter(row.policy for row in rows).items())),

@@ -15,6 +15,7 @@ from torch import nn
 from polytask.errors import UserError
 from polytask.nets import bro, care, film, independent, mlp, moore, paco, ptsl, simba_v2, soft_modular
 from polytask.nets.layers import NetShape
+from polytask.settings import check_values
 
 NETS: dict[str, tuple[type[Any], Callable[[Any, NetShape, torch.Generator], nn.Module]]] = {
     "mlp": (mlp.MlpConfig, mlp.Mlp),
@@ -52,6 +53,7 @@ def build(
     builders = dict(NETS.values())
     if type(cfg) not in builders:
         raise UserError(f"{type(cfg).__name__} is not the config of a network; known networks: {', '.join(NETS)}")
+    check_values(cfg, "net.")
     if task_names is not None and len(task_names) != num_tasks:
         raise UserError(f"{len(task_names)} task names for {num_tasks} tasks; the numbers must be equal")
     shape = NetShape(in_dim, out_dim, num_tasks, None if task_names is None else tuple(task_names))

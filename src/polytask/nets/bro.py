@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
 from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.layers import WIDTH
 from polytask.nets.task_code import TaskCode, TaskCodeConfig
 from polytask.settings import setting
 
@@ -24,8 +25,8 @@ class BroConfig(TaskCodeConfig, HeadsConfig):
     """Settings of the residual network."""
 
     name: str = "bro"
-    hidden: int = setting(256, "width of every layer")
-    blocks: int = setting(2, "residual blocks of two layers each")
+    hidden: int = setting(256, "width of every layer", **WIDTH)
+    blocks: int = setting(2, "residual blocks of two layers each", at_least=0, at_most=1_000)
 
 
 def dense(in_dim: int, out_dim: int, generator: Generator) -> list[nn.Module]:

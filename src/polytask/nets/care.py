@@ -20,31 +20,45 @@ from torch import Generator, Tensor, nn
 from polytask.errors import UserError
 from polytask.nets import layers
 from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.layers import COUNT, WIDTH
 from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import TaskCode, rows
 from polytask.settings import setting
 
-ATTENTION = {"dot": "product of expert features and context", "gate": "perceptron of the context"}
-CONTEXTS = {"descriptions": "frozen sentence embeddings", "learned": "an embedding per task"}
+ATTENTION = ("dot", "gate")  # product of expert features and context; perceptron of the context
 
 
 @dataclass
 class EncoderConfig:
     """Settings of the mixture of encoders."""
 
-    experts: int = setting(6, "encoders to pool: 6 for MT10, 10 for MT50 in the paper")
+    experts: int = setting(6, "encoders to pool: 6 for MT10, 10 for MT50 in the paper", **COUNT)
     expert_hidden: list[int] = setting(
-        [50, 50], "widths of an encoder's layers; the last one is linear and must equal `context_dim` for dot attention"
+        [50, 50],
+        "widths of an encoder's layers; the last one is linear and must equal `context_dim` for dot attention",
+        min_length=1,
+        **WIDTH,
     )
-    attention: str = setting("dot", "how encoders are weighed: dot or gate")
-    gate_hidden: list[int] = setting([50, 50], "hidden widths of the gate")
-    temperature: float = setting(1.0, "divisor of the attention logits")
+    attention: str = setting("dot", "how encoders are weighed: dot or gate", choices=ATTENTION)
+    gate_hidden: list[int] = setting([50, 50], "hidden widths of the gate", **WIDTH)
+    temperature: float = setting(1.0, "divisor of the attention logits", above=0.0)
     detach_context: bool = setting(True, "stop the gradient from the attention to the context")
-    pool_hidden: list[int] = setting([50, 50], "widths of the layers after pooling, the last one linear; may be empty")
-    context: str = setting("descriptions", "source of the context: descriptions or learned")
-    context_hidden: list[int] = setting([100, 50, 50, 50], "hidden widths of the context encoder")
-    context_dim: int = setting(50, "width of the context")
-    embedding_dim: int = setting(32, "width of a learned embedding")
+    pool_hidden: list[int] = setting(
+        [50, 50], "widths of the layers after pooling, the last one linear; may be empty", **WIDTH
+    )
+    context: str = setting(
+        "descriptions", "source of the context: descriptions or learned", choices=("descriptions", "learned")
+    )
+    context_hidden: list[int] = setting([100, 50, 50, 50], "hidden widths of the context encoder", **WIDTH)
+    context_dim: int = setting(50, "width of the context", **WIDTH)
+    embedding_dim: int = setting(32, "width of a learned embedding", **WIDTH)
+
+    def check_together(self, prefix: str) -> None:
+        """Check that dot attention can multiply features with the context."""
+        if self.attention == "dot" and self.expert_hidden[-1] != self.context_dim:
+            raise UserError(
+                f"{prefix}attention=dot needs {prefix}expert_hidden[-1] to equal {prefix}context_dim={self.context_dim}"
+            )
 
 
 @dataclass
@@ -52,8 +66,8 @@ class CareConfig(EncoderConfig, HeadsConfig):
     """Settings of the encoder and of the trunk after it."""
 
     name: str = "care"
-    hidden: list[int] = setting([400, 400, 400], "widths of the trunk")
-    activation: str = setting("relu", "activation of the trunk: one of elu, relu, gelu, silu, tanh")
+    hidden: list[int] = setting([400, 400, 400], "widths of the trunk", **WIDTH)
+    activation: str = setting("relu", "activation of the trunk", choices=layers.ACTIVATIONS)
 
 
 def described(task_names: tuple[str, ...] | None) -> Tensor:
@@ -77,10 +91,6 @@ class CareEncoder(nn.Module):
     def __init__(self, cfg: EncoderConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights and load the descriptions."""
         super().__init__()
-        layers.choose("attention", cfg.attention, ATTENTION)
-        layers.choose("context", cfg.context, CONTEXTS)
-        if cfg.attention == "dot" and cfg.expert_hidden[-1] != cfg.context_dim:
-            raise UserError(f"dot attention needs expert_hidden[-1] to equal context_dim={cfg.context_dim}")
         self.temperature, self.detach_context = cfg.temperature, cfg.detach_context
         if cfg.context == "descriptions":
             self.register_buffer("table", described(shape.task_names).to(generator.device))

@@ -17,7 +17,8 @@ from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
 from polytask.nets.heads import HeadsConfig, make_head
-from polytask.nets.task_code import TaskCode, TaskCodeConfig, rows
+from polytask.nets.layers import WIDTH
+from polytask.nets.task_code import CODES, TaskCode, TaskCodeConfig, rows
 from polytask.settings import setting
 
 
@@ -26,9 +27,13 @@ class FilmConfig(TaskCodeConfig, HeadsConfig):
     """Settings of the modulated perceptron."""
 
     name: str = "film"
-    hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers; all of them are modulated")
-    activation: str = setting("relu", "one of elu, relu, gelu, silu, tanh")
-    task_code: str = setting("onehot", "task code that the modulation is computed from: onehot or embedding")
+    hidden: list[int] = setting(
+        [400, 400, 400], "widths of the hidden layers; all of them are modulated", min_length=1, **WIDTH
+    )
+    activation: str = setting("relu", "activation of the hidden layers", choices=layers.ACTIVATIONS)
+    task_code: str = setting(
+        "onehot", "task code that the modulation is computed from: onehot or embedding", choices=CODES
+    )
 
 
 class Film(nn.Module):
@@ -38,11 +43,11 @@ class Film(nn.Module):
         """Draw the weights; the modulation starts as the identity."""
         super().__init__()
         self.hidden = list(cfg.hidden)
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator, required=True)
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
         widths = [shape.in_dim, *cfg.hidden]
         pairs = pairwise(widths)
         self.linears = nn.ModuleList([layers.linear(i, o, generator, init=layers.xavier) for i, o in pairs])
-        self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
+        self.activation = layers.ACTIVATIONS[cfg.activation]()
         self.modulation = layers.parameter((2 * sum(cfg.hidden), self.code.width), generator)
         self.head = make_head(cfg.heads, widths[-1], shape, generator, layers.xavier)
         self.task_axes = self.code.columns("modulation")

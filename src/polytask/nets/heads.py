@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
-from polytask.nets.layers import Init, NetShape, TaskLinear, choose, linear, uniform
+from polytask.nets.layers import Init, NetShape, TaskLinear, linear, uniform
 from polytask.settings import setting
+
+HEAD_KINDS = ("single", "multi")
 
 
 @dataclass
 class HeadsConfig:
     """Setting of the last layer."""
 
-    heads: str = setting("single", "one output layer (single) or one per task (multi)")
+    heads: str = setting("single", "one output layer (single) or one per task (multi)", choices=HEAD_KINDS)
 
 
 class SingleHead(nn.Module):
@@ -42,4 +44,4 @@ HEADS: dict[str, Callable[[int, NetShape, Generator, Init], nn.Module]] = {"sing
 
 def make_head(kind: str, in_dim: int, shape: NetShape, generator: Generator, init: Init = uniform) -> nn.Module:
     """Build the head named `kind`, which maps features (B, D) and tasks (B,) to outputs (B, out)."""
-    return choose("heads", kind, HEADS)(in_dim, shape, generator, init)
+    return HEADS[kind](in_dim, shape, generator, init)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
+from polytask.nets.layers import WIDTH
 from polytask.settings import setting
 
 
@@ -19,8 +20,8 @@ class IndependentConfig:
     """Settings of every task's perceptron."""
 
     name: str = "independent"
-    hidden: list[int] = setting([128, 128], "widths of the hidden layers")
-    activation: str = setting("elu", "one of elu, relu, gelu, silu, tanh")
+    hidden: list[int] = setting([128, 128], "widths of the hidden layers", **WIDTH)
+    activation: str = setting("elu", "activation of the hidden layers", choices=layers.ACTIVATIONS)
 
 
 class Independent(nn.Module):
@@ -31,7 +32,7 @@ class Independent(nn.Module):
         super().__init__()
         widths = [shape.in_dim, *cfg.hidden, shape.out_dim]
         self.layers = nn.ModuleList(layers.TaskLinear(shape.num_tasks, i, o, generator) for i, o in pairwise(widths))
-        self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
+        self.activation = layers.ACTIVATIONS[cfg.activation]()
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""

@@ -7,7 +7,7 @@ generator's device. So the same seed always gives the same network.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -16,12 +16,15 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from polytask.errors import UserError
 from polytask.nets.task_axes import TaskAxis
+from polytask.settings import Range
 
 Choice = TypeVar("Choice")
 Init = Callable[[Tensor, Generator], None]
 
+# Valid sizes: a typing mistake must not ask for more memory than any machine has.
+WIDTH: Range = {"at_least": 1, "at_most": 65_536}
+COUNT: Range = {"at_least": 1, "at_most": 1_000}
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "elu": nn.ELU,
     "relu": nn.ReLU,
@@ -39,17 +42,6 @@ class NetShape:
     out_dim: int
     num_tasks: int
     task_names: tuple[str, ...] | None = None
-
-
-def choose(option: str, value: str, table: Mapping[str, Choice]) -> Choice:
-    """Return the table's entry for a configured name.
-
-    Raises:
-        UserError: If the table has no such name.
-    """
-    if value not in table:
-        raise UserError(f"{option}={value!r} is unknown; choose one of: {', '.join(table)}")
-    return table[value]
 
 
 def uniform(weight: Tensor, generator: Generator) -> None:
@@ -95,7 +87,7 @@ def linear(in_dim: int, out_dim: int, generator: Generator, *, init: Init = unif
 
 def mlp(widths: Sequence[int], activation: str, generator: Generator, *, init: Init = uniform) -> nn.Sequential:
     """Build linear layers of these widths, each followed by the activation; `[:-1]` removes the last activation."""
-    kind = choose("activation", activation, ACTIVATIONS)
+    kind = ACTIVATIONS[activation]
     layers: list[nn.Module] = []
     for in_dim, out_dim in pairwise(widths):
         layers += [linear(in_dim, out_dim, generator, init=init), kind()]

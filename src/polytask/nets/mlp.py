@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.heads import HEAD_KINDS, HeadsConfig, make_head
+from polytask.nets.layers import WIDTH
 from polytask.nets.task_code import TaskCode, TaskCodeConfig
 from polytask.settings import setting
 
@@ -22,8 +23,8 @@ class MlpConfig(TaskCodeConfig, HeadsConfig):
     """Settings of the perceptron."""
 
     name: str = "mlp"
-    hidden: list[int] = setting([256, 128, 64], "widths of the hidden layers")
-    activation: str = setting("elu", "one of elu, relu, gelu, silu, tanh")
+    hidden: list[int] = setting([256, 128, 64], "widths of the hidden layers", **WIDTH)
+    activation: str = setting("elu", "activation of the hidden layers", choices=layers.ACTIVATIONS)
 
 
 @dataclass
@@ -31,7 +32,7 @@ class MultiheadConfig(MlpConfig):
     """A multi-layer perceptron with the task code in its input and one output layer (head) per task."""
 
     name: str = "multihead"
-    heads: str = setting("multi", "one output layer (single) or one per task (multi)")
+    heads: str = setting("multi", "one output layer (single) or one per task (multi)", choices=HEAD_KINDS)
 
 
 class Mlp(nn.Module):

@@ -15,8 +15,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.heads import make_head
-from polytask.nets.task_code import TaskCode, TaskCodeConfig, rows
+from polytask.nets.heads import HEAD_KINDS, make_head
+from polytask.nets.layers import COUNT, WIDTH
+from polytask.nets.task_code import CODES, TaskCode, TaskCodeConfig, rows
 from polytask.settings import setting
 
 
@@ -25,15 +26,22 @@ class MooreConfig(TaskCodeConfig):
     """Settings of the experts and the task encoder."""
 
     name: str = "moore"
-    experts: int = setting(4, "experts E: 4 for MT10, 6 for MT50")
+    experts: int = setting(4, "experts E: 4 for MT10, 6 for MT50", **COUNT)
     hidden: list[int] = setting(
-        [400, 400, 400], "widths of an expert's layers; the last one is linear and gives the features"
+        [400, 400, 400],
+        "widths of an expert's layers; the last one is linear and gives the features",
+        min_length=1,
+        **WIDTH,
     )
-    task_hidden: int = setting(256, "hidden width of the task encoder")
-    epsilon: float = setting(1e-8, "added to squared lengths before dividing by them")
-    task_code: str = setting("onehot", "task code for the mixture weights and for a single head: onehot or embedding")
+    task_hidden: int = setting(256, "hidden width of the task encoder", **WIDTH)
+    epsilon: float = setting(1e-8, "added to squared lengths before dividing by them", above=0.0)
+    task_code: str = setting(
+        "onehot", "task code for the mixture weights and for a single head: onehot or embedding", choices=CODES
+    )
     heads: str = setting(
-        "single", "one output layer that also reads the task code (single), or one per task without it (multi)"
+        "single",
+        "one output layer that also reads the task code (single), or one per task without it (multi)",
+        choices=HEAD_KINDS,
     )
 
 
@@ -59,7 +67,7 @@ class Moore(nn.Module):
         """Draw the weights."""
         super().__init__()
         self.epsilon = cfg.epsilon
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator, required=True)
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
         widths = [shape.in_dim, *cfg.hidden]
         self.experts = layers.ExpertMlp(cfg.experts, widths, generator)
         self.task_encoder = nn.Sequential(

@@ -19,6 +19,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from polytask.nets import layers
+from polytask.nets.layers import COUNT, WIDTH
 from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import rows
 from polytask.settings import setting
@@ -29,9 +30,9 @@ class PacoConfig:
     """Settings of the composed network."""
 
     name: str = "paco"
-    sets: int = setting(5, "parameter sets to compose from: 5 for MT10, 20 for MT50")
-    hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers")
-    activation: str = setting("relu", "one of elu, relu, gelu, silu, tanh")
+    sets: int = setting(5, "parameter sets to compose from: 5 for MT10, 20 for MT50", **COUNT)
+    hidden: list[int] = setting([400, 400, 400], "widths of the hidden layers", **WIDTH)
+    activation: str = setting("relu", "activation of the hidden layers", choices=layers.ACTIVATIONS)
 
 
 def orthonormal(weight: Tensor, generator: Generator) -> None:
@@ -67,7 +68,7 @@ class Paco(nn.Module):
         super().__init__()
         self.logits = layers.parameter((shape.num_tasks, cfg.sets), generator, orthonormal)
         self.task_axes = {"logits": TaskAxis(0)}
-        self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
+        self.activation = layers.ACTIVATIONS[cfg.activation]()
         widths = [shape.in_dim, *cfg.hidden]
         pairs = pairwise(widths)
         self.hidden = nn.ModuleList([ComposedLinear(cfg.sets, i, o, generator, layers.orthogonal) for i, o in pairs])

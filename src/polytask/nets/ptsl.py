@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.care import CareEncoder, EncoderConfig
+from polytask.nets.care import ATTENTION, CareEncoder, EncoderConfig
+from polytask.nets.layers import COUNT, WIDTH
 from polytask.nets.ptsl_trunk import Trunk, TrunkConfig
 from polytask.nets.task_axes import TaskAxis
-from polytask.nets.task_code import TaskCode
+from polytask.nets.task_code import CODES, TaskCode
 from polytask.settings import setting
-
-BASES = {"mlp": "input and task code", "care": "CARE's encoder"}
 
 
 @dataclass
@@ -29,14 +28,20 @@ class PtslConfig(TrunkConfig, EncoderConfig):
     """Settings of the trunk with task-specific layers, and of its input."""
 
     name: str = "ptsl"
-    base: str = setting("care", "input of the trunk: care (output of CARE's encoder) or mlp (input and task code)")
-    task_code: str = setting("onehot", "with base=mlp, task code in the input: onehot, embedding or none")
-    experts: int = setting(4, "with base=care, encoders to pool")
-    attention: str = setting("gate", "with base=care, how encoders are weighed: dot or gate")
+    base: str = setting(
+        "care",
+        "input of the trunk: care (output of CARE's encoder) or mlp (input and task code)",
+        choices=("mlp", "care"),
+    )
+    task_code: str = setting(
+        "onehot", "with base=mlp, task code in the input: onehot, embedding or none", choices=(*CODES, "none")
+    )
+    experts: int = setting(4, "with base=care, encoders to pool", **COUNT)
+    attention: str = setting("gate", "with base=care, how encoders are weighed: dot or gate", choices=ATTENTION)
     detach_context: bool = setting(
         False, "with base=care, stop the gradient from the attention to the context; the released code does not"
     )
-    pool_hidden: list[int] = setting([], "with base=care, widths of the layers after pooling")
+    pool_hidden: list[int] = setting([], "with base=care, widths of the layers after pooling", **WIDTH)
 
 
 class Ptsl(nn.Module):
@@ -45,7 +50,6 @@ class Ptsl(nn.Module):
     def __init__(self, cfg: PtslConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights."""
         super().__init__()
-        layers.choose("base", cfg.base, BASES)
         self.encoder: CareEncoder | None = None
         self.task_axes: dict[str, TaskAxis] = {}
         if cfg.base == "care":

@@ -13,12 +13,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
+from polytask.nets.layers import ACTIVATIONS, COUNT, WIDTH
 from polytask.nets.task_code import unit_normal
 from polytask.settings import setting
-
-PROJECTIONS = {"shared": "one pair for all layers", "independent": "a pair per layer"}
-RESIDUALS = {"none": "nothing", "sum": "plain sum", "linear": "weighted sum", "project": "linear map"}
-INITS = {"default": "only the last factor is zero", "released": "all projections are zero"}
 
 
 @dataclass
@@ -26,14 +23,28 @@ class TrunkConfig:
     """Settings of the trunk."""
 
     hidden: int = setting(
-        326, "width of the hidden layers; 326 matches CARE's parameter count on MT10, 321 with residual=project"
+        326,
+        "width of the hidden layers; 326 matches CARE's parameter count on MT10, 321 with residual=project",
+        **WIDTH,
     )
-    layers: int = setting(3, "number of hidden layers")
-    rank: int = setting(50, "width p of the task-specific layers")
-    projection: str = setting("shared", "one pair of projections for all layers (shared) or per layer (independent)")
-    residual: str = setting("none", "what a task-specific layer reads of the previous one: none, sum, linear, project")
-    init: str = setting("default", "initial values of the projections: default or released")
-    activation: str = setting("relu", "activation of the hidden layers: one of elu, relu, gelu, silu, tanh")
+    layers: int = setting(3, "number of hidden layers", **COUNT)
+    rank: int = setting(50, "width p of the task-specific layers", **WIDTH)
+    projection: str = setting(
+        "shared",
+        "one pair of projections for all layers (shared) or per layer (independent)",
+        choices=("shared", "independent"),
+    )
+    residual: str = setting(
+        "none",
+        "what a task-specific layer reads of the previous one: none, sum, linear, project",
+        choices=("none", "sum", "linear", "project"),
+    )
+    init: str = setting(
+        "default",
+        "initial values of the projections: default (only the last factor is zero) or released (all are zero)",
+        choices=("default", "released"),
+    )
+    activation: str = setting("relu", "activation of the hidden layers", choices=ACTIVATIONS)
 
 
 @dataclass(frozen=True)
@@ -74,9 +85,6 @@ class Trunk(nn.Module):
     def __init__(self, cfg: TrunkConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights; `shape.in_dim` is the output width of the base."""
         super().__init__()
-        layers.choose("projection", cfg.projection, PROJECTIONS)
-        layers.choose("residual", cfg.residual, RESIDUALS)
-        layers.choose("init", cfg.init, INITS)
         plans, p = plan(cfg, shape), cfg.rank
         is_released = cfg.init == "released"
         enter: layers.Init = layers.zeros if is_released else layers.xavier
@@ -100,7 +108,7 @@ class Trunk(nn.Module):
             self.mix = nn.Parameter(torch.full((3,), 1.0 / 3.0, device=generator.device))
         elif cfg.residual == "project":
             self.mix_projection = layers.linear(3 * p, p, generator, init=enter, bias=False)
-        self.activation = layers.choose("activation", cfg.activation, layers.ACTIVATIONS)()
+        self.activation = layers.ACTIVATIONS[cfg.activation]()
 
     def combine(self, now: Tensor, before: Tensor, output: Tensor) -> Tensor:
         """Combine this layer's projection with the previous layer's projection and task-specific output, all (B, p)."""

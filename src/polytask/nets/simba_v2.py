@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from polytask.nets import layers
 from polytask.nets.heads import HeadsConfig, make_head
+from polytask.nets.layers import COUNT, WIDTH
 from polytask.nets.task_code import TaskCode, TaskCodeConfig
 from polytask.settings import setting
 
@@ -28,10 +29,12 @@ class SimbaV2Config(TaskCodeConfig, HeadsConfig):
     """Settings of the hyperspherical network."""
 
     name: str = "simba_v2"
-    hidden: int = setting(256, "width of the features")
-    blocks: int = setting(2, "residual blocks")
-    expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`")
-    shift: float = setting(3.0, "constant appended to the input, so that the normalization does not lose its magnitude")
+    hidden: int = setting(256, "width of the features", **WIDTH)
+    blocks: int = setting(2, "residual blocks", at_least=0, at_most=1_000)
+    expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`", **COUNT)
+    shift: float = setting(
+        3.0, "constant appended to the input, so that the normalization does not lose its magnitude", is_free=True
+    )
 
 
 def unit_rows(weight: Tensor, generator: Generator) -> None:

@@ -15,7 +15,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.task_code import TaskCode, TaskCodeConfig, rows
+from polytask.nets.layers import COUNT, WIDTH
+from polytask.nets.task_code import CODES, TaskCode, TaskCodeConfig, rows
 from polytask.settings import setting
 
 
@@ -24,13 +25,18 @@ class SoftModularConfig(TaskCodeConfig):
     """Settings of the modules and their router."""
 
     name: str = "soft_modular"
-    modules: int = setting(2, "modules in every layer, E")
-    layers: int = setting(4, "layers of modules, including the output layer; a routing matrix connects each two")
-    width: int = setting(256, "width of a module's output")
-    state_hidden: list[int] = setting([256, 256], "hidden widths of the state encoder f")
-    task_hidden: list[int] = setting([256], "hidden widths of the task encoder z")
-    feature_dim: int = setting(256, "width of f and z")
-    task_code: str = setting("onehot", "task code that z is computed from: onehot or embedding")
+    modules: int = setting(2, "modules in every layer, E", **COUNT)
+    layers: int = setting(
+        4,
+        "layers of modules, including the output layer; a routing matrix connects each two",
+        at_least=2,
+        at_most=1_000,
+    )
+    width: int = setting(256, "width of a module's output", **WIDTH)
+    state_hidden: list[int] = setting([256, 256], "hidden widths of the state encoder f", **WIDTH)
+    task_hidden: list[int] = setting([256], "hidden widths of the task encoder z", **WIDTH)
+    feature_dim: int = setting(256, "width of f and z", **WIDTH)
+    task_code: str = setting("onehot", "task code that z is computed from: onehot or embedding", choices=CODES)
 
 
 class SoftModular(nn.Module):
@@ -40,7 +46,7 @@ class SoftModular(nn.Module):
         """Draw Glorot-uniform weights for all parts."""
         super().__init__()
         experts, routes, features = cfg.modules, cfg.modules**2, cfg.feature_dim
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator, required=True)
+        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
         state_widths = [shape.in_dim, *cfg.state_hidden, features]
         task_widths = [self.code.width, *cfg.task_hidden, features]
         self.state_encoder = layers.mlp(state_widths, "relu", generator, init=layers.xavier)[:-1]

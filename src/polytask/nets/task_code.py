@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from polytask.nets.layers import choose, parameter
+from polytask.nets.layers import WIDTH, parameter
 from polytask.nets.task_axes import TaskAxis
 from polytask.settings import setting
 
-KINDS = {"onehot": "one-hot vector", "embedding": "learned vector", "none": "no code"}
+CODES = ("onehot", "embedding")
 
 
 def one_hot(task: Tensor, num_tasks: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -37,8 +37,8 @@ def unit_normal(weight: Tensor, generator: Generator) -> None:
 class TaskCodeConfig:
     """Settings of the task code, for networks that read it with their input."""
 
-    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none")
-    embedding_dim: int = setting(32, "width of a learned embedding")
+    task_code: str = setting("onehot", "task code in the input: onehot, embedding or none", choices=(*CODES, "none"))
+    embedding_dim: int = setting(32, "width of a learned embedding", **WIDTH)
 
 
 class TaskCode(nn.Module):
@@ -51,12 +51,9 @@ class TaskCode(nn.Module):
 
     table: Tensor
 
-    def __init__(
-        self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator, *, required: bool = False
-    ) -> None:
-        """Build the table; only a learned embedding has parameters. If `required`, the kind "none" is not allowed."""
+    def __init__(self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator) -> None:
+        """Build the table; only a learned embedding has parameters."""
         super().__init__()
-        choose("task_code", kind, {name: text for name, text in KINDS.items() if name != "none" or not required})
         self.kind, self.is_learned = kind, kind == "embedding"
         self.task_axes = {"table": TaskAxis(0, is_identity=True)} if self.is_learned else {}
         if self.is_learned:

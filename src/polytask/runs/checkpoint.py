@@ -1,6 +1,7 @@
 """The checkpoint of a run: one file with everything that is needed to continue.
 
-It contains only tensors and plain values. So opening a file from an untrusted source runs no code in it.
+It contains only tensors and plain values. So opening a file from an untrusted source runs no code in it. A checksum
+protects the whole file. A checkpoint whose networks are not finite is refused, since nothing can be learned from it.
 """
 
 from __future__ import annotations
@@ -8,19 +9,52 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from polytask.config.compose import groups_of
+from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
-from polytask.files import load_tensors, save_tensors
+from polytask.files import Fields, can_read, check_fields, load_tensors, save_tensors
+from polytask.runs.divergence import not_finite
 from polytask.runs.file_names import CHECKPOINT_FILE
+from polytask.runs.transfer import shorten
 
 FORMAT = 1  # increased when the layout of the file changes
+FIELDS: Fields = {
+    "config": dict,
+    "spec": {
+        "obs_dim": int,
+        "action_dim": int,
+        "tasks": [str],
+        "envs_per_task": [int],
+        "episode_length": int,
+    },
+    "algo": {"learners": dict},
+    "env": dict,
+    "window": dict,
+    "iteration": int,
+    "frames": int | None,  # version 0.1 did not save them
+    "seconds": float,
+    "initialization": dict | None,
+}
+LEARNER_FIELDS: Fields = {"net": dict, "optimizer": dict, "grads": dict | None}
+INITIALIZATION_FIELDS: Fields = {
+    "checkpoint": str,
+    "loaded": list,
+    "partly": list,
+    "fresh": list,
+    "unused": list,
+    "remark": str,
+}
 
 
 def locate(path: str | Path) -> Path:
     """Return the checkpoint file for a path to a file or to a run directory."""
     given = Path(path).expanduser()
-    file = given / CHECKPOINT_FILE if given.is_dir() else given
-    if not file.is_file():
-        raise UserError(f"no checkpoint at '{file}'")
+    with can_read(given):
+        file = given / CHECKPOINT_FILE if given.is_dir() else given
+        if not file.is_file():
+            raise UserError(f"no checkpoint at '{file}'")
     return file
 
 
@@ -33,9 +67,39 @@ def load(path: str | Path) -> dict[str, Any]:
     """Read a checkpoint into CPU tensors and plain values.
 
     Raises:
-        UserError: If there is no checkpoint, or it cannot be read.
+        UserError: If there is no checkpoint, it cannot be read, it is damaged, or its networks are not finite.
     """
-    return load_tensors(locate(path), "polytask checkpoint", format=FORMAT)
+    file = locate(path)
+    state = load_tensors(file, "polytask checkpoint", format=FORMAT)
+    check_fields(state, FIELDS, file)
+    check_settings(state["config"], file, "config.")
+    worlds = state["spec"]["envs_per_task"]
+    if len(worlds) != len(state["spec"]["tasks"]) or min(worlds, default=0) < 1:
+        raise UserError(f"'{file}' is damaged: field 'spec.envs_per_task' must have a positive number for every task")
+    learners = state["algo"]["learners"]
+    check_fields(learners, dict.fromkeys(learners, LEARNER_FIELDS), file, "algo.learners.")
+    for name, learner in learners.items():
+        check_fields(learner["net"], dict.fromkeys(learner["net"], Tensor), file, f"algo.learners.{name}.net.")
+        moments = dict.fromkeys(learner["optimizer"], dict)
+        check_fields(learner["optimizer"], moments, file, f"algo.learners.{name}.optimizer.")
+    if state.get("initialization") is not None:
+        check_fields(state["initialization"], INITIALIZATION_FIELDS, file, "initialization.")
+    if names := not_finite(state["algo"]):
+        raise UserError(f"'{file}' holds non-finite weights ({shorten(names)}); use an older checkpoint")
+    return state
+
+
+def check_settings(settings: dict[str, Any], path: Path, inside: str = "") -> None:
+    """Check the fields of saved settings that are read before the settings are composed.
+
+    Raises:
+        UserError: If a field is missing or has another type.
+    """
+    # A group contains the name of the chosen option. In version 0.1 suite and robot were groups, too.
+    groups = {name for name in groups_of(TrainConfig) if settings.get(name) is not None}
+    old = {name for name in ("suite", "robot") if isinstance(settings.get(name), dict)}
+    for name in sorted({"algo", "net", "grads"} | groups | old):
+        check_fields(settings, {name: {"name": str}}, path, inside)
 
 
 def saved_settings(config: Any) -> dict[str, Any] | None:

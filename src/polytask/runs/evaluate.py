@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.config.schema import EvalConfig
+from polytask.config.schema import EvalConfig, RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import WorldOptions
-from polytask.errors import UserError
 from polytask.result import Result, Table
+from polytask.runs.checkpoint import load
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.statistics import Array, bootstrap, iqm, mean
 
 # Added to the seed, so that evaluation and training have different goals.
 SEED_OFFSET = 1_000_003
+# The goals of each task (N, R). A run with `goals=fixed` is evaluated on those of its training, and on others.
+Goals = Mapping[str, Tensor]
+TRAINING_GOALS, NEW_GOALS = ", goals of training", ", new goals"
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,20 @@ def _by_task(values: Tensor, num_tasks: int) -> Array:
 class Evaluator:
     """An environment for evaluations, whose worlds start from the same states in every evaluation."""
 
-    def __init__(self, config: WorldOptions, episodes: int) -> None:
-        """Build one world per episode."""
-        if episodes < 1:
-            raise UserError(f"episodes={episodes} must be at least 1")
+    def __init__(self, config: WorldOptions, episodes: int, goals: Goals | None = None) -> None:
+        """Build one world per episode.
+
+        Args:
+            config: The options of the worlds.
+            episodes: Number of episodes per task.
+            goals: Goals to evaluate on, for `goals=fixed`; without them, new ones are drawn.
+        """
         # A curriculum is for training. Evaluation spreads its episodes over all levels.
         levels = "hard" if config.chosen_levels == "curriculum" else config.levels
         seed, num_envs = config.seed + SEED_OFFSET, episodes * len(config.task_names)
         self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs)
+        if goals:
+            set_goals(self.env, goals)
         self._start = copy.deepcopy(self.env.state_dict())
 
     def run(self, policy: Policy) -> dict[str, Any]:
@@ -75,6 +85,39 @@ class Evaluator:
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+
+def goals_of(state: dict[str, Any], tasks: Sequence[str]) -> Goals:
+    """Return the goals that the state of a manipulation environment contains.
+
+    Args:
+        state: What `MultiTaskEnv.state_dict` returned, or a checkpoint's copy of it.
+        tasks: The tasks of that environment, in order.
+    """
+    vectors = [part["vector"] for group in state["groups"] for part in group["tasks"]]
+    return dict(zip(tasks, vectors, strict=True))
+
+
+def training_goals(config: EvalConfig | RecordConfig) -> Goals | None:
+    """Return the goals that the policy of a checkpoint was trained on, if they are fixed and the command wants such."""
+    if config.checkpoint is None or config.goals != "fixed":
+        return None
+    state = load(config.checkpoint)
+    return goals_of(state["env"], state["spec"]["tasks"]) if state["config"].get("goals") == "fixed" else None
+
+
+def set_goals(env: MultiTaskEnv, goals: Goals) -> None:
+    """Give the worlds of an environment with `goals=fixed` these goals, evenly spread, and start new episodes."""
+    state = env.state_dict()
+    for task, own in goals_of(state, env.spec.tasks).items():
+        given = goals[task]
+        count = max(len(own), len(given))
+        own.copy_(given[torch.arange(len(own)) * count // len(own) % len(given)])
+    for group in state["groups"]:
+        for part in group["tasks"]:
+            part["has_vector"].fill_(True)
+    env.load_state_dict(state)
+    env.reset()
 
 
 def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
@@ -117,12 +160,17 @@ def _interval(bounds: list[float]) -> str:
 def evaluate(config: EvalConfig) -> Result:
     """Run `polytask eval`."""
     check_source(config)
-    evaluator = Evaluator(config, config.episodes)
-    policy = build_policy(config, evaluator.env)
-    summary = evaluator.run(policy)
-    evaluator.close()
-    name = config.policy or config.checkpoint
-    length = evaluator.env.spec.episode_length
+    trained = training_goals(config)
+    sets = {"": None} if trained is None else {TRAINING_GOALS: trained, NEW_GOALS: None}
+    name, length, summaries = config.policy or config.checkpoint, 0, {}
+    for label, goals in sets.items():
+        evaluator = Evaluator(config, config.episodes, goals)
+        length = evaluator.env.spec.episode_length
+        summaries[label] = evaluator.run(build_policy(config, evaluator.env))
+        evaluator.close()
     title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}"
-    payload = {**summary, "policy": name, "episode_length": length, "seed": config.seed}
-    return Result(payload, [evaluation_table(title, summary)])
+    first = next(iter(summaries.values()))
+    payload = {**first, "policy": name, "episode_length": length, "seed": config.seed}
+    if NEW_GOALS in summaries:
+        payload["new_goals"] = summaries[NEW_GOALS]
+    return Result(payload, [evaluation_table(title + label, summary) for label, summary in summaries.items()])

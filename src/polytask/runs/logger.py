@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from polytask.errors import UserError
-from polytask.files import JsonLines, LogRow
+from polytask.files import JsonLines, LogRow, can_write
 from polytask.runs.file_names import METRICS_FILE
 from polytask.types import EPISODE_METRICS
 
@@ -87,7 +87,9 @@ class EpisodeWindow:
         """Restore what `state_dict` returned."""
         if len(state["intervals"]) != len(self.tasks):
             raise ValueError(f"{len(state['intervals'])} tasks instead of {len(self.tasks)}")
-        self._intervals = [deque(list(row) for row in each) for each in state["intervals"]]
+        if any(len(row) != len(self._columns) for each in state["intervals"] for row in each):
+            raise ValueError(f"a row has not the {len(self._columns)} columns {', '.join(self._columns)}")
+        self._intervals = [deque([float(value) for value in row] for row in each) for each in state["intervals"]]
         self._diverged = float(state["diverged"])
 
 
@@ -151,11 +153,13 @@ class Logger:
 
     def __init__(self, directory: Path, config: dict[str, Any], history: list[LogRow]) -> None:
         """Open the writers that the config selects. `history` contains the rows of an earlier part of the run."""
+        self._directory = directory
         self._writers: list[MetricsWriter] = [JsonLines(directory / METRICS_FILE, history)]
-        if config["tensorboard"]:
-            self._writers.append(TensorBoardWriter(directory))
-        if config["wandb"]:
-            self._writers.append(WandbWriter(directory, config))
+        with can_write(directory):
+            if config["tensorboard"]:
+                self._writers.append(TensorBoardWriter(directory))
+            if config["wandb"]:
+                self._writers.append(WandbWriter(directory, config))
 
     def __enter__(self) -> Logger:
         """Return the logger."""
@@ -165,13 +169,15 @@ class Logger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close every writer."""
-        for writer in self._writers:
-            writer.close()
+        with can_write(self._directory):
+            for writer in self._writers:
+                writer.close()
 
     def write(self, row: LogRow) -> None:
         """Write one row with every writer."""
-        for writer in self._writers:
-            writer.write(row)
+        with can_write(self._directory):
+            for writer in self._writers:
+                writer.write(row)
 
 
 def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window: EpisodeWindow) -> LogRow:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,8 +18,19 @@ from omegaconf import OmegaConf
 from polytask.config.compose import upgrade
 from polytask.config.schema import ReportConfig
 from polytask.errors import UserError
-from polytask.files import LogRow, make_folder, read_json_lines, write_atomically, write_text
+from polytask.files import (
+    LogRow,
+    can_read,
+    check_fields,
+    exists,
+    make_folder,
+    read_json,
+    read_json_lines,
+    write_atomically,
+    write_text,
+)
 from polytask.result import Result, Table
+from polytask.runs.checkpoint import check_settings
 from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.statistics import Array, bootstrap, iqm, mean
 
@@ -44,24 +54,55 @@ class RunLog:
     def final(self) -> list[float]:
         """Return the success per task, from the final evaluation if there is one, else from training."""
         path = self.directory / SUMMARY_FILE
-        evaluation = json.loads(path.read_text()).get("evaluation") if path.is_file() else None
-        if evaluation:
-            return [evaluation["tasks"][task]["success"] for task in self.tasks]
+        summary = read_json(path, "summary of a run", {"evaluation": dict | None}) if exists(path) else {}
+        if summary.get("evaluation"):
+            tasks = {task: {"success": float} for task in self.tasks}
+            check_fields(summary, {"evaluation": {"tasks": tasks}}, path)
+            return [float(summary["evaluation"]["tasks"][task]["success"]) for task in self.tasks]
         return [float(self.rows[-1][f"success/{task}"] or 0.0) for task in self.tasks]
 
 
 def read_run(directory: Path) -> RunLog:
-    """Read a run directory."""
-    rows = read_json_lines(directory / METRICS_FILE)
-    if not rows or not (directory / CONFIG_FILE).is_file():
+    """Read a run directory.
+
+    Raises:
+        UserError: If it is not a run directory, or one of its files is damaged.
+    """
+    path = directory / METRICS_FILE
+    rows = read_json_lines(path, is_numeric=True)
+    if not rows or not exists(directory / CONFIG_FILE):
         raise UserError(
             f"'{directory}' is not a run directory: it has no {METRICS_FILE} with a row, or no {CONFIG_FILE}"
         )
-    saved: Any = OmegaConf.to_container(OmegaConf.load(directory / CONFIG_FILE))
+    for row in rows:
+        check_fields(row, {"frames": int}, path)
+    log = RunLog(directory, _setting(directory / CONFIG_FILE), rows)
+    if not log.tasks:
+        raise UserError(f"'{path}' is damaged: its last row has no field 'success/TASK'")
+    return log
+
+
+def _setting(path: Path) -> str:
+    """Return the tasks, algorithm, network and gradient method in the config file of a run."""
+    with can_read(path):
+        text = path.read_bytes()
+    try:
+        saved: Any = OmegaConf.to_container(OmegaConf.create(text.decode()))
+    # A file of another kind can raise anything: YAMLError, UnicodeDecodeError, AttributeError, RecursionError, ...
+    except Exception as error:
+        raise UserError(f"'{path}' cannot be read: it is not the config of a run") from error
+    if not isinstance(saved, dict):
+        raise UserError(f"'{path}' cannot be read: it is not the config of a run")
+    check_settings(saved, path)
     config = upgrade(saved)
-    tasks = config["suite"] if config["tasks"] is None else "+".join(config["tasks"])
-    chosen = (config[group]["name"] for group in ("algo", "net", "grads"))
-    return RunLog(directory, " ".join((tasks, *chosen)), rows)
+    check_fields(config, {"suite": str, "tasks": list | None}, path)
+    tasks = config.get("tasks")
+    return " ".join(
+        (
+            config["suite"] if tasks is None else "+".join(map(str, tasks)),
+            *(config[group]["name"] for group in ("algo", "net", "grads")),
+        )
+    )
 
 
 def report(config: ReportConfig) -> Result:
@@ -69,8 +110,8 @@ def report(config: ReportConfig) -> Result:
     if not config.runs:
         raise UserError("name the runs to report on: runs=[runs/a,runs/b]")
     settings: dict[str, list[RunLog]] = {}
-    for name in config.runs:
-        log = read_run(Path(name).expanduser())
+    for directory in _different(config.runs):
+        log = read_run(directory)
         settings.setdefault(log.setting, []).append(log)
     payload = {name: pool(logs) for name, logs in settings.items()}
     columns = ("setting", "seeds", "mean", "95 % interval", "IQM", "frames")
@@ -84,8 +125,32 @@ def report(config: ReportConfig) -> Result:
     return result
 
 
+def _different(names: Sequence[str]) -> list[Path]:
+    """Return the folders of the runs.
+
+    Raises:
+        UserError: If two names mean the same folder, since a run would count twice.
+    """
+    folders: dict[Path, Path] = {}
+    for name in names:
+        try:
+            folder = Path(name).expanduser()
+        except RuntimeError as error:
+            raise UserError(f"runs: there is no home folder for '{name}'") from error
+        with can_read(folder):
+            same = folders.setdefault(folder.resolve(), folder)
+        if same is not folder:
+            raise UserError(f"runs names one run twice: '{same}' and '{folder}'")
+    return list(folders.values())
+
+
 def pool(logs: Sequence[RunLog]) -> dict[str, Any]:
     """Summarize the runs of one setting."""
+    for log in logs:
+        if log.tasks != logs[0].tasks:
+            raise UserError(
+                f"'{log.directory}' and '{logs[0].directory}' have the same setting, but logged different tasks"
+            )
     scores = np.array([log.final() for log in logs], dtype=np.float64)  # (R, K)
     return {
         "seeds": len(logs),
@@ -167,7 +232,7 @@ def draw_run(rows: list[LogRow], tasks: Sequence[str], path: Path) -> str:
 
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.add_subplot()
-    frames = [_number(row["frames"]) for row in rows]
+    frames = [_number(row.get("frames")) for row in rows]
     for index, task in enumerate(tasks):
         values = [_number(row.get(f"success/{task}")) for row in rows]
         axes.plot(frames, values, label=task, lw=1.2, **_style(index))

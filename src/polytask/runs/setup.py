@@ -46,7 +46,10 @@ def build_train_env(config: TrainConfig) -> MultiTaskEnv:
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
         num_envs = WORLDS_PER_TASK * len(config.task_names)
-    return build_env(config, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=config.stagger)
+    stagger = config.stagger
+    if stagger is None:
+        stagger = not getattr(config.algo, "needs_whole_episodes", False)
+    return build_env(config, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=stagger)
 
 
 def check_source(config: EvalConfig | RecordConfig) -> None:

@@ -7,7 +7,6 @@ is skipped. An interrupted run continues from its checkpoint. So the same comman
 from __future__ import annotations
 
 import gc
-import json
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,11 +17,15 @@ from typing import Any
 from polytask.config.compose import compose
 from polytask.config.presets import presets
 from polytask.config.schema import SweepConfig, TrainConfig
-from polytask.errors import UserError, suggest
+from polytask.envs.tasks import TASKS
+from polytask.errors import UserError, require_known, suggest
+from polytask.files import Fields, check_fields, exists, make_folder, read_json
 from polytask.result import Result, Table, note
 from polytask.runs.file_names import CHECKPOINT_FILE, SUMMARY_FILE
 from polytask.runs.train import train
+from polytask.settings import check_values
 
+SUMMARY_FIELDS: Fields = {"complete": bool, "success": float | None, "evaluation": dict | None}
 # Keys that the sweep itself sets for every run.
 RESERVED = ("preset", "seed", "run_dir", "checkpoint", "format")
 
@@ -51,22 +54,26 @@ def sweep(config: SweepConfig, train: Callable[[TrainConfig], Result] = train) -
         open_items = [item for item in items if item.status != "done"]
         lines = [shlex.join(["polytask", "train", *words_of(item, config)]) for item in open_items]
         return Result({"runs": [asdict(item) for item in items], "commands": lines}, lines=lines)
+    make_folder(Path(config.output).expanduser())  # finds a read-only folder before hours of training
+    code = 0
     for number, item in enumerate(items, start=1):
         if item.status != "done":
             note(f"run {number} of {len(items)}: {item.run_dir}")
-            run(item, config, train)
+            code = run(item, config, train)
         if item.status == "stopped":
             break
     rows = [(item.preset, item.seed, item.status, item.success, item.error) for item in items]
     shown = Table("sweep", ("preset", "seed", "status", "success", "error"), rows)
-    is_whole = all(item.status == "done" for item in items)
-    return Result({"runs": [asdict(item) for item in items]}, [shown], exit_code=int(not is_whole))
+    failed = [item for item in items if item.status == "failed"]
+    if failed and not code:
+        note(f"polytask: {len(failed)} of {len(items)} runs failed; the first: {failed[0].error}")
+        code = 2
+    return Result({"runs": [asdict(item) for item in items]}, [shown], exit_code=code)
 
 
 def plan(config: SweepConfig) -> list[Item]:
     """Return the runs of a sweep, seed by seed, so that all presets have results for the first seeds early."""
-    if config.seeds < 1:
-        raise UserError(f"seeds={config.seeds} must be at least 1")
+    check_values(config)
     changes = config.changes or []
     for word in changes:
         name = word.partition("=")[0]
@@ -74,7 +81,8 @@ def plan(config: SweepConfig) -> list[Item]:
             raise UserError(f"'{name}' cannot be given: the sweep sets it for each run")
     names = select(config.presets or [])
     for name in names:
-        compose(TrainConfig, [f"preset={name}", *changes])  # finds mistakes before hours of training
+        for task in compose(TrainConfig, [f"preset={name}", *changes]).task_names:  # finds mistakes early
+            require_known("task", task, TASKS)
     folder = " ".join(changes).replace("/", "_")
     items = []
     for seed in range(config.first_seed, config.first_seed + config.seeds):
@@ -100,9 +108,13 @@ def select(patterns: list[str]) -> list[str]:
 
 def state_of(directory: Path) -> tuple[str, float | None]:
     """Return the status of the run in a folder, and its success if it is done."""
+    path = directory / SUMMARY_FILE
     try:
-        summary = json.loads((directory / SUMMARY_FILE).read_text())
-    except (OSError, ValueError):
+        summary = read_json(path, "summary of a run", SUMMARY_FIELDS) if exists(path) else {}
+        if summary.get("evaluation") is not None:
+            check_fields(summary, {"evaluation": {"mean_success": float}}, path)
+    except UserError as error:
+        note(f"{error}; the run counts as not done")
         summary = {}
     if summary.get("complete"):
         return "done", success_of(summary)
@@ -124,14 +136,16 @@ def words_of(item: Item, config: SweepConfig) -> list[str]:
     return [*(word for word in words if not word.startswith("init_from=")), f"checkpoint={item.run_dir}"]
 
 
-def run(item: Item, config: SweepConfig, train: Callable[[TrainConfig], Result]) -> None:
-    """Train one item and store how it ended. If it fails, the sweep continues with the next one."""
+def run(item: Item, config: SweepConfig, train: Callable[[TrainConfig], Result]) -> int:
+    """Train one item, store how it ended, and return its exit code. If it fails, the sweep continues with the next."""
+    code = 0
     try:
-        summary = train(compose(TrainConfig, words_of(item, config))).payload
+        result = train(compose(TrainConfig, words_of(item, config)))
     except (UserError, RuntimeError) as error:  # out of memory is a RuntimeError
         item.status, item.error = "failed", (str(error).strip().splitlines() or [type(error).__name__])[0]
         note(f"failed: {item.error}")
     else:
-        item.status = "done" if summary["complete"] else "stopped"
-        item.success = success_of(summary)
+        item.status = "done" if result.payload["complete"] else "stopped"
+        item.success, code = success_of(result.payload), result.exit_code
     gc.collect()  # free the memory for the next run
+    return code

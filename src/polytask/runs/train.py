@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from types import FrameType
 from typing import Any
 
 from polytask.config.compose import to_plain
@@ -17,35 +13,51 @@ from polytask.envs.video import VideoFormat, record_video
 from polytask.errors import UserError
 from polytask.files import LogRow, finite, read_json_lines, write_text
 from polytask.result import Result, Table, note
-from polytask.runs.evaluate import Evaluator, evaluation_table
-from polytask.runs.file_names import METRICS_FILE, SUMMARY_FILE
+from polytask.runs.divergence import DivergedError, advice, check_metrics
+from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_table, set_goals
+from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.runs.logger import Logger, read_metrics
 from polytask.runs.progress import ProgressDisplay
 from polytask.runs.provenance import provenance
 from polytask.runs.report import draw_run
 from polytask.runs.run import Run, open_run
 from polytask.runs.setup import build_env
+from polytask.stopping import exit_code, stop_requests
 
 
 def train(config: TrainConfig) -> Result:
     """Run `polytask train`."""
     run, history = open_run(config)
-    if run.initialization is not None and config.checkpoint is None:
-        note(run.initialization.message())
+    try:
+        if run.initialization is not None and config.checkpoint is None:
+            note(run.initialization.message())
+        return _train(run, history)
+    finally:
+        run.close()
+
+
+def _train(run: Run, history: list[LogRow]) -> Result:
+    """Iterate until a limit is reached or a signal arrives, and write the results."""
     row: LogRow = history[-1] if history else {}
     logger = Logger(run.directory, to_plain(run.config), history)
-    display = ProgressDisplay(run.env.spec.tasks, run.last_iteration * run.algo.frames_per_iteration, run.frames)
-    with stop_requests() as stops, logger, display:
-        while not run.is_over and not stops:
-            row = iterate(run)
-            logger.write(row)
-            display.update(row)
-            if is_due(run.iteration, run.config.save_every):
-                run.save()
-        run.save()
-    result = finish(run, row, is_complete=not stops)
-    run.env.close()
-    return result
+    display = ProgressDisplay(run.env.spec.tasks, run.last_frames, run.frames)
+    try:
+        with stop_requests() as stops, logger, display:
+            if not (run.directory / CHECKPOINT_FILE).exists():
+                run.save()  # so that a run can be continued from its first moment on
+            while not run.is_over and not stops:
+                row = iterate(run)
+                logger.write(row)
+                display.update(row)
+                check_metrics(row, run.env.spec.tasks)
+                if is_due(run.iteration, run.config.save_every):
+                    run.save()
+            run.save()
+    except DivergedError as error:
+        reason = f"{error}; {advice(run.directory / CHECKPOINT_FILE, run.saved_iteration)}"
+        finish(run, row, code=2, reason=reason)
+        raise DivergedError(reason) from error
+    return finish(run, row, exit_code(stops))
 
 
 def iterate(run: Run) -> LogRow:
@@ -53,6 +65,7 @@ def iterate(run: Run) -> LogRow:
     begin = time.perf_counter()
     metrics = {**run.algo.iterate(run.env), **run.env.world_metrics()}
     run.iteration += 1
+    run.frames += run.algo.frames_per_iteration
     numbers = read_metrics(metrics, run.env.pop_metrics(), run.window)  # the only wait for the device
     elapsed = time.perf_counter() - begin
     run.seconds += elapsed
@@ -75,35 +88,20 @@ def is_due(iteration: int, every: int) -> bool:
     return every > 0 and iteration % every == 0
 
 
-@contextmanager
-def stop_requests() -> Iterator[list[int]]:
-    """Collect SIGINT (Ctrl-C) and SIGTERM, so that the iteration ends and a checkpoint is written.
+def finish(run: Run, row: LogRow, code: int, reason: str | None = None) -> Result:
+    """Write a summary and a figure of the run. If the run is complete, also evaluate it and write a video.
 
-    A second signal has its usual effect and stops the process at once.
+    Args:
+        run: The run.
+        row: The last row of its metrics.
+        code: The exit code: 0 if the run is complete, another one if a signal or an error stopped it.
+        reason: The error that stopped it.
     """
-    received: list[int] = []
-    before: dict[int, Any] = {}  # the handlers to restore
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        signal.signal(number, before[number])
-        note("stopping after this iteration; repeat to stop at once")
-
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        before[kind] = signal.signal(kind, remember)
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def finish(run: Run, row: LogRow, *, is_complete: bool) -> Result:
-    """Write a summary and a figure of the run. If the run is complete, also evaluate it and write a video."""
-    tasks = run.env.spec.tasks
+    tasks, is_complete = run.env.spec.tasks, code == 0
     summary: dict[str, Any] = {
         "run_dir": str(run.directory),
         "complete": is_complete,
+        "reason": reason,
         "iterations": run.iteration,
         "frames": run.frames,
         "seconds": run.seconds,
@@ -113,26 +111,45 @@ def finish(run: Run, row: LogRow, *, is_complete: bool) -> Result:
         **provenance(run.env.device),
     }
     cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
-    shown = Table("episodes of training", ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])
+    shown = [Table("episodes of training", ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])]
     if is_complete and run.config.eval_episodes:
-        evaluator = run.evaluator or Evaluator(run.config, run.config.eval_episodes)
-        summary["evaluation"] = evaluator.run(run.act)
-        evaluator.close()
-        title = f"{run.config.eval_episodes} noiseless episodes per task"
-        shown = evaluation_table(title, summary["evaluation"])
+        shown = evaluate_run(run, summary)
     write_text(run.directory / SUMMARY_FILE, json.dumps(finite(summary), indent=2) + "\n")
-    rows = read_json_lines(run.directory / METRICS_FILE)
+    rows = read_json_lines(run.directory / METRICS_FILE, is_numeric=True)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
     if not is_complete:
         lines.append(f"stopped after {run.iteration} iterations; continue: polytask train checkpoint={run.directory}")
     elif run.config.video:
         lines.append(film_run(run))
-    return Result(summary, [shown], lines)
+    return Result(summary, shown, lines, exit_code=code)
+
+
+def evaluate_run(run: Run, summary: dict[str, Any]) -> list[Table]:
+    """Evaluate the policy without noise, add the results to the summary and return them as tables.
+
+    If the goals of training are fixed, the evaluation is on these goals, and a second one is on new goals.
+    """
+    episodes, goals = run.config.eval_episodes, run.goals
+    evaluator = run.evaluator or Evaluator(run.config, episodes, goals)
+    summary["evaluation"] = evaluator.run(run.act)
+    evaluator.close()
+    title = f"{episodes} noiseless episodes per task"
+    if goals is None:
+        return [evaluation_table(title, summary["evaluation"])]
+    evaluator = Evaluator(run.config, episodes)
+    summary["evaluation_new_goals"] = evaluator.run(run.act)
+    evaluator.close()
+    return [
+        evaluation_table(title + TRAINING_GOALS, summary["evaluation"]),
+        evaluation_table(title + NEW_GOALS, summary["evaluation_new_goals"]),
+    ]
 
 
 def film_run(run: Run) -> str:
     """Film the trained policy on all tasks of a run. Return the line to print: the video, or why there is none."""
     env, path = build_env(run.config, num_envs=run.env.spec.num_tasks), run.directory / "video.mp4"
+    if goals := run.goals:
+        set_goals(env, goals)
     try:
         return f"video: {path} ({record_video(env, run.act, path, VideoFormat(width=320, height=240))} frames)"
     except UserError as error:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 import mujoco
@@ -53,10 +51,6 @@ class CpuCameras:
 
     def __init__(self, batch: CpuBatch, names: Sequence[str], size: int) -> None:
         """Open an off-screen OpenGL context."""
-        # Mesa's software OpenGL and Triton both contain LLVM, and a process that loads Triton after Mesa crashes. Torch
-        # imports Triton with its first optimizer, so it is imported here first.
-        if find_spec("triton") is not None:
-            import_module("triton")
         self._batch = batch
         self._model = copy.copy(batch.model)
         # The whole off-screen buffer is filled and read: one larger than the pictures would take most of the time.

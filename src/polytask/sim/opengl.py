@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import mujoco
+from mujoco.rendering.classic import gl_context
 
 from polytask.errors import UserError
 
@@ -17,10 +21,33 @@ def make_renderer(model: mujoco.MjModel, width: int, height: int) -> Any:
     """Open an off-screen context that renders a model.
 
     Raises:
-        UserError: If the machine has no OpenGL.
+        UserError: If the picture is too large or the machine has no OpenGL.
     """
+    largest = model.vis.global_
+    if width > largest.offwidth or height > largest.offheight:
+        raise UserError(
+            f"a picture of {width} x {height} pixels is too large; the largest is "
+            f"{largest.offwidth} x {largest.offheight}"
+        )
+    # Mesa's software OpenGL and Triton both contain LLVM, and a process that loads Triton after Mesa crashes. Torch
+    # imports Triton with its first optimizer, so it is imported here first.
+    if find_spec("triton") is not None:
+        import_module("triton")
     try:
+        _use_egl()
         return mujoco.Renderer(model, height, width)
     # The exception depends on which library is missing: ImportError, AttributeError or the binding's own error.
     except Exception as error:
         raise UserError(_MISSING) from error
+
+
+def _use_egl() -> None:
+    """Let MuJoCo use EGL where MUJOCO_GL asks for it.
+
+    MuJoCo reads the variable when it is imported. If that was before polytask set it, MuJoCo has chosen a platform that
+    needs a display.
+    """
+    if os.environ.get("MUJOCO_GL") == "egl":
+        from mujoco.egl import GLContext
+
+        gl_context.GLContext = GLContext

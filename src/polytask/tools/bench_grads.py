@@ -39,7 +39,7 @@ def bench_grads(config: BenchConfig) -> Result:
     relative = {count: {name: each / one["mean"] for name, each in one.items()} for count, one in measured.items()}
     payload = {
         "what": "grads",
-        "minibatch": config.algo.minibatch,
+        "minibatch": _rows(config),
         "apply_to": config.grads.apply_to,
         "net": config.net.name,
         "updates": config.iterations * config.steps,
@@ -49,7 +49,7 @@ def bench_grads(config: BenchConfig) -> Result:
     }
     columns = ["method", *(f"{unit}, K={count}" for count in counts for unit in ("ms", "x mean"))]
     rows = [[name, *(one[count][name] for count in counts for one in (measured, relative))] for name in GRADS]
-    return Result(payload, [Table(f"one update, {config.algo.minibatch} rows", columns, rows)])
+    return Result(payload, [Table(f"one update, {_rows(config)} rows", columns, rows)])
 
 
 def _milliseconds(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> float:
@@ -65,11 +65,16 @@ def _milliseconds(config: BenchConfig, name: str, num_tasks: int, device: torch.
     return statistics.median(samples)
 
 
+def _rows(config: BenchConfig) -> int:
+    """Return the rows of one update."""
+    return int(config.algo.minibatch or config.algo.most_rows)
+
+
 def _learner(config: BenchConfig, name: str, num_tasks: int, device: torch.device) -> PPO:
     """Build a PPO learner whose rollout is one minibatch of random rows, the same number for every task."""
-    if not 1 <= num_tasks <= min(len(TASKS), config.algo.minibatch):
-        raise UserError(f"num_tasks={num_tasks} must be from 1 to {len(TASKS)}, and at most algo.minibatch")
-    each = round(config.algo.minibatch / num_tasks)
+    if num_tasks > min(len(TASKS), _rows(config)):
+        raise UserError(f"num_tasks={num_tasks} must be at most {len(TASKS)}, and at most algo.minibatch")
+    each = round(_rows(config) / num_tasks)
     context = AlgoContext(
         spec=EnvSpec(OBS_DIM, ACTION_DIM, TASKS[:num_tasks], (each,) * num_tasks, episode_length=150),
         device=device,
@@ -78,7 +83,7 @@ def _learner(config: BenchConfig, name: str, num_tasks: int, device: torch.devic
         grads=GRADS[name][0](apply_to=config.grads.apply_to),
         seed=config.seed,
     )
-    algo = PPO(replace(config.algo, horizon=1), context)
+    algo = PPO(replace(config.algo, horizon=1, minibatch=_rows(config)), context)
     generator = context.generator("rows")
     rows: Any = algo.rows
     for tensor in (rows.obs, rows.action, rows.log_prob, rows.advantage, rows.value, rows.target):

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 import torch
@@ -23,17 +24,17 @@ from polytask.envs.manipulation.task import Task
 from polytask.envs.manipulation.tasks import TASKS
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
+from polytask.envs.render_progress import RenderProgress
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError, require_known
-from polytask.files import make_folder, write_atomically, write_text
+from polytask.files import can_write, make_folder, write_atomically, write_text
 from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 
 BEFORE = 5  # control steps between the picture and the first success
 CANDIDATES = 5  # worlds per task from which the most typical one is drawn
 OVERSAMPLING = 2  # pictures are drawn this much larger and scaled down, to avoid jagged edges
-LARGEST = (640, 480)  # largest picture in pixels that, oversampled, fits the off-screen buffer of the scenes
 QUALITY = 85  # of the JPEG files
 
 
@@ -61,10 +62,14 @@ def gallery(config: GalleryConfig) -> Result:
     )
     Renderer(env, names[0], 16, 16).close()  # without OpenGL, fail here, before the slow part
     make_folder(folder)
+    for place in (folder, page.parent):  # where nothing can be written, fail here too
+        with can_write(place), TemporaryFile(dir=place):
+            pass
     figures = measure(env)
-    for name, one in figures.items():
-        size = (config.width, config.height)
-        _draw(env, name, one.pose, folder / f"{name}.jpg", size)
+    with RenderProgress("drawing the pictures", len(figures)) as progress:
+        for name, one in figures.items():
+            _draw(env, name, one.pose, folder / f"{name}.jpg", (config.width, config.height))
+            progress.advance()
     env.close()
     text = write_page(figures, config, folder.name)
     write_text(page, text)
@@ -80,15 +85,17 @@ def _check(config: GalleryConfig) -> tuple[Path, Path]:
     """Check the config; return the folder of the pictures and the path of the page."""
     if find_spec("PIL") is None:
         raise UserError("the pictures need an extra: pip install 'polytask[video]'")
+    if config.tasks == []:
+        raise UserError("tasks=[] names no task")
     for name in config.tasks or ():
         require_known("task", name, SUITES["mt50"])
-    if config.episodes < 1:
-        raise UserError(f"episodes={config.episodes} must be at least 1")
-    for name, largest in zip(("width", "height"), LARGEST, strict=True):
-        if not 16 <= vars(config)[name] <= largest:
-            raise UserError(f"{name}={vars(config)[name]} must be from 16 to {largest} pixels")
     folder = Path(config.output).expanduser()
-    return folder, folder.with_name(f"{folder.name}.md")
+    if not folder.name:
+        raise UserError(f"output={config.output} has no name for the page; name a folder, such as docs/gallery")
+    page = folder.with_name(f"{folder.name}.md")
+    if page.exists() and not page.is_file():
+        raise UserError(f"cannot write the page '{page}': something else has this name")
+    return folder, page
 
 
 @torch.no_grad()
@@ -99,12 +106,14 @@ def measure(env: MultiTaskEnv) -> dict[str, Figures]:
     first = torch.full((env.spec.num_envs,), -1)
     candidates = list(itertools.product(range(len(names)), range(min(CANDIDATES, worlds))))
     trails: dict[tuple[int, int], deque[Pose]] = {key: deque(maxlen=BEFORE) for key in candidates}
-    for step in range(env.spec.episode_length):
-        for task, world in candidates:
-            if first[task * worlds + world] < 0:
-                trails[task, world].append(pose_of(env, names[task], world))
-        success = env.step(policy(env.obs, env.task)).success
-        first = torch.where((first < 0) & success, step, first)
+    with RenderProgress("playing the experts", env.spec.episode_length) as progress:
+        for step in range(env.spec.episode_length):
+            for task, world in candidates:
+                if first[task * worlds + world] < 0:
+                    trails[task, world].append(pose_of(env, names[task], world))
+            success = env.step(policy(env.obs, env.task)).success
+            first = torch.where((first < 0) & success, step, first)
+            progress.advance()
     figures = {}
     for index, (name, steps) in enumerate(zip(names, first.reshape(len(names), worlds), strict=True)):
         reached = steps[steps >= 0].double()

@@ -19,6 +19,7 @@ from torch import Tensor
 from polytask.config.schema import VerifyConfig
 from polytask.envs.domain import Buffers
 from polytask.envs.make import resolve
+from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import FRAME, Task
 from polytask.envs.manipulation.tasks import TASKS
 from polytask.envs.manipulation.worlds import ACTIONS, DOMAIN, ManipulationGroup
@@ -134,5 +135,18 @@ def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -
     group.batch.mocap_pos[:, int(model.body("mocap").mocapid[0])] = torch.from_numpy(record["mocap_pos"])
     group.batch.forward()
     group.observe()
+    worlds.state.first_obj.copy_(_first_obj(worlds.state, record, episode))
     reward, success = task.reward(worlds.state)
     return group.frame, reward, success
+
+
+def _first_obj(state: State, record: dict[str, np.ndarray], episode: np.ndarray) -> Tensor:
+    """Return the object's position after the first step of each step's episode. (T, 3)
+
+    It is read from the world of that step. A recording that begins later does not have it, and the intended start
+    replaces it. After a reset, and only then, the two frames of an observation are equal.
+    """
+    frame, previous = record["ep_obs0"][:, :FRAME], record["ep_obs0"][:, FRAME : 2 * FRAME]
+    begins = torch.from_numpy((frame == previous).all(1)[episode])
+    first = torch.from_numpy(record["ep_start"].astype(np.int64)[episode])
+    return torch.where(begins[:, None], state.obj[first], state.obj_init)

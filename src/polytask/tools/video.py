@@ -9,6 +9,7 @@ from polytask.config.schema import RecordConfig
 from polytask.envs.video import VideoFormat, record_video
 from polytask.errors import UserError
 from polytask.result import Result
+from polytask.runs.evaluate import set_goals, training_goals
 from polytask.runs.setup import build_env, build_policy, check_source
 
 
@@ -19,9 +20,14 @@ def record(config: RecordConfig) -> Result:
     path = Path(config.output).expanduser()
     if not path.parent.is_dir():
         raise UserError(f"there is no folder '{path.parent}' to write the video to")
+    if path.exists() and not path.is_file():  # a device would be replaced by the video
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        raise UserError(f"output={config.output} is {kind}; name a file, such as polytask.mp4")
     if config.task is not None:
         config = replace(config, tasks=[config.task])
     env = build_env(config, num_envs=len(config.task_names))
+    if goals := training_goals(config):
+        set_goals(env, goals)
     try:
         count = record_video(env, build_policy(config, env), path, video)
     finally:

@@ -1,15 +1,20 @@
-"""One step of a learner: clipping, projection, learning rate and saved state; metrics of conflicts between tasks."""
+"""One step of a learner: clipping, projection, bad numbers, learning rate, saved state; conflicts between tasks."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.testing import assert_close
 
+from polytask.algos.pqn import radam
 from polytask.algos.shared.learner import Learner, adam
+from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 from polytask.grads import GRADS, Backward, build_for
 from polytask.grads.mean import Mean, MeanConfig
@@ -38,9 +43,9 @@ def square(net: nn.Module, batch: tuple[Tensor]) -> Tensor:
     return (net(batch[0]) - batch[0]).square()
 
 
-def learner_of(net: Point, max_norm: float = 1e9) -> Learner:
+def learner_of(net: Point, max_norm: float = 1e9, optimizer: Callable[..., Optimizer] = adam) -> Learner:
     method = Mean(MeanConfig(), 2, CPU, torch.Generator())
-    return Learner(Backward(method, net, square), adam(net, 0.5, CPU), max_norm)
+    return Learner(Backward(method, net, square), optimizer(net, 0.5, CPU), max_norm)
 
 
 def test_step_reports_task_losses_and_the_norm_before_clipping() -> None:
@@ -70,6 +75,100 @@ def test_learning_rate_can_be_changed_and_is_not_part_of_the_state() -> None:
     other.set_learning_rate(0.5)
     other.step(BATCH)
     assert other.net.x.item() > 0
+
+
+def batch_with(*numbers: float) -> tuple[Tensor]:
+    """Return the batch with other numbers in the first rows of the tasks."""
+    rows = BATCH[0].clone()
+    rows[:, 0] = torch.tensor(numbers)
+    return (rows,)
+
+
+ALL_BAD = [batch_with(math.nan, math.nan), batch_with(math.inf, math.nan)]
+HUGE = batch_with(1e30, 1.0)  # the loss of the first task overflows, but its derivative does not
+
+
+def step_with_gradient(learner: Learner, factor: float) -> None:
+    """Take a step with finite losses whose gradient is multiplied by a factor, as if the network had overflowed."""
+    hook = learner.net.x.register_hook(lambda gradient: gradient * factor)
+    losses, norm = learner.step(BATCH)
+    hook.remove()
+    assert losses.isfinite().all() and not norm.isfinite()
+
+
+@pytest.mark.parametrize("optimizer", [adam, radam])
+@pytest.mark.parametrize("bad", [*ALL_BAD, math.inf, math.nan])
+def test_a_step_without_a_finite_gradient_changes_no_parameter(optimizer, bad) -> None:
+    learner = learner_of(Point(), optimizer=optimizer)
+    for _ in range(8):  # afterwards the moments would move the parameter even with a zero gradient
+        learner.step(BATCH)
+    before = learner.net.x.item()
+    if isinstance(bad, float):
+        step_with_gradient(learner, bad)
+    else:
+        learner.step(bad)
+    assert learner.net.x.item() == before
+    assert learner.optimizer.param_groups[0]["lr"] == 0.5
+    assert all(moment.isfinite().all() for moment in learner.optimizer.state[learner.net.x].values())
+    learner.step(BATCH)
+    assert learner.net.x.isfinite() and learner.net.x.item() != before
+
+
+def test_a_skipped_step_of_a_fused_optimizer_leaves_no_trace() -> None:
+    disturbed, calm = learner_of(Point()), learner_of(Point())
+    for batch in (BATCH, ALL_BAD[0], BATCH):
+        disturbed.step(batch)
+    for batch in (BATCH, BATCH):
+        calm.step(batch)
+    assert_close(disturbed.state_dict(), calm.state_dict(), rtol=0, atol=0)
+
+
+def test_a_step_with_one_bad_task_follows_the_other() -> None:
+    learner = learner_of(Point())
+    losses, norm = learner.step(HUGE)
+    assert losses.tolist() == [math.inf, 25]  # (1 + 49) / 2
+    assert norm == 4  # |mean of -2, -14|, divided by two tasks
+    assert_close(learner.net.x.detach(), torch.tensor([0.5]))
+
+
+def test_the_share_of_skipped_updates_is_that_of_the_worst_task() -> None:
+    learner = learner_of(Point())
+    for batch in (BATCH, HUGE, ALL_BAD[0]):
+        learner.step(batch)
+    step_with_gradient(learner, math.inf)
+    assert learner.pop_skipped(4) == 0.75  # the first task
+    learner.step(BATCH)
+    assert learner.pop_skipped(1) == 0
+    assert learner.pop_skipped(0) == 0  # an iteration without updates
+
+
+def test_the_last_finite_losses_are_part_of_the_state() -> None:
+    learner, other = learner_of(Point()), learner_of(Point())
+    learner.step(BATCH)
+    other.load_state_dict(learner.state_dict())
+    assert other.backward.method.last_losses.tolist() == [5, 37]
+    old = {name: value for name, value in learner.state_dict().items() if name != "losses"}
+    learner_of(Point()).load_state_dict(old)  # version 0.1 did not save them
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("optimizer", [adam, radam])
+def test_a_captured_step_is_skipped_without_waiting(optimizer, without_waiting) -> None:
+    cuda = torch.device("cuda")
+    net, rows = Point().to(cuda), BATCH[0].to(cuda)
+    method = Mean(MeanConfig(), 2, cuda, torch.Generator(cuda))
+    learner = Learner(Backward(method, net, square), optimizer(net, 0.5, cuda), 1e9)
+    run = Graphed(lambda: learner.step((rows,)), cuda)
+    for _ in range(8):
+        run()
+    before, bad = net.x.item(), ALL_BAD[0][0].to(cuda)
+    with without_waiting():
+        rows.copy_(bad)
+        run()
+    assert net.x.item() == before
+    rows.copy_(BATCH[0])
+    run()
+    assert net.x.isfinite() and net.x.item() != before
 
 
 TASKS = ("a", "b")
@@ -136,5 +235,5 @@ def test_before_the_first_step_there_is_nothing_to_report():
 
 
 def test_a_negative_rhythm_is_refused():
-    with pytest.raises(UserError, match="conflicts_every is -1"):
+    with pytest.raises(UserError, match="conflicts_every=-1"):
         make("mean", every=-1)

@@ -47,7 +47,7 @@ def test_batches_are_split_evenly() -> None:
 @every_algo
 @pytest.mark.parametrize("setting", ["updates_per_step", "learning_starts", "steps_per_iteration"])
 def test_schedules_that_never_learn_are_refused(name: str, setting: str) -> None:
-    with pytest.raises(UserError, match=f"algo.{setting} is 0"):
+    with pytest.raises(UserError, match=f"algo.{setting}=0"):
         make(name, PointMass((2, 2)), **{setting: 0})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import pytest
 import torch
 from helpers.toy import PointMass
 from torch import Tensor, nn
@@ -13,8 +12,7 @@ from torch.testing import assert_close
 from polytask.algos import AlgoContext
 from polytask.algos.ppo import PPOConfig
 from polytask.algos.shared.learner import Learner, adam
-from polytask.algos.shared.on_policy import OnPolicyLoop, check_rate_schedule, chunks, scheduled
-from polytask.errors import UserError
+from polytask.algos.shared.on_policy import OnPolicyLoop, chunks, scheduled
 from polytask.grads import Backward
 from polytask.grads.mean import Mean, MeanConfig
 
@@ -103,5 +101,3 @@ def test_chunks_cover_all_rows() -> None:
 def test_schedules() -> None:
     assert [scheduled(2.0, "linear", progress) for progress in (0.0, 0.25, 1.0, 1.5)] == [2.0, 1.5, 0.0, 0.0]
     assert scheduled(2.0, "constant", 0.9) == 2.0
-    with pytest.raises(UserError, match=r"cosine.*constant, linear"):
-        check_rate_schedule("cosine")

@@ -85,6 +85,7 @@ def state(left: float, right: float, tcp: Tensor = OBJECT, effort: float = 0.5) 
         tcp_init=row(0.0, 0.6, 0.17),
         scene=cast(SceneView, None),  # the caging rewards read no scene
         obj=OBJECT,
+        first_obj=OBJECT,
     )
 
 

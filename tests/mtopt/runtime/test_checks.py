@@ -11,10 +11,13 @@ from polytask.mtopt.runtime.checks import check_devices, prepared
     ("change", "line"),
     [
         (lambda config: config.tasks.append("lift-moon"), "unknown task 'lift-moon'"),
-        (lambda config: setattr(config.trainer, "batch", 1), "trainer.batch=1: at least 2"),
-        (lambda config: setattr(config.trainer, "buffer", 4), "trainer.buffer=4: at least 8"),
+        (lambda config: setattr(config.trainer, "batch", 1), "trainer.batch=1 is not valid; it must be at least 2"),
+        (
+            lambda config: setattr(config.trainer, "buffer", 4),
+            "trainer.batch=8 is not valid; it must be at most trainer.buffer=4",
+        ),
         (lambda config: setattr(config.trainer, "reuse", 0.0), "trainer.reuse=0.0"),
-        (lambda config: setattr(config.trainer, "keep", 1), "trainer.keep=1: 0 keeps all weights, else at least 2"),
+        (lambda config: setattr(config.trainer, "keep", 1), "trainer.keep=1 is not valid; 0 keeps all versions"),
         (lambda config: setattr(config.trainer, "keep", -1), "trainer.keep=-1"),
         (
             lambda config: setattr(config.learner.network, "image_size", 32),

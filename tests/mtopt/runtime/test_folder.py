@@ -9,6 +9,7 @@ from helpers.tiny_run import tiny
 from polytask.config.compose import compose
 from polytask.errors import UserError
 from polytask.mtopt.config import RunConfig
+from polytask.mtopt.roles import Controller
 from polytask.mtopt.runtime.folder import RunFolder, saved_settings, with_present_names
 
 
@@ -72,12 +73,13 @@ def test_a_run_that_moved_has_its_present_folder(tmp_path):
 def test_records_of_jobs_that_were_not_saved_are_dropped(tmp_path):
     folder = begin(tmp_path)
     folder.begin(tiny(tmp_path))
-    folder.save({"kind": "collect", "episodes": 4.0}, controller={"round": 1})
+    state = Controller(tiny(tmp_path)).state_dict()
+    folder.save({"kind": "collect", "episodes": 4.0}, controller=state)
     folder.close()
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"iteration": 2, "kind": "label"}\n{"iterat')
     again = RunFolder(tmp_path)
-    assert again.begin(tiny(tmp_path))["controller"] == {"round": 1}
+    assert again.begin(tiny(tmp_path))["controller"] == state
     again.close()
     assert again.records() == [{"iteration": 1, "kind": "collect", "episodes": 4.0}]
 
@@ -88,9 +90,13 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path):
         folder.require()
     for text, line in (
         ("{", "cannot be read"),
-        ("[]", "is not the state of a run"),
+        ("[]", "is not a state of a run in JSON"),
         ('{"format": 9}', r"\(format 1\)"),
-        ('{"format": 1}', "is not the state of a run"),
+        ('{"format": 1}', "field 'config' is missing"),
+        ('{"format": 1, "config": []}', "field 'config' must be a table, not a list"),
+        ('{"format": 1, "config": {}}', "field 'jobs' is missing"),
+        ('{"format": 1, "config": {}, "jobs": 1}', "field 'controller' is missing"),
+        ('{"format": 1, "config": {}, "jobs": 0, "evaluation": {}}', "field 'evaluation.policy' is missing"),
     ):
         (tmp_path / "run.json").write_text(text)
         with pytest.raises(UserError, match=line):

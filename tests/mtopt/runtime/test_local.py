@@ -9,12 +9,12 @@ import torch
 from helpers.tiny_run import tiny
 
 from polytask.errors import UserError
+from polytask.files.folder_lock import BusyError
 from polytask.mtopt.detector.folder import choose, in_use
 from polytask.mtopt.roles import BinEvaluator, Trainer
 from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
-from polytask.mtopt.runtime.lock import BusyError
 from polytask.mtopt.store import EpisodeStore
 
 pytest.importorskip("fastapi")

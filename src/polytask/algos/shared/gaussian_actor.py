@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,42 +12,69 @@ from torch import Tensor
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.on_policy import OnPolicyLoop, Rows
+from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Loss, Net
-from polytask.settings import setting
+from polytask.settings import require_order, setting
 
 
 @dataclass
 class SurrogateConfig:
     """Settings of the policy and its updates; the defaults are MTBench's where it has the setting."""
 
-    epochs: int = setting(5, "passes over an iteration's rows")
-    minibatch: int = setting(
-        32768, "rows per update, rounded to minibatches of equal size with equally many rows per task"
+    epochs: int = setting(5, "passes over an iteration's rows", at_least=1, at_most=10_000)
+    most_rows: ClassVar[int] = 32768  # per update, unless the user sets `minibatch`
+
+    minibatch: int | None = setting(
+        None,
+        "rows per update, the same number for every task (default: a quarter of an iteration's rows, at most 32768)",
+        at_least=1,
+        at_most=10**9,
     )
-    gamma: float = setting(0.99, "discount per step")
+    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
     clip: float = setting(
-        0.2, "bound on the change of the probability ratio and, in normalized units, of the critic's value"
+        0.2, "bound on the change of the probability ratio and, in normalized units, of the critic's value", above=0.0
     )
-    entropy_coef: float = setting(0.005, "weight of the policy's entropy in the objective")
-    bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`")
+    entropy_coef: float = setting(0.005, "weight of the policy's entropy in the objective", at_least=0.0)
+    bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
     bounds: float = setting(
-        1.1, "largest magnitude of a mean without penalty; beyond it the environment's clipping hides the gradient"
+        1.1,
+        "largest magnitude of a mean without penalty; beyond it the environment's clipping hides the gradient",
+        at_least=0.0,
     )
-    lr: float = setting(5e-4, "learning rate of Adam")
-    schedule: str = setting("constant", "learning rate over the run: constant, or linear to zero at the last frame")
-    max_grad_norm: float = setting(1.0, "bound on the norm of the gradient, for each network separately")
+    lr: float = setting(5e-4, "learning rate of Adam", at_least=0.0)
+    schedule: str = setting(
+        "constant", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES
+    )
+    max_grad_norm: float = setting(
+        1.0, "bound on the norm of the gradient, for each network separately", above=0.0, at_most=math.inf
+    )
     task_std: bool = setting(True, "use one standard deviation per task instead of one for all tasks")
-    initial_std: float = setting(1.0, "standard deviation of the first policy; actions lie in [-1, 1]")
+    initial_std: float = setting(1.0, "standard deviation of the first policy; actions lie in [-1, 1]", above=0.0)
     min_std: float = setting(
-        0.02, "lower bound of the standard deviation; below it log-densities are too steep to learn from"
+        0.02, "lower bound of the standard deviation; below it log-densities are too steep to learn from", above=0.0
     )
     max_std: float = setting(
-        2.0, "upper bound of the standard deviation; without it entropy inflates the noise of a task without reward"
+        2.0,
+        "upper bound of the standard deviation; without it entropy inflates the noise of a task without reward",
+        above=0.0,
     )
-    obs_clip: float = setting(10.0, "bound on normalized observations, for entries that have been constant so far")
+    obs_clip: float = setting(
+        10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
+    )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
+
+    def check_together(self, prefix: str) -> None:
+        """Check that the standard deviation starts within its bounds."""
+        require_order(self, prefix, "min_std", "initial_std")
+        require_order(self, prefix, "initial_std", "max_std")
+
+    def rows_per_update(self, rows: int) -> int:
+        """Return the size of a minibatch, given the rows of an iteration.
+
+        Four updates per pass suit every size. A size that is chosen for a GPU would leave a small run with one.
+        """
+        return self.minibatch or max(1, min(self.most_rows, rows // 4))
 
 
 class GaussianActor:

@@ -26,7 +26,12 @@ class Projected(Protocol):
 
 
 class Learner:
-    """Takes optimizer steps on one network; on a CUDA device a step can be captured into a graph."""
+    """Takes optimizer steps on one network; on a CUDA device a step can be captured into a graph.
+
+    The optimizer never sees a number that is not finite. A step is skipped if no task has a finite loss, or if the norm
+    of the gradient is not finite. The parameters then stay as they are. So do the moments of a fused optimizer; other
+    optimizers count a step with a zero gradient. `pop_skipped` tells how often this happened.
+    """
 
     def __init__(self, backward: Backward, optimizer: Optimizer, max_norm: float = math.inf) -> None:
         """Store the parts.
@@ -41,6 +46,11 @@ class Learner:
         self._projected = [module for module in self.net.modules() if isinstance(module, Projected)]
         self._batch: Any = None  # of the last step; a replayed graph overwrites the tensors of its capture
         self._iteration = 0
+        self._used = torch.zeros_like(backward.method.last_losses)  # (K,) updates that used each task
+        self._skip = torch.zeros((), device=self._used.device)  # 1 if the current step is skipped, else 0
+        self._is_fused = bool(optimizer.defaults.get("fused"))
+        if self._is_fused:
+            optimizer.found_inf = self._skip  # type: ignore[attr-defined]  # its kernel reads this, as for GradScaler
 
     @property
     def looks_back(self) -> bool:
@@ -58,10 +68,35 @@ class Learner:
         self._batch = batch
         losses = self.backward(batch)
         norm = nn.utils.clip_grad_norm_(self.net.parameters(), self.max_norm)
-        self.optimizer.step()
+        used = self.backward.method.is_used & (norm < math.inf)
+        self._used += used
+        torch.logical_not(used.any(), out=self._skip)
+        if self._is_fused:
+            self.optimizer.step()
+        else:
+            self._step_without_fusion()
         for module in self._projected:
             module.after_step()
         return losses, norm
+
+    def _step_without_fusion(self) -> None:
+        """Take the optimizer step, or if it is skipped, one with a zero gradient and a learning rate of zero."""
+        skip, groups = self._skip.bool(), self.optimizer.param_groups
+        rates = [group["lr"].clone() for group in groups]
+        for group in groups:
+            group["lr"].masked_fill_(skip, 0.0)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad.masked_fill_(skip, 0.0)
+        self.optimizer.step()
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"].copy_(rate)
+
+    def pop_skipped(self, updates: int) -> Tensor:
+        """Return the share () of the last `updates` updates that left out the task that was left out most often."""
+        share = (updates - self._used.amin()) / max(1, updates)
+        self._used.zero_()
+        return share
 
     def look_back(self) -> None:
         """Let the gradient method evaluate the last batch again, after the optimizer step."""
@@ -98,6 +133,7 @@ class Learner:
             "net": self.net.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
             "grads": self.backward.method.state_dict(),
+            "losses": self.backward.method.last_losses,
             "iteration": self._iteration,
         }
 
@@ -107,6 +143,7 @@ class Learner:
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
         self.backward.method.load_state_dict(state["grads"])
+        self.backward.method.last_losses.copy_(state.get("losses", self.backward.method.last_losses))
         self._iteration = state.get("iteration", 0)
 
 

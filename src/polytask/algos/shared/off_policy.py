@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,6 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.experience import Experience, ExperienceConfig
 from polytask.algos.shared.learner import Learner, adam, restore_generator
 from polytask.algos.shared.replay import ReplayBatch
-from polytask.errors import UserError
 from polytask.grads import Backward
 from polytask.grads.backward import Loss
 from polytask.settings import setting
@@ -24,13 +24,21 @@ from polytask.types import VecEnv
 class OffPolicyConfig(ExperienceConfig):
     """Settings of replay buffer and updates; the defaults are for thousands of worlds."""
 
-    steps_per_iteration: int = setting(32, "steps of every world per iteration")
-    updates_per_step: float = setting(4.0, "updates per step of all worlds; below 1, some steps have no update")
-    learning_starts: int = setting(16, "steps of every world with uniformly random actions before the first update")
-    batch: int = setting(8192, "rows per update, rounded to equally many rows per task")
-    tau: float = setting(0.01, "share by which the target critics move towards the critics after each update")
-    lr: float = setting(5e-4, "learning rate of actor and critics (Adam)")
-    max_grad_norm: float = setting(10.0, "bound on the norm of the gradient, for actor and critics separately")
+    steps_per_iteration: int = setting(32, "steps of every world per iteration", at_least=1, at_most=10**6)
+    updates_per_step: float = setting(
+        4.0, "updates per step of all worlds; below 1, some steps have no update", above=0.0, at_most=10_000.0
+    )
+    learning_starts: int = setting(
+        16, "steps of every world with uniformly random actions before the first update", at_least=1, at_most=10**9
+    )
+    batch: int = setting(8192, "rows per update, rounded to equally many rows per task", at_least=1, at_most=10**8)
+    tau: float = setting(
+        0.01, "share by which the target critics move towards the critics after each update", above=0.0, at_most=1.0
+    )
+    lr: float = setting(5e-4, "learning rate of actor and critics (Adam)", at_least=0.0)
+    max_grad_norm: float = setting(
+        10.0, "bound on the norm of the gradient, for actor and critics separately", above=0.0, at_most=math.inf
+    )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
 
@@ -51,7 +59,6 @@ class OffPolicyLoop:
             context: Environment spec, device and the parts chosen for the learner.
             return_bound: Largest magnitude of returns after the rewards are scaled.
         """
-        check_update_schedule(cfg)
         self.cfg, self.context, self.spec, self.device = cfg, context, context.spec, context.device
         self.generator = context.generator("algo")
         self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
@@ -140,6 +147,8 @@ class OffPolicyLoop:
         metrics = {f"loss/{group}": losses.mean() for group, losses in average.items()}
         for name, total in self._scalars.items():
             metrics[name] = total / counts.get(name.removeprefix("grad_norm/"), counts["critic"])
+        for name, learner in self.learners.items():
+            metrics[f"skipped/{name}"] = learner.pop_skipped(actor_updates if name == "actor" else updates)
         metrics["rollout/reward"] = self.experience.pop_reward(self.cfg.steps_per_iteration)
         metrics["updates"] = torch.full((), updates, device=self.device)
         for group, losses in average.items():
@@ -181,12 +190,3 @@ def rows_per_task(batch: int, num_tasks: int) -> int:
 def updates_due(step: int, updates_per_step: float) -> int:
     """Return the number of updates after step `step`, counted from 1, that gives the configured average rate."""
     return int(step * updates_per_step) - int((step - 1) * updates_per_step)
-
-
-def check_update_schedule(cfg: OffPolicyConfig) -> None:
-    """Check that the settings let a run learn at all."""
-    for name in ("steps_per_iteration", "learning_starts"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"algo.{name} is {getattr(cfg, name)}; it must be at least 1")
-    if cfg.updates_per_step <= 0:
-        raise UserError(f"algo.updates_per_step is {cfg.updates_per_step}; it must be above 0")

@@ -14,13 +14,12 @@ from polytask.algos.shared.learner import Learner, restore_generator
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed
-from polytask.errors import UserError
 from polytask.types import VecEnv
 
 Rows = Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
 Sample = Callable[[Tensor, Tensor], Tensor]  # raw observations (N, O) and tasks (N,) -> random actions (N, A)
 
-SCHEDULES = ("constant", "linear")
+SCHEDULES = ("constant", "linear")  # of the learning rate
 KINDS = {"actor": "policy", "critic": "value"}  # name of each learner's loss in the metrics
 
 
@@ -44,6 +43,7 @@ class OnPolicyLoop:
         obs_norm: Running statistics of the observations.
         rollout: The last T steps of every world.
         iteration: Number of finished iterations.
+        frames: Environment steps of all worlds so far. A run may continue with another horizon, so they are counted.
     """
 
     def __init__(self, cfg: OnPolicyConfig, context: AlgoContext, horizon: int, minibatches: int) -> None:
@@ -55,14 +55,13 @@ class OnPolicyLoop:
             horizon: Steps of every world per iteration.
             minibatches: Updates per epoch.
         """
-        check_rate_schedule(cfg.schedule)
         spec, device = context.spec, context.device
         self.cfg, self.spec, self.device, self.total_frames = cfg, spec, device, context.total_frames
         self.generator = context.generator("algo")
         self.task = task_index(spec, device)
         self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
         self.rollout = Rollout.allocate(spec, horizon, device)
-        self.iteration = 0
+        self.iteration = self.frames = 0
         self._sampler = TaskMajorSampler(self.task, spec.num_tasks, horizon, minibatches)
         # Inputs of the captured graphs: the observations to act on, and the rows (K, b) of a minibatch.
         self._obs = torch.zeros(spec.num_envs, spec.obs_dim, device=device)
@@ -102,7 +101,7 @@ class OnPolicyLoop:
     @property
     def progress(self) -> float:
         """Fraction of the run's frames before this iteration."""
-        return self.iteration * self.frames_per_iteration / self.total_frames
+        return self.frames / self.total_frames
 
     def collect(self, env: VecEnv) -> None:
         """Set the learning rate of the iteration and take T steps of every world."""
@@ -134,11 +133,13 @@ class OnPolicyLoop:
     @torch.no_grad()
     def _averages(self, epochs: int) -> dict[str, Tensor]:
         metrics, tasks = {}, self.spec.tasks
-        averages = self._totals / (epochs * self._sampler.shape[1])
+        updates = epochs * self._sampler.shape[1]
+        averages = self._totals / updates
         for (name, learner), average in zip(self.learners.items(), averages, strict=True):
             losses, kind = average[:-1], KINDS[name]
             metrics[f"loss/{kind}"] = losses.mean()
             metrics[f"grad_norm/{name}"] = average[-1]
+            metrics[f"skipped/{kind}"] = learner.pop_skipped(updates)
             metrics |= {f"per_task/{task}/{kind}_loss": loss for task, loss in zip(tasks, losses, strict=True)}
             metrics |= learner.conflicts(f"conflict/{name}", tasks)
         return metrics
@@ -169,6 +170,7 @@ class OnPolicyLoop:
         # Last: until now all observations must be normalized as they were when the policy acted on them.
         self.obs_norm.update(self.rollout.obs, self.task)
         self.iteration += 1
+        self.frames += self.frames_per_iteration
 
     # Save
 
@@ -177,12 +179,13 @@ class OnPolicyLoop:
         return {**{name: learner.net for name, learner in self.learners.items()}, "obs_norm": self.obs_norm}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of learners, normalizer and generator, and the number of iterations."""
+        """Return the state of learners, normalizer and generator, and the numbers of iterations and frames."""
         return {
             "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "obs_norm": self.obs_norm.state_dict(),
             "generator": self.generator.get_state(),
             "iteration": self.iteration,
+            "frames": self.frames,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -192,6 +195,7 @@ class OnPolicyLoop:
         self.obs_norm.load_state_dict(state["obs_norm"])
         restore_generator(self.generator, state["generator"])
         self.iteration = state["iteration"]
+        self.frames = state.get("frames", self.iteration * self.frames_per_iteration)  # version 0.1 did not save them
         self._capture()
 
 
@@ -223,12 +227,6 @@ class SideStream:
 def chunks(rows: int, size: int) -> Iterator[slice]:
     """Split `rows` rows into slices of at most `size`, to bound the memory that a pass over all of them needs."""
     return (slice(start, start + size) for start in range(0, rows, size))
-
-
-def check_rate_schedule(schedule: str) -> None:
-    """Check that the schedule of the learning rate is known."""
-    if schedule not in SCHEDULES:
-        raise UserError(f"algo.schedule is {schedule!r}; choose one of {', '.join(SCHEDULES)}")
 
 
 def scheduled(value: float, schedule: str, progress: float) -> float:

@@ -28,6 +28,7 @@ class State:
         tcp_init: `tcp` at the start of the episode. (N, 3)
         scene: Named poses and joints of the scene.
         obj: Position of the first object, as in the observation. (N, 3)
+        first_obj: `obj` after the first step of the episode, for tasks with `keeps_first_obj`; else zeros. (N, 3)
     """
 
     hand: Tensor
@@ -42,6 +43,7 @@ class State:
     tcp_init: Tensor
     scene: SceneView
     obj: Tensor
+    first_obj: Tensor
 
     @property
     def effort(self) -> Tensor:

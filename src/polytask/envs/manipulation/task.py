@@ -102,6 +102,7 @@ class Task:
         separation: Constraint on the random vector, if any.
         hand_init: Position of the hand at the start of an episode.
         hand_low, hand_high: Limits of the commanded position of the hand.
+        keeps_first_obj: Whether the reward reads `State.first_obj`.
         version: Increases with any change of reward or reset.
     """
 
@@ -119,4 +120,5 @@ class Task:
     hand_init: tuple[float, float, float] = (0.0, 0.6, 0.2)
     hand_low: tuple[float, float, float] = (-0.5, 0.4, 0.05)
     hand_high: tuple[float, float, float] = (0.5, 1.0, 0.5)
+    keeps_first_obj: bool = False
     version: int = 1

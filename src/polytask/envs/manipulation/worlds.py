@@ -44,6 +44,7 @@ class TaskWorlds:
         self.home_mocap = per_world(home.mocap_pos)
         self.hand_low, self.hand_high = per_world(task.hand_low), per_world(task.hand_high)
         self.has_vector = torch.zeros(count, dtype=torch.bool, device=device)
+        self.is_new = torch.zeros(count, dtype=torch.bool, device=device)  # no step since the start of the episode
         self._goal_marker = self._mocap_id("goal")
         robot = group.robot_state.rows(worlds)
         self.state = State(
@@ -55,6 +56,7 @@ class TaskWorlds:
             tcp_init=per_world(home.tcp),
             scene=SceneView(self.batch, worlds),
             obj=torch.zeros(count, 3, device=device),
+            first_obj=torch.zeros(count, 3, device=device),
         )
 
     def write_objects(self) -> None:
@@ -68,6 +70,9 @@ class TaskWorlds:
 
     def evaluate(self) -> None:
         """Write reward and success of the step that led to the current state."""
+        if self.task.keeps_first_obj:
+            self.state.first_obj.copy_(torch.where(self.is_new[:, None], self.state.obj, self.state.first_obj))
+            self.is_new.zero_()
         reward, success = self.task.reward(self.state)
         self.buffers.reward.copy_(reward)
         self.buffers.success.copy_(success)
@@ -88,6 +93,7 @@ class TaskWorlds:
         for constant, value in ((s.vector, vector), (s.target, placement.target), (s.obj_init, placement.obj_init)):
             constant.copy_(torch.where(rows, value, constant))
         self.has_vector.logical_or_(mask)
+        self.is_new.logical_or_(mask)
         mocap = self.home_mocap.clone()
         mocap[:, self._goal_marker] = placement.target
         for name, position in placement.fixtures.items():
@@ -121,12 +127,15 @@ class TaskWorlds:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
+        # Older checkpoints have no `first_obj`. For the rest of their episodes, use the intended start as they did.
+        older = {"first_obj": state["obj_init"], "is_new": torch.zeros_like(self.is_new)}
         for name, tensor in self._constants().items():
-            tensor.copy_(state[name])
+            tensor.copy_((older | state)[name])
 
     def _constants(self) -> dict[str, Tensor]:
         s = self.state
-        return {"vector": s.vector, "target": s.target, "obj_init": s.obj_init, "has_vector": self.has_vector}
+        constants = {"vector": s.vector, "target": s.target, "obj_init": s.obj_init, "has_vector": self.has_vector}
+        return constants | ({"first_obj": s.first_obj, "is_new": self.is_new} if self.task.keeps_first_obj else {})
 
 
 class ManipulationGroup:

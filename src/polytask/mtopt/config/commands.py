@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from polytask.settings import CommandConfig, setting
+from polytask.settings import MAX_SEED, CommandConfig, setting
 
 
 @dataclass
@@ -23,9 +23,11 @@ class EvaluateConfig(FolderCommandConfig):
 
     tasks: list[str] = setting([], "tasks to evaluate (default: those of the run)")
     scripted: bool = setting(False, "evaluate the scripts instead of the learned policy")
-    weights: int | None = setting(None, "version of the weights (default: the newest)")
-    episodes: int | None = setting(None, "episodes per task (default: evaluator.episodes of the run)")
-    seed: int = setting(1000, "seed of the scenes")
+    weights: int | None = setting(None, "version of the weights (default: the newest)", at_least=1)
+    episodes: int | None = setting(
+        None, "episodes per task (default: evaluator.episodes of the run)", at_least=1, at_most=10**6
+    )
+    seed: int = setting(1000, "seed of the scenes", at_least=0, at_most=MAX_SEED)
     device: str | None = setting(None, "torch device (default: that of the run)")
 
 
@@ -42,6 +44,13 @@ class RelabelConfig(FolderCommandConfig):
 @dataclass
 class StatusConfig(FolderCommandConfig):
     """`polytask mtopt status`."""
+
+
+@dataclass
+class CheckConfig(FolderCommandConfig):
+    """`polytask mtopt check`."""
+
+    repair: bool = setting(False, "mend what can be mended: rebuild the index, cut off torn ends, remove leftovers")
 
 
 @dataclass

@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 
 from polytask.mtopt.config.commands import FolderCommandConfig
 from polytask.mtopt.config.learning import MEASURED, STRATEGIES, DetectorConfig
-from polytask.settings import setting
+from polytask.settings import MAX_SEED, setting
 
 
 @dataclass
 class LabelConfig(FolderCommandConfig):
     """`polytask label`."""
 
-    run_dir: str = setting("", "folder of the run whose episodes are labelled", is_path=True)
     tasks: list[str] = setting([], "names to label (default: all)")
     host: str = setting("127.0.0.1", "where to listen; any address but this machine's own makes a token necessary")
-    port: int = setting(8008, "port to listen on")
+    port: int = setting(8008, "port to listen on", at_least=0, at_most=65_535)
     token: str = setting("", "token that a browser must send when the page listens elsewhere (default: a random one)")
-    detectors: str = setting("", "folder of the detector files (default: `detectors` in run_dir)", is_path=True)
+    detectors: str | None = setting(
+        None, "folder of the detector files (default: `detectors` in run_dir)", is_path=True
+    )
     source: str = setting(
         "person",
         "who answers: person, or oracle for the stand-in that reads the simulator's truth",
@@ -27,16 +28,22 @@ class LabelConfig(FolderCommandConfig):
     share: str = setting(
         "skill", "whose episodes a task is asked about: orig (its own), skill, all", choices=STRATEGIES
     )
-    goal: int = setting(500, "labels per task that the progress bars count towards")
-    reask: float = setting(0.1, "share of the labels that are asked again without a notice")
-    reask_gap: int = setting(20, "answers of a task that must lie between a label and its second question")
-    pool: int = setting(1000, "unlabelled episodes per task that a new detector ranks")
-    held_out: float = setting(MEASURED, "share of the episodes whose labels measure the detector and never train it")
-    max_upload_bytes: int = setting(5 * 1024 * 1024, "largest upload, bytes")
-    max_upload_pixels: int = setting(16 * 1024 * 1024, "largest upload, pixels")
-    outcome_size: int = setting(96, "side of an uploaded example in a store that holds no episode yet, pixels")
-    views: int = setting(3, "views of an uploaded example in a store that holds no episode yet")
-    seed: int = setting(0, "seed of the detector's training")
+    goal: int = setting(500, "labels per task that the progress bars count towards", at_least=1)
+    reask: float = setting(0.1, "share of the labels that are asked again without a notice", at_least=0.0, at_most=1.0)
+    reask_gap: int = setting(
+        20, "answers of a task that must lie between a label and its second question", at_least=0, at_most=10**6
+    )
+    pool: int = setting(1000, "unlabelled episodes per task that a new detector ranks", at_least=0)
+    held_out: float = setting(
+        MEASURED, "share of the episodes whose labels measure the detector and never train it", at_least=0.0, below=1.0
+    )
+    max_upload_bytes: int = setting(5 * 1024 * 1024, "largest upload, bytes", at_least=1)
+    max_upload_pixels: int = setting(16 * 1024 * 1024, "largest upload, pixels", at_least=1)
+    outcome_size: int = setting(
+        96, "side of an uploaded example in a store that holds no episode yet, pixels", at_least=8, at_most=1_024
+    )
+    views: int = setting(3, "views of an uploaded example in a store that holds no episode yet", at_least=1, at_most=16)
+    seed: int = setting(0, "seed of the detector's training", at_least=0, at_most=MAX_SEED)
     device: str = setting("cpu", "torch device that trains and runs the detector")
     # Fewer and smaller updates than in a run, because a person waits. The page sets version and tasks.
     detector: DetectorConfig = field(

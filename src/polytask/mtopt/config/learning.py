@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from polytask.errors import UserError
 from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
-from polytask.settings import setting
+from polytask.settings import MAX_SEED, require_order, setting
 
 STRATEGIES = ("orig", "all", "skill")  # of data sharing, as `learning.sharing` describes them
+MODES = ("move", "close", "open", "terminate")  # of an action
+AXES = ("x", "y", "z")  # of a translation
 MEASURED = 0.2  # share of the episodes whose labels measure a detector and never train it
 
 
@@ -15,26 +18,49 @@ MEASURED = 0.2  # share of the episodes whose labels measure a detector and neve
 class CEMConfig:
     """Settings of the search for actions (cross-entropy method)."""
 
-    samples: int = setting(64, "samples of a round")
-    elites: int = setting(6, "best samples of a round; the next round is drawn around them")
-    iterations: int = setting(2, "rounds")
+    samples: int = setting(64, "samples of a round", at_least=2, at_most=10**6)
+    elites: int = setting(6, "best samples of a round; the next round is drawn around them", at_least=2, at_most=10**6)
+    iterations: int = setting(2, "rounds", at_least=1, at_most=1_000)
     modes: list[float] = setting(
-        [0.55, 0.15, 0.15, 0.15], "shares of the modes move, close, open, terminate in the first round"
+        [0.55, 0.15, 0.15, 0.15],
+        "shares of the modes move, close, open, terminate in the first round",
+        at_least=0.0,
     )
-    keep: float = setting(0.2, "weight of these shares in the later rounds; the elites' shares have the rest")
-    spread: float = setting(0.02, "smallest standard deviation of a later round")
-    max_turn: float = setting(3.1416, "largest turn that is tried, rad")
+    keep: float = setting(
+        0.2, "weight of these shares in the later rounds; the elites' shares have the rest", at_least=0.0, at_most=1.0
+    )
+    spread: float = setting(0.02, "smallest standard deviation of a later round", at_least=0.0, at_most=1.0)
+    max_turn: float = setting(3.1416, "largest turn that is tried, rad", above=0.0, at_most=3.15)
     axes: list[float] = setting(
-        [1.0, 1.0, 1.0], "part of the range of x, y and z that is searched; use 0 for z with assisted grasps"
+        [1.0, 1.0, 1.0],
+        "part of the range of x, y and z that is searched; use 0 for z with assisted grasps",
+        at_least=0.0,
+        at_most=1.0,
     )
+
+    def check_together(self, prefix: str = "") -> None:
+        """Check the lengths of the lists, and that the elites are among the samples.
+
+        Raises:
+            UserError: If a value is not valid.
+        """
+        for key, names in {"modes": MODES, "axes": AXES}.items():
+            found = getattr(self, key)
+            if len(found) != len(names):
+                raise UserError(
+                    f"{prefix}{key}={list(found)} is not valid; give {len(names)} numbers: {', '.join(names)}"
+                )
+        if sum(self.modes) <= 0:
+            raise UserError(f"{prefix}modes={list(self.modes)} is not valid; at least one share must be more than 0")
+        require_order(self, prefix, "elites", "samples")
 
 
 @dataclass
 class BellmanConfig:
     """Settings of the Bellman targets."""
 
-    gamma: float = setting(0.9, "discount per step")
-    cost: float = setting(0.0, "cost of a step; QT-Opt has 0.05, MT-Opt none")
+    gamma: float = setting(0.9, "discount per step", at_least=0.0, at_most=1.0)
+    cost: float = setting(0.0, "cost of a step; QT-Opt has 0.05, MT-Opt none", at_least=0.0, at_most=1.0)
     cem: CEMConfig = setting(CEMConfig, "search for the next action")
 
 
@@ -48,27 +74,36 @@ class LearnerConfig:
     optimizer: str = setting(
         "adam", "adam, or momentum: SGD with momentum 0.9, the paper's", choices=("adam", "momentum")
     )
-    lr: float = setting(3e-4, "learning rate; the paper's, for momentum, is 1e-4")
-    weight_decay: float = setting(0.0, "weight decay; the paper's, for momentum, is 7e-5")
-    max_norm: float = setting(10.0, "largest norm of the gradient; a larger one is clipped")
-    polyak: float = setting(0.9999, "share of itself that Q1 keeps in an update")
-    lag: int = setting(6000, "updates between copies of Q1 to Q2")
+    lr: float = setting(3e-4, "learning rate; the paper's, for momentum, is 1e-4", above=0.0)
+    weight_decay: float = setting(0.0, "weight decay; the paper's, for momentum, is 7e-5", at_least=0.0)
+    max_norm: float = setting(10.0, "largest norm of the gradient; a larger one is clipped", above=0.0)
+    polyak: float = setting(0.9999, "share of itself that Q1 keeps in an update", at_least=0.0, below=1.0)
+    lag: int = setting(6000, "updates between copies of Q1 to Q2", at_least=1)
     has_warmup: bool = setting(True, "both lags grow with training; else they are full from the start")
-    conservatism: float = setting(0.0, "weight of the loss that pulls the value of random actions to zero")
-    conservative_samples: int = setting(4, "random actions per state, where conservatism is above zero")
-    seed: int = setting(0, "seed of the first weights")
+    conservatism: float = setting(
+        0.0, "weight of the loss that pulls the value of random actions to zero", at_least=0.0
+    )
+    conservative_samples: int = setting(
+        4, "random actions per state, where conservatism is above zero", at_least=1, at_most=10**6
+    )
+    seed: int = setting(0, "seed of the first weights", at_least=0, at_most=MAX_SEED)
 
 
 @dataclass
 class ReplayConfig:
     """Settings of the replay buffers: their size, and the shares of a batch."""
 
-    capacity: int = setting(100_000, "frames to keep; the oldest episodes make room for new ones")
+    capacity: int = setting(
+        100_000, "frames to keep; the oldest episodes make room for new ones", at_least=2, at_most=10**9
+    )
     balance_tasks: bool = setting(
         True, "every task with data has the same share of a batch; else the share of its data"
     )
     success_ratio: float | None = setting(
-        0.5, "share of a task's rows that come from successes, where it has both (null: the data's own)"
+        0.5,
+        "share of a task's rows that come from successes, where it has both (null: the data's own)",
+        at_least=0.0,
+        at_most=1.0,
     )
 
 
@@ -95,11 +130,16 @@ class DetectorConfig:
         metadata={"about": "changes of pictures in training"},
     )
     turned: list[int] = setting(
-        [], "numbers of the views from above, which are turned and mirrored; none where left and right matter"
+        [],
+        "numbers of the views from above, which are turned and mirrored; none where left and right matter",
+        at_least=0,
+        at_most=15,
     )
-    updates: int = setting(1500, "optimizer steps")
-    batch: int = setting(128, "examples per step")
-    lr: float = setting(1e-3, "learning rate of AdamW at the start; it falls to zero along a cosine")
-    weight_decay: float = setting(1e-3, "weight decay of AdamW")
-    holdout: float = setting(0.1, "share of the outcomes whose labels only set the temperature")
-    threshold: float = setting(0.5, "probability above which an outcome counts as a success")
+    updates: int = setting(1500, "optimizer steps", at_least=1, at_most=10**9)
+    batch: int = setting(128, "examples per step", at_least=2, at_most=10**6)
+    lr: float = setting(1e-3, "learning rate of AdamW at the start; it falls to zero along a cosine", above=0.0)
+    weight_decay: float = setting(1e-3, "weight decay of AdamW", at_least=0.0)
+    holdout: float = setting(
+        0.1, "share of the outcomes whose labels only set the temperature", at_least=0.0, below=1.0
+    )
+    threshold: float = setting(0.5, "probability above which an outcome counts as a success", at_least=0.0, at_most=1.0)

@@ -6,23 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from polytask.errors import UserError
 from polytask.mtopt.config.commands import FolderCommandConfig
 from polytask.mtopt.config.learning import DetectorConfig, LearnerConfig, ReplayConfig, SharingConfig
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.config.world import ScriptConfig, WorldConfig
 from polytask.mtopt.tasks import MAIN_TASKS
-from polytask.settings import setting
+from polytask.settings import MAX_SEED, require_order, setting
+
+LEAST_MEMORY = 80  # MB of shared memory that Ray needs
 
 
 @dataclass
 class CollectorConfig:
     """Settings of collection."""
 
-    episodes: int = setting(2000, "episodes by scripts, before learning starts")
-    round_episodes: int = setting(2000, "episodes in each later round")
-    max_steps: int = setting(12, "most actions of an episode")
-    epsilon: float = setting(0.1, "chance that a learned policy takes a random action")
-    noise: float = setting(0.1, "standard deviation of the noise on a learned policy's translation")
+    episodes: int = setting(2000, "episodes by scripts, before learning starts", at_least=0)
+    round_episodes: int = setting(2000, "episodes in each later round", at_least=0)
+    max_steps: int = setting(12, "most actions of an episode", at_least=1, at_most=10_000)
+    epsilon: float = setting(0.1, "chance that a learned policy takes a random action", at_least=0.0, at_most=1.0)
+    noise: float = setting(0.1, "standard deviation of the noise on a learned policy's translation", at_least=0.0)
     hand_over: bool = setting(False, "where a pick failed, put an object into the hand to place")
 
 
@@ -35,9 +38,13 @@ class TeacherConfig:
         "stand-in: answers from the simulator's truth, through the page's API; or person",
         choices=("stand-in", "person"),
     )
-    per_task: int = setting(500, "labels per task that the stand-in makes before the first detector is trained")
-    round_per_task: int = setting(100, "labels per task in each later round, where the detector is least certain")
-    error_rate: float = setting(0.0, "share of the stand-in's answers that are wrong")
+    per_task: int = setting(
+        500, "labels per task that the stand-in makes before the first detector is trained", at_least=0
+    )
+    round_per_task: int = setting(
+        100, "labels per task in each later round, where the detector is least certain", at_least=0
+    )
+    error_rate: float = setting(0.0, "share of the stand-in's answers that are wrong", at_least=0.0, at_most=1.0)
 
 
 @dataclass
@@ -45,36 +52,53 @@ class UpdaterConfig:
     """Settings of the Bellman updaters."""
 
     lower_bound: bool = setting(False, "no target lies below the return of its episode")
-    rows: int = setting(1024, "transitions whose targets are computed at once")
+    rows: int = setting(1024, "transitions whose targets are computed at once", at_least=1, at_most=10**7)
 
 
 @dataclass
 class TrainerConfig:
     """Settings of the Q-network's training and of its published weights."""
 
-    updates: int = setting(20_000, "updates after the scripts' episodes")
-    round_updates: int = setting(10_000, "updates after each later round")
-    batch: int = setting(256, "examples per update")
-    publish_every: int = setting(500, "updates between versions of the weights; the state is saved as often")
-    buffer: int = setting(20_000, "examples that the train buffer holds")
-    reuse: float = setting(1.0, "times that an example is drawn, on average, before it is replaced")
-    keep: int = setting(5, "versions of the weights that stay on disk, at least 2; 0 for all")
+    updates: int = setting(20_000, "updates after the scripts' episodes", at_least=0)
+    round_updates: int = setting(10_000, "updates after each later round", at_least=0)
+    batch: int = setting(256, "examples per update", at_least=2, at_most=10**7)
+    publish_every: int = setting(
+        500, "updates between versions of the weights; the state is saved as often", at_least=1
+    )
+    buffer: int = setting(20_000, "examples that the train buffer holds", at_least=2, at_most=10**9)
+    reuse: float = setting(1.0, "times that an example is drawn, on average, before it is replaced", above=0.0)
+    keep: int = setting(5, "versions of the weights that stay on disk, at least 2; 0 for all", at_least=0)
+
+    def check_together(self, prefix: str = "") -> None:
+        """Check that the buffer holds a batch, and that enough versions stay.
+
+        Raises:
+            UserError: If a value is not valid.
+        """
+        require_order(self, prefix, "batch", "buffer")
+        if self.keep == 1:
+            # A run that is killed between publishing a version and saving its state continues from the version before.
+            raise UserError(
+                f"{prefix}keep=1 is not valid; 0 keeps all versions of the weights, else it must be at least 2"
+            )
 
 
 @dataclass
 class EvaluatorConfig:
     """Settings of the evaluation of a policy."""
 
-    episodes: int = setting(50, "episodes per task")
-    seed: int = setting(1_000, "seed of the scenes")
+    episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**6)
+    seed: int = setting(1_000, "seed of the scenes", at_least=0, at_most=MAX_SEED)
 
 
 @dataclass
 class ControllerConfig:
     """Settings of the rounds, and of when a task switches to its own policy."""
 
-    rounds: int = setting(2, "rounds of collection with the learned policies")
-    parity_episodes: int = setting(20, "attempts that a task's own policy needs before it can replace its helper")
+    rounds: int = setting(2, "rounds of collection with the learned policies", at_least=0)
+    parity_episodes: int = setting(
+        20, "attempts that a task's own policy needs before it can replace its helper", at_least=1
+    )
 
 
 @dataclass
@@ -82,12 +106,14 @@ class RayConfig:
     """Settings of the workers of `runtime=ray`."""
 
     address: str = setting("", "address of a cluster, HOST:PORT or auto (default: this machine alone)")
-    collectors: int = setting(2, "processes that collect")
-    updaters: int = setting(1, "processes that compute targets")
-    cpus: int = setting(0, "CPUs of this machine that Ray may use (0: all)")
-    max_seconds: float = setting(0.0, "stop after this much time (0: never)")
-    object_store: int = setting(256, "shared memory for data on its way between workers, MB")
-    max_deaths: int = setting(20, "deaths of one worker after which the run fails")
+    collectors: int = setting(2, "processes that collect", at_least=1, at_most=10_000)
+    updaters: int = setting(1, "processes that compute targets", at_least=1, at_most=10_000)
+    cpus: int = setting(0, "CPUs of this machine that Ray may use (0: all)", at_least=0, at_most=10_000)
+    max_seconds: float = setting(0.0, "stop after this much time (0: never)", at_least=0.0)
+    object_store: int = setting(
+        256, "shared memory for data on its way between workers, MB", at_least=LEAST_MEMORY, at_most=10**9
+    )
+    max_deaths: int = setting(20, "deaths of one worker after which the run fails", at_least=0)
 
 
 @dataclass
@@ -108,7 +134,9 @@ class RunConfig(FolderCommandConfig):
         choices=("local", "ray"),
     )
     tasks: list[str] = setting([], "tasks to learn (default: the twelve main ones)")
-    seed: int = setting(0, "seed of everything random but the first weights (learner.seed)")
+    seed: int = setting(
+        0, "seed of everything random but the first weights (learner.seed)", at_least=0, at_most=MAX_SEED
+    )
     device: str = setting("cpu", "torch device that learns: cpu, cuda or cuda:<index>")
     world: WorldConfig = setting(
         WorldConfig, "simulated bins (world.num_envs=..., world.sim=warp, world.assisted=true)"

@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from polytask.errors import UserError
-from polytask.files import write_text
+from polytask.errors import UserError, shown
+from polytask.files import can_read, write_text
 
 IN_USE = "in_use"
+LONGEST = 200  # bytes of a version; file systems allow 255 with the ending and a temporary name's parts
 
 
 def newest(folder: Path) -> str | None:
@@ -29,12 +30,15 @@ def in_use(folder: Path) -> str | None:
     """Return the version in use: the chosen one, else the newest; None if there is none.
 
     Raises:
-        UserError: If the file of the chosen version is missing.
+        UserError: If the file that names it cannot be read, or the file of the chosen version is missing.
     """
-    try:
-        version = (folder / IN_USE).read_text().strip()
-    except FileNotFoundError:
+    path = folder / IN_USE
+    if not path.exists():
         return newest(folder)
+    with can_read(path):
+        version = path.read_bytes().decode(errors="replace").strip()
+    if not is_version(version):
+        raise UserError(f"'{path}' is damaged: it does not name a detector; choose one by `relabel`")
     if not path_of(folder, version).is_file():
         raise UserError(
             f"detector {version} is in use, but its file is missing in '{folder}'; choose another one by `relabel`"
@@ -48,8 +52,8 @@ def choose(folder: Path, version: str) -> None:
     Raises:
         UserError: If there is no such detector.
     """
-    if not path_of(folder, version).is_file():
-        raise UserError(f"no success detector at '{path_of(folder, version)}'")
+    if not is_version(version) or not path_of(folder, version).is_file():
+        raise UserError(f"no success detector '{shown(version)}' in '{folder}'")
     write_text(folder / IN_USE, version + "\n")
 
 
@@ -58,6 +62,12 @@ def next_version(folder: Path, prefix: str) -> str:
     pattern = re.compile(rf"{re.escape(prefix)}-(\d+)")
     numbers = [int(found[1]) for path in folder.glob("*.pt") if (found := pattern.fullmatch(path.stem))]
     return f"{prefix}-{max(numbers, default=0) + 1}"
+
+
+def is_version(name: str) -> bool:
+    """Return whether a text can be a version: a part of a file name, without bytes that could not be decoded."""
+    is_text = name.isprintable() and "\N{REPLACEMENT CHARACTER}" not in name
+    return bool(name) and is_text and "/" not in name and len(name.encode()) <= LONGEST
 
 
 def path_of(folder: Path, version: str) -> Path:

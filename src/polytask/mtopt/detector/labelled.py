@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from polytask.files import write_text
+from polytask.files import make_folder, write_text
 from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.detector.folder import figures_path, path_of, scores_path
 from polytask.mtopt.detector.labels import Labels
@@ -132,7 +132,7 @@ def publish(
 
     The detector comes last: where a kill interrupts this, there is no detector without figures.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_text(figures_path(folder, detector.version), json.dumps([asdict(row) for row in figures], indent=1))
     if scores is not None:
         full = {task: asdict(score) for task, score in scores.items()}

@@ -10,12 +10,22 @@ import torch
 from torch import Tensor
 
 from polytask.errors import UserError, require_known
-from polytask.files import load_tensors, save_tensors
+from polytask.files import Fields, check_fields, check_finite, load_tensors, make_folder, save_tensors
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.networks import DetectorNetwork
 
 KIND = "polytask success detector"
 FORMAT = 1  # raised when the layout of the file changes
+_FIELDS: Fields = {
+    "version": str,
+    "tasks": list,
+    "taught": list | None,
+    "views": int,
+    "threshold": float,
+    "temperature": float,
+    "network": dict,
+    "weights": dict,
+}
 
 
 class Detector:
@@ -126,7 +136,7 @@ class Detector:
             "network": asdict(self.config),
             "weights": {name: value.cpu() for name, value in self.network.state_dict().items()},
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         save_tensors(path, state)
 
     @classmethod
@@ -140,6 +150,8 @@ class Detector:
         if state.get("format") != FORMAT:
             found = state.get("format")
             raise UserError(f"'{path}' is a success detector of format {found}; this version reads {FORMAT}")
+        check_fields(state, _FIELDS, Path(path))
+        check_finite(state["weights"], Path(path), "weights.")
         try:
             config = NetworkConfig(**state["network"])
             network = DetectorNetwork(config, len(state["tasks"]), state["views"])

@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathValue
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from polytask.errors import UserError
+from polytask.errors import UserError, shown
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.pictures import strip
 from polytask.mtopt.label.queues import ORDERS
@@ -201,8 +202,17 @@ def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeSt
     app.add_api_route("/api/train", api.train, methods=["POST"], status_code=202)
     app.add_api_route("/api/train", api.train_status, methods=["GET"])
     app.add_exception_handler(UserError, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_values)
     app.add_middleware(Guard, access=access)
     return app
+
+
+def _refuse_values(_: Request, error: Exception) -> JSONResponse:
+    """Name the values that are not valid, without repeating them: JSON has no NaN, and they may be long."""
+    assert isinstance(error, RequestValidationError)
+    problems = [f"{shown('.'.join(map(str, one['loc'])))}: {shown(one['msg'], 200)}" for one in error.errors()]
+    more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+    return JSONResponse({"detail": "; ".join(problems[:3]) + more}, 422)
 
 
 def _refuse(_: Request, error: Exception) -> JSONResponse:

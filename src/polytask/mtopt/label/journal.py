@@ -6,6 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from polytask.files import can_read, can_write, make_folder
+from polytask.result import note
+
 
 @dataclass(frozen=True)
 class SecondAnswer:
@@ -23,17 +26,17 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.answers: dict[tuple[str, int], SecondAnswer] = {}
-        lines = path.read_text().splitlines() if path.exists() else []
-        for line in lines:
-            try:
-                self._keep(SecondAnswer(**json.loads(line)))
-            except (ValueError, TypeError):
-                continue
+        lines = [line for line in _lines(path) if line.strip()]
+        answers = [answer for answer in map(_answer, lines) if answer is not None]
+        for answer in answers:
+            self._keep(answer)
+        if len(answers) < len(lines):
+            note(f"'{path}': {len(lines) - len(answers)} of {len(lines)} lines cannot be read; they are skipped")
 
     def add(self, answer: SecondAnswer) -> None:
         """Write an answer to the file."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
+        make_folder(self.path.parent)
+        with can_write(self.path), self.path.open("a", encoding="utf-8") as file:
             # The leading line break ends a line that a crash cut off.
             file.write(("\n" if file.tell() else "") + json.dumps(asdict(answer)))
         self._keep(answer)
@@ -52,3 +55,23 @@ class Journal:
         self.answers.pop(key, None)
         if answer.second is not None:
             self.answers[key] = answer
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Read the lines of a file that need not exist.
+
+    Raises:
+        UserError: If the system refuses.
+    """
+    with can_read(path):
+        return path.read_bytes().splitlines() if path.exists() else []
+
+
+def _answer(line: bytes) -> SecondAnswer | None:
+    """Return the answer that a line holds; None if the line is damaged."""
+    try:
+        answer = SecondAnswer(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    is_valid = isinstance(answer.task, str) and type(answer.episode) is int and isinstance(answer.first, bool)
+    return answer if is_valid and isinstance(answer.second, bool | None) else None

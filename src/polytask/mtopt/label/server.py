@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
-from polytask.errors import UserError
+from polytask.device import check_device
+from polytask.errors import UserError, shown
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.security import is_loopback
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.tasks import TASKS, require_tasks
+from polytask.settings import check_values
 
 if TYPE_CHECKING:
     import uvicorn
@@ -24,13 +30,30 @@ SHORTEST_TOKEN = 16
 
 
 def serve(config: LabelConfig) -> None:
-    """Serve the page until interrupted; print its address to stdout."""
+    """Serve the page until a signal ends it; print its address to stdout."""
     config = prepared(config)
     with listen(config) as listener:
         server = build_server(config, dict(TASKS))
-        sys.stdout.write(f"labelling page: {address(config, listener.getsockname()[1])}\n")
-        sys.stdout.flush()
-        server.run(sockets=[listener])
+        with _ended_by_signals(server):
+            sys.stdout.write(f"labelling page: {address(config, listener.getsockname()[1])}\n")
+            sys.stdout.flush()
+            server.run(sockets=[listener])
+
+
+@contextmanager
+def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let SIGINT (Ctrl-C) and SIGTERM end the server, and then the block instead of the process."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        # Uvicorn handles signals while it runs, and sends them again when it has ended.
+        server.should_exit = True
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def build_server(config: LabelConfig, tasks: dict[str, TaskInfo]) -> uvicorn.Server:
@@ -52,10 +75,12 @@ def prepared(config: LabelConfig) -> LabelConfig:
     """
     if any(find_spec(name) is None for name in NEEDS):
         raise UserError("the labelling page needs an extra: pip install 'polytask[label]'")
-    if not config.run_dir:
-        raise UserError("name the folder of the run: run_dir=DIR")
-    if not Path(config.run_dir).is_dir():
-        raise UserError(f"there is no folder '{config.run_dir}'; collect episodes into it first")
+    if not Path(config.run_dir).expanduser().is_dir():
+        raise UserError(
+            f"there is no folder '{config.run_dir}'; name the folder of a run that has episodes: run_dir=DIR"
+        )
+    check_values(config)
+    check_device(config.device)
     require_tasks(config.tasks)
     if config.token and len(config.token) < SHORTEST_TOKEN:
         raise UserError(f"token=...: at least {SHORTEST_TOKEN} characters are needed")
@@ -76,9 +101,10 @@ def listen(config: LabelConfig) -> socket.socket:
     try:
         listener.bind((config.host, config.port))
         listener.listen()  # a client that connects before the server runs waits instead of failing
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a host that cannot be a name
         listener.close()
-        raise UserError(f"cannot listen on {config.host}, port {config.port}: {error.strerror}") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not the name or address of a machine"
+        raise UserError(f"cannot listen on host={shown(config.host)} port={config.port}: {reason}") from error
     return listener
 
 

@@ -46,7 +46,7 @@ class DetectorTraining:
         """Rank episodes by the newest detector, if there is one, even if the run uses another."""
         self.session = session
         self.config = session.config
-        self.folder = Path(self.config.detectors or Path(self.config.run_dir) / "detectors")
+        self.folder = Path(self.config.detectors or Path(self.config.run_dir) / "detectors").expanduser()
         version = newest(self.folder)
         self.detector = None if version is None else Detector.load(path_of(self.folder, version)).to(self.config.device)
         self._status = TrainingStatus()
@@ -148,4 +148,9 @@ class DetectorTraining:
 
     def _saved_figures(self, version: str) -> list[TaskFigures]:
         path = figures_path(self.folder, version)
-        return [TaskFigures(**row) for row in json.loads(path.read_text())] if path.exists() else []
+        try:
+            return [TaskFigures(**row) for row in json.loads(path.read_bytes())]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise UserError(f"'{path}' is damaged: it does not hold the figures of a detector; remove it") from error

@@ -23,10 +23,9 @@ import torch
 from torch import Tensor
 
 from polytask.errors import UserError
-from polytask.mtopt.config.learning import CEMConfig
+from polytask.mtopt.config.learning import MODES, CEMConfig
 from polytask.mtopt.records import ACTION_DIM
 
-MODES = ("move", "close", "open", "terminate")
 TRANSLATION, TURN = 3, 2  # numbers of each part
 
 

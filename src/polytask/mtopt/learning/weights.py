@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from polytask.errors import UserError
-from polytask.files import load_tensors, save_tensors
+from polytask.files import can_write, check_fields, check_finite, load_tensors, make_folder, save_tensors
 from polytask.mtopt.config.learning import LearnerConfig
 from polytask.mtopt.learning.learner import frozen_copy
 from polytask.mtopt.networks import QNetwork
@@ -65,10 +65,11 @@ class WeightFolder:
             "q1": {name: value.cpu() for name, value in q1.state_dict().items()},
             "q2": {name: value.cpu() for name, value in q2.state_dict().items()},
         }
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         save_tensors(self.path(version), state)
         for old in self.versions()[: -self.keep] if self.keep else ():
-            self.path(old).unlink(missing_ok=True)
+            with can_write(self.path(old)):
+                self.path(old).unlink(missing_ok=True)
 
     def load(self, config: LearnerConfig, device: torch.device | str, version: int | None = None) -> Weights:
         """Read a version, or the newest, onto a device; no code in the file is run.
@@ -82,12 +83,14 @@ class WeightFolder:
             valid = f"known: {', '.join(map(str, known))}" if known else "nothing was published yet"
             raise UserError(f"no weights {'' if version is None else f'{version} '}in '{self.folder}'; {valid}")
         state = load_tensors(self.path(wanted), "file of MT-Opt weights", **HEADER)
+        check_fields(state, {"tasks": int, "q1": dict, "q2": dict}, self.path(wanted))
+        check_finite({"q1": state["q1"], "q2": state["q2"]}, self.path(wanted))
         try:
             q1 = QNetwork(config.network, int(state["tasks"]))
             q2 = QNetwork(config.network, int(state["tasks"]))
             q1.load_state_dict(state["q1"])
             q2.load_state_dict(state["q2"])
-        except (KeyError, RuntimeError) as error:
+        except RuntimeError as error:
             raise UserError(f"weights {wanted} in '{self.folder}' are of another network than configured") from error
         return Weights(wanted, frozen_copy(q1).to(device), frozen_copy(q2).to(device))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,8 @@ class Evaluation:
     @classmethod
     def load(cls, state: dict[str, Any]) -> Evaluation:
         """Restore what `plain` returned."""
-        return cls(**{**state, "tasks": [TaskResult(**row) for row in state["tasks"]]})
+        rows = [TaskResult(**{each.name: row.get(each.name) for each in fields(TaskResult)}) for row in state["tasks"]]
+        return cls(**{each.name: state[each.name] for each in fields(cls) if each.name != "tasks"}, tasks=rows)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from polytask.mtopt.config.run import RunConfig
@@ -40,10 +42,10 @@ class Grader:
         self.last = rows[-1].id
         return {"episodes": float(len(rows)), "labels": float(labels), "last": float(self.last)}
 
-    def run(self) -> dict[str, float]:
-        """Label all episodes."""
+    def run(self, stops: Sequence[int] = ()) -> dict[str, float]:
+        """Label all episodes, or those before a signal that `stops` receives."""
         episodes = labels = 0.0
-        while (done := self.step())["episodes"]:
+        while not stops and (done := self.step())["episodes"]:
             episodes, labels = episodes + done["episodes"], labels + done["labels"]
         return {"episodes": episodes, "labels": labels, "last": float(self.last)}
 

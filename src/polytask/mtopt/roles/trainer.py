@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.files import load_tensors, restore, save_tensors
+from polytask.files import Fields, check_fields, check_finite, load_tensors, restore, save_tensors
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.weights import WeightFolder
@@ -16,6 +16,7 @@ from polytask.mtopt.tasks import ALL_TASKS
 
 STATE = "learner.pt"
 FORMAT = 1  # raised when the layout of the file changes
+FIELDS: Fields = {"learner": dict, "version": int}
 
 
 class Trainer:
@@ -35,7 +36,10 @@ class Trainer:
         self.version = 0  # of the weights that were published last
         self.path = config.root / STATE
         if self.path.exists():
-            self.load_state_dict(load_tensors(self.path, "saved learner", format=FORMAT))
+            state = load_tensors(self.path, "saved learner", format=FORMAT)
+            check_fields(state, FIELDS, self.path)
+            check_finite(state["learner"], self.path, "learner.")
+            self.load_state_dict(state)
         else:
             self.publish()
 

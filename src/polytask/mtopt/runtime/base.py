@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
@@ -18,6 +18,7 @@ from polytask.mtopt.runtime.folder import RunFolder
 
 Metrics = dict[str, float]
 Report = Callable[[str], None]  # receives a line about the progress
+Stops = Sequence[int]  # signals that asked the process to stop; see `stopping.stop_requests`
 # Metrics that are part of a job's line.
 SHOWN = ("episodes", "labels", "balanced_accuracy", "switched", "loss", "value", "updates", "success")
 

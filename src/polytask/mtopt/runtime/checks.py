@@ -8,8 +8,11 @@ from dataclasses import replace
 from polytask.device import check_device, tune_torch
 from polytask.errors import UserError
 from polytask.mtopt.config import RunConfig
-from polytask.mtopt.networks.layout import merges_by_place, picture_size
+from polytask.mtopt.config.network import NetworkConfig
+from polytask.mtopt.config.world import OUTCOME_VIEWS
+from polytask.mtopt.networks.layout import layout_of, maps_after, merges_by_place, picture_size
 from polytask.mtopt.tasks import require_tasks
+from polytask.settings import check_values
 
 
 def check_devices(names: Mapping[str, str]) -> None:
@@ -31,29 +34,24 @@ def check_devices(names: Mapping[str, str]) -> None:
 def prepared(config: RunConfig) -> RunConfig:
     """Check the settings, and return them with the world's reach as the network's, which must know how far actions go.
 
+    The command line has checked each value already. Here they are also checked for programs, and together.
+
     Raises:
         UserError: If a value cannot work.
     """
+    check_values(config)
     require_tasks(config.tasks)
-    least = {
-        "collector.max_steps": (config.collector.max_steps, 1),
-        "trainer.batch": (config.trainer.batch, 2),
-        "trainer.publish_every": (config.trainer.publish_every, 1),
-        "trainer.buffer": (config.trainer.buffer, config.trainer.batch),
-        "updater.rows": (config.updater.rows, 1),
-        "world.num_envs": (config.world.num_envs, 1),
-        "controller.rounds": (config.controller.rounds, 0),
-        "ray.collectors": (config.ray.collectors, 1),
-        "ray.updaters": (config.ray.updaters, 1),
-    }
-    for name, (value, bound) in least.items():
-        if value < bound:
-            raise UserError(f"{name}={value}: at least {bound} is needed")
-    if config.trainer.keep < 0 or config.trainer.keep == 1:
-        # A run that is killed between publishing a version and saving its state continues from the version before.
-        raise UserError(f"trainer.keep={config.trainer.keep}: 0 keeps all weights, else at least 2 versions are needed")
-    if config.trainer.reuse <= 0:
-        raise UserError(f"trainer.reuse={config.trainer.reuse}: must be above zero")
+    frames = config.collector.max_steps + 1
+    if config.replay.capacity < frames:
+        raise UserError(
+            f"replay.capacity={config.replay.capacity} is not valid; it must be at least {frames}, the frames of the "
+            f"longest episode (collector.max_steps={config.collector.max_steps})"
+        )
+    if any(view >= OUTCOME_VIEWS for view in config.detector.turned):
+        raise UserError(
+            f"detector.turned={list(config.detector.turned)} is not valid; outcomes have views 0 to {OUTCOME_VIEWS - 1}"
+        )
+    _check_pictures("detector.network", config.detector.network, config.world.outcome_size)
     camera = replace(config.learner.network.camera, reach=config.world.reach)
     network = replace(config.learner.network, camera=camera)
     size, needed = config.world.image_size, picture_size(network)
@@ -62,4 +60,30 @@ def prepared(config: RunConfig) -> RunConfig:
             f"the network needs pictures of {needed} pixels, the world renders {size}; "
             "set world.image_size or learner.network.image_size"
         )
+    _check_pictures("learner.network", network, size, is_located=merges_by_place(network))
     return replace(config, learner=replace(config.learner, network=network))
+
+
+def _check_pictures(key: str, network: NetworkConfig, rendered: int, *, is_located: bool = False) -> None:
+    """Check that a network has pictures of its size, and that its layers fit them.
+
+    Args:
+        key: The setting that holds the network.
+        network: Its settings.
+        rendered: Side of the pictures that the world renders, pixels.
+        is_located: The network merges actions by place.
+
+    Raises:
+        UserError: If they do not fit.
+    """
+    size = network.image_size or rendered
+    if size > rendered:
+        raise UserError(f"{key}.image_size={size} is not valid; the world renders pictures of {rendered} pixels")
+    layout = layout_of(network.size)
+    parts = (layout.image, layout.joint)
+    if is_located and layout.located is not None:
+        parts = (layout.located.fine, layout.located.coarse)
+    try:
+        maps_after(size, *parts)
+    except UserError as error:
+        raise UserError(f"{key}.size={network.size} is not valid; {error}") from error

@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles import Collector
-from polytask.mtopt.runtime.base import restored_controller
+from polytask.mtopt.runtime.base import Stops, restored_controller
 from polytask.mtopt.runtime.folder import RunFolder
 
 
-def collect_alongside(config: RunConfig, episodes: int, report: Callable[[str], None]) -> dict[str, float]:
-    """Collect until the store holds this number of episodes in total; they count for no round.
+def collect_alongside(
+    config: RunConfig, episodes: int, report: Callable[[str], None], stops: Stops = ()
+) -> dict[str, float]:
+    """Collect until the store holds this number of episodes in total, or until a stop; they count for no round.
 
     Raises:
         UserError: If the settings do not fit the run.
@@ -25,7 +27,7 @@ def collect_alongside(config: RunConfig, episodes: int, report: Callable[[str], 
     collector = Collector(config, "alongside")
     added = 0
     try:
-        while len(collector.store) < episodes:
+        while len(collector.store) < episodes and not stops:
             order = controller.order(controller.extra("collect"))
             # The run finds its own sequences in the store by their seeds, so these need other seeds than its orders.
             metrics = collector.step(replace(order, seed=secrets.randbits(48)))

@@ -12,22 +12,38 @@ RUN_DIR/shards/, index.sqlite    the episode store
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from polytask.errors import UserError
-from polytask.files import JsonLines, LogRow, finite, read_json_lines, write_text
+from polytask.files import Fields, JsonLines, LogRow, check_fields, finite, read_json, read_json_lines, write_text
+from polytask.files.folder_lock import FolderLock
 from polytask.mtopt.config import RunConfig
-from polytask.mtopt.runtime.lock import RunLock
-from polytask.settings import fill
+from polytask.mtopt.roles import Evaluation
+from polytask.mtopt.roles.evaluator import TaskResult
+from polytask.mtopt.roles.orders import PHASES
+from polytask.mtopt.tasks import require_tasks
+from polytask.settings import check_values, fill
 
 FILE_NAME = "run.json"
 METRICS = "metrics.jsonl"
 FORMAT = 1  # raised when the layout changes
+_CONTROLLER: Fields = {
+    "round": int,
+    "phase": str,
+    "issued": dict,
+    "episodes": int,
+    "updates": int,
+    "updated": int,
+    "seen": int,
+    "sources": dict,
+}
+_EVALUATION: Fields = {**get_type_hints(Evaluation), "tasks": list}
 # Settings that cannot change within a run: episodes, buffers and networks would no longer fit together.
 FIXED = (
     ("seed",),
@@ -49,7 +65,7 @@ class RunFolder:
         self.root = Path(root).expanduser()
         self.state: dict[str, Any] = {}
         self._writer: JsonLines | None = None
-        self._lock = RunLock(self.root)
+        self._lock = FolderLock(self.root)
 
     @property
     def path(self) -> Path:
@@ -62,14 +78,12 @@ class RunFolder:
         Raises:
             UserError: If the file cannot be read.
         """
-        if not self.path.is_file():
+        if not self.path.exists():
             return None
-        try:
-            state = json.loads(self.path.read_text())
-        except (OSError, ValueError) as error:
-            raise UserError(f"'{self.path}' cannot be read: {error}") from error
-        if not isinstance(state, dict) or state.get("format") != FORMAT or not isinstance(state.get("config"), dict):
+        state = read_json(self.path, "state of a run", {"format": int})
+        if state["format"] != FORMAT:
             raise UserError(f"'{self.path}' is not the state of a run (format {FORMAT})")
+        check_state(state, self.path)
         self.state = state
         return state
 
@@ -92,17 +106,19 @@ class RunFolder:
         Settings that this version does not know are ignored, as in `polytask mtopt run`.
 
         Raises:
-            UserError: If there is no run, or a setting cannot be read.
+            UserError: If there is no run, or a setting cannot be used.
         """
-        values = OmegaConf.structured(RunConfig)
+        values, saved = OmegaConf.structured(RunConfig), with_present_names(self.require()["config"])
         try:
-            fill(values, with_present_names(self.require()["config"]))
+            fill(values, saved)
             config = OmegaConf.to_object(values)
-        except OmegaConfBaseException as error:
+            assert isinstance(config, RunConfig)
+            config.run_dir = str(self.root)
+            check_values(config)
+            require_tasks(config.tasks)
+        except (OmegaConfBaseException, UserError) as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"'{self.path}' holds settings that cannot be read: {reason}") from error
-        assert isinstance(config, RunConfig)
-        config.run_dir = str(self.root)
         return config
 
     def lock(self) -> None:
@@ -178,6 +194,27 @@ class RunFolder:
 
     def _write(self) -> None:
         write_text(self.path, json.dumps(finite(self.state), indent=1))
+
+
+def check_state(state: Mapping[str, Any], path: Path) -> None:
+    """Check the fields of the state of a run.
+
+    Raises:
+        UserError: If one is missing or cannot be right.
+    """
+    check_fields(state, {"config": dict, "jobs": int}, path)
+    # A run has no controller until its first job is done, and no evaluation until its first evaluation.
+    if state["jobs"] or state.get("controller") is not None:
+        check_fields(state, {"controller": _CONTROLLER}, path)
+        controller = state["controller"]
+        for name, kind in (("issued", int), ("sources", str)):
+            check_fields(controller[name], dict.fromkeys(controller[name], kind), path, f"controller.{name}.")
+        if controller["phase"] not in PHASES:
+            raise UserError(f"'{path}' is damaged: field 'controller.phase' must be one of {', '.join(PHASES)}")
+    if state.get("evaluation") is not None:
+        check_fields(state, {"evaluation": _EVALUATION}, path)
+        rows = {str(number): row for number, row in enumerate(state["evaluation"]["tasks"])}
+        check_fields(rows, dict.fromkeys(rows, get_type_hints(TaskResult)), path, "evaluation.tasks.")
 
 
 def saved_settings(config: RunConfig) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ import torch
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles import BellmanUpdater, BinEvaluator, Collector, Evaluation, Grader, Job, TaskReplay, Trainer
 from polytask.mtopt.roles.tries import Tries
-from polytask.mtopt.runtime.base import Metrics, Report, Runtime
+from polytask.mtopt.runtime.base import Metrics, Report, Runtime, Stops
 from polytask.mtopt.runtime.label_jobs import LabelJobs
 from polytask.mtopt.runtime.pace import UpdatePace
 from polytask.mtopt.seeds import derive
@@ -33,31 +33,36 @@ class LocalRuntime(Runtime):
         self._replay: TaskReplay | None = None
         self._trainer: Trainer | None = None
 
-    def run(self) -> Evaluation | None:
-        """Do all remaining jobs and return the last evaluation; None if a person has to label first."""
-        while not self.controller.is_done:
+    def run(self, stops: Stops = ()) -> Evaluation | None:
+        """Do all remaining jobs, or those before a stop, and return the last evaluation.
+
+        Returns:
+            None if there is no evaluation yet, or a person has to label first.
+        """
+        if self.controller.phase == "train":
+            self._grade_new()
+        while not self.controller.is_done and not stops:
             if not self._do_next():
                 return None
         return self.evaluation
 
-    def collect(self, episodes: int) -> Metrics:
+    def collect(self, episodes: int, stops: Stops = ()) -> Metrics:
         """Collect until the store holds this number of episodes; they count for the present round."""
         collector = self._collecting()
         before = len(collector.store)
-        while len(collector.store) < episodes:
+        while len(collector.store) < episodes and not stops:
             job, began = self.controller.extra("collect"), time.monotonic()
             metrics = self._collect(job)
             self.controller.count(int(metrics["episodes"]))
             self._log(job, metrics, time.monotonic() - began)
         return {"episodes": float(len(collector.store)), "added": float(len(collector.store) - before)}
 
-    def train(self, updates: int) -> Metrics:
+    def train(self, updates: int, stops: Stops = ()) -> Metrics:
         """Grade new episodes and make more updates from the episodes of the store."""
-        with closing(Grader(self.config)) as grader:
-            grader.run()
+        self._grade_new()
         trainer, metrics = self._training(), dict[str, float]()
         end = trainer.learner.step + updates
-        while trainer.learner.step < end:
+        while trainer.learner.step < end and not stops:
             target = min(end, trainer.learner.step + self.config.trainer.publish_every)
             job, began = self.controller.extra("train", target), time.monotonic()
             metrics = self._train(job)
@@ -71,6 +76,11 @@ class LocalRuntime(Runtime):
             if role is not None:
                 role.close()
         self.folder.close()
+
+    def _grade_new(self) -> None:
+        """Let the detector label what it has not labelled: new episodes, or all after the index was rebuilt."""
+        with closing(Grader(self.config)) as grader:
+            grader.run()
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 

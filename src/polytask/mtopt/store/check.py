@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from polytask.files import can_write
 from polytask.mtopt.store import shards
-from polytask.mtopt.store.index import Index
+from polytask.mtopt.store.index import EpisodeRow, Index, episode_values
 from polytask.mtopt.store.png import DamagedError
+from polytask.mtopt.store.shards import Packed
 
 
 @dataclass(frozen=True)
@@ -67,27 +69,33 @@ def check(folder: Path, index: Index, *, deep: bool) -> StoreReport:
     writing: list[str] = []
     tails: list[Tail] = []
     damaged: dict[int, str] = {}
-    for path in _files(folder):
-        with _lock(path) as is_ours:
+    for path in files(folder):
+        with locked(path) as is_ours:
             if not is_ours:
                 writing.append(path.name)
             elif found := _tail(path, index):
                 tails.append(found)
-    places = index.places()  # read before the sizes: an episode's bytes are written before its row
-    episodes, labels = index.counts()
-    sizes = {path.name: path.stat().st_size for path in _files(folder)}
-    lost = [
-        episode
-        for shard, rows in places.items()
-        for episode, offset, size in rows
-        if offset + size > sizes.get(shard, 0)
-    ]
+    rows = index.rows(0, None)  # read before the sizes: an episode's bytes are written before its row
+    labels = index.counts()[1]
+    sizes = {path.name: path.stat().st_size for path in files(folder)}
+    lost = tuple(row.id for row in rows if row.offset + row.size > sizes.get(row.shard, 0))
+    set_of_lost = set(lost)
     if deep:
-        gone = set(lost)
-        for shard, rows in places.items():
-            damaged |= _damaged(folder / shard, [row for row in rows if row[0] not in gone])
+        readable: dict[str, list[EpisodeRow]] = {}
+        for row in rows:
+            if row.id not in set_of_lost:
+                readable.setdefault(row.shard, []).append(row)
+        for shard, mine in readable.items():
+            damaged |= _damaged(folder / shard, mine, index)
     return StoreReport(
-        episodes, labels, len(sizes), sum(sizes.values()), tuple(writing), tuple(tails), tuple(sorted(lost)), damaged
+        len(rows),
+        labels,
+        len(sizes),
+        sum(sizes.values()),
+        tuple(writing),
+        tuple(tails),
+        lost,
+        dict(sorted(damaged.items())),
     )
 
 
@@ -98,17 +106,38 @@ def recover(folder: Path, index: Index) -> int:
     """
     found = []
     with _one_at_a_time(folder.parent / "recover.lock"):
-        for path in _files(folder):
-            with _lock(path) as is_ours:
+        for path in files(folder):
+            with locked(path) as is_ours:
                 if is_ours:
-                    found += [(path.name, one) for one in shards.scan(path, index.end_of(path.name)).episodes]
-        found.sort(key=lambda item: (item[1].header["started"], item[0], item[1].offset))
+                    tail = shards.scan(path, index.end_of(path.name), skips_damage=True)
+                    found += [(path.name, one) for one in tail.episodes]
+        found.sort(key=written_order)
         index.add_episodes(found)
     return len(found)
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.tar"))
+def cut_tail(path: Path, index: Index) -> int:
+    """Cut off the bytes of unfinished episodes at the end of a shard without a living writer; return their number."""
+    with locked(path) as is_ours:
+        end = index.end_of(path.name)
+        found = shards.scan(path, end, skips_damage=True)
+        if not is_ours or found.episodes or not found.left_over:
+            return 0
+        with can_write(path):
+            size = path.stat().st_size - end
+            os.truncate(path, end)
+    return size
+
+
+def written_order(item: tuple[str, Packed]) -> tuple[float, str, int]:
+    """Return the key that sorts episodes, with their shards, in the order in which they were written."""
+    shard, one = item
+    return one.header["started"], shard, one.offset
+
+
+def files(folder: Path) -> list[Path]:
+    """List the shards."""
+    return sorted(path for path in folder.glob("*.tar") if path.is_file())
 
 
 def _tail(path: Path, index: Index) -> Tail | None:
@@ -116,29 +145,31 @@ def _tail(path: Path, index: Index) -> Tail | None:
     start = index.end_of(path.name)
     if path.stat().st_size <= start:
         return None
-    found = shards.scan(path, start)
+    found = shards.scan(path, start, skips_damage=True)
     if not found.episodes and not found.left_over:
         return None
-    size = found.end - start + found.left_over
-    return Tail(path.name, start, size, len(found.episodes), found.left_over)
+    return Tail(path.name, start, path.stat().st_size - start, len(found.episodes), found.left_over)
 
 
-def _damaged(path: Path, rows: list[tuple[int, int, int]]) -> dict[int, str]:
-    """Read all episodes of a shard and return those that are damaged."""
+def _damaged(path: Path, rows: Sequence[EpisodeRow], index: Index) -> dict[int, str]:
+    """Read all episodes of a shard and return those that are damaged, or that the index describes differently."""
     wrong = {}
-    if rows:
-        with path.open("rb") as file:
-            for episode, offset, size in rows:
-                file.seek(offset)
-                try:
-                    shards.unpack(file.read(size))
-                except DamagedError as error:
-                    wrong[episode] = str(error)
+    with path.open("rb") as file:
+        for row in rows:
+            file.seek(row.offset)
+            try:
+                shards.unpack(file.read(row.size))
+            except DamagedError as error:
+                wrong[row.id] = str(error)
+                continue
+            found = shards.scan_one(file, row.offset)
+            if found is None or [*row[1:]] != episode_values(path.name, found) or index.truth(row.id) != found.truth:
+                wrong[row.id] = "the index and its shard differ"
     return wrong
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[bool]:
+def locked(path: Path) -> Iterator[bool]:
     """Lock a file against writers; yield False if a writer has it."""
     file = os.open(path, os.O_RDONLY)
     try:
@@ -155,7 +186,8 @@ def _lock(path: Path) -> Iterator[bool]:
 @contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
     """Run the block in one process at a time."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    with can_write(path):
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from polytask.errors import UserError
+from polytask.files import can_write
 from polytask.mtopt.records import Label
 from polytask.mtopt.store.shards import Packed
 
 VERSION = 1  # of the tables
-_TABLES = """
+TABLES = f"""
 CREATE TABLE IF NOT EXISTS episode(
     id INTEGER PRIMARY KEY AUTOINCREMENT, shard TEXT NOT NULL, offset INTEGER NOT NULL, size INTEGER NOT NULL,
     outcome_offset INTEGER NOT NULL, outcome_size INTEGER NOT NULL, views INTEGER NOT NULL, task TEXT NOT NULL,
@@ -37,7 +38,16 @@ CREATE TABLE IF NOT EXISTS label(
     id INTEGER PRIMARY KEY AUTOINCREMENT, episode INTEGER NOT NULL REFERENCES episode(id), task TEXT NOT NULL,
     source TEXT NOT NULL, value REAL, made REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS label_newest ON label(task, source, episode, id, value);
+PRAGMA user_version = {VERSION};
 """
+# Kinds of errors with which SQLite reports that the system refuses to read or write.
+_REFUSED = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+)
 _INHERITED: list[sqlite3.Connection] = []
 _COLUMNS = "id, shard, offset, size, outcome_offset, outcome_size, views, task, policy, seed, length, started"
 
@@ -59,50 +69,111 @@ class EpisodeRow(NamedTuple):
     started: float  # when it was appended, s since 1970
 
 
+class DamagedIndexError(UserError):
+    """The index cannot be used, but it can be rebuilt from the shards."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        """Explain what is wrong with the file, such as "is missing"."""
+        super().__init__(f"'{path}' {reason}; `polytask mtopt check run_dir={path.parent} repair=true` rebuilds it")
+        self.reason = reason
+
+
+@contextmanager
+def can_change(path: Path) -> Iterator[None]:
+    """Turn an error of SQLite into a line that names the file.
+
+    Raises:
+        DamagedIndexError: If the content of the file is damaged.
+        UserError: If the disk or another process prevents the change.
+    """
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # a wrong episode, or a mistake in this program
+        raise
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the kind, without its details
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise UserError(f"'{path}' is in use by another process; wait for it or end it") from error
+        if code in _REFUSED and not path.is_dir():
+            raise UserError(f"cannot write '{path}': {error}") from error
+        raise DamagedIndexError(path, f"is damaged ({error})") from error
+
+
+@contextmanager
+def index_lock(path: Path) -> Iterator[None]:
+    """Let one process at a time create, open or rebuild an index."""
+    lock = path.with_suffix(".lock")
+    with can_write(lock):
+        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def open_tables(path: Path, *, busy: float, durable: bool, must_exist: bool) -> sqlite3.Connection:
+    """Open an index, or create it; the caller has `index_lock`.
+
+    Args:
+        path: Of the database.
+        busy: How long to wait for another writer, s.
+        durable: Wait for the disk at every change; otherwise a power cut may undo the last changes.
+        must_exist: There are episodes, so a missing or empty index is a damage.
+
+    Raises:
+        DamagedIndexError: If it is no index.
+        UserError: If it is of another version, or the disk refuses.
+    """
+    if must_exist and not path.exists():
+        raise DamagedIndexError(path, "is missing")
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    with can_change(path):
+        connection = sqlite3.connect(path, timeout=busy, isolation_level=None, check_same_thread=False)
+        try:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0 and must_exist:
+                raise DamagedIndexError(path, "is empty")
+            if version not in (0, VERSION):
+                raise UserError(f"'{path}' has version {version}; this program reads version {VERSION}")
+            # SQLite notices missing pages, but not a last page that was cut off. The log may hold the rest of it.
+            if not has_log and path.stat().st_size % connection.execute("PRAGMA page_size").fetchone()[0]:
+                raise DamagedIndexError(path, "is damaged (its end is cut off)")
+            # The switch to the write-ahead log does not wait for others, hence the lock.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            connection.execute("PRAGMA foreign_keys = ON")
+            if version == 0:
+                connection.executescript(f"BEGIN; {TABLES} COMMIT;")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def episode_values(shard: str, one: Packed) -> list[Any]:
+    """Return the values of an episode's row after its id."""
+    places = [shard, one.offset, one.size, one.outcome_offset, one.outcome_size]
+    return places + [one.header[name] for name in ("views", "task", "policy", "seed", "length", "started")]
+
+
 class Index:
     """The tables. Threads of a process share one connection; a forked process opens its own."""
 
-    def __init__(self, path: Path, *, busy: float, durable: bool) -> None:
-        """Open or create the tables.
-
-        Args:
-            path: Of the database.
-            busy: How long to wait for another writer, s.
-            durable: Wait for the disk at every change; otherwise a power cut may undo the last changes.
-        """
-        self.path, self._busy, self._durable = path, busy, durable
+    def __init__(self, path: Path, *, busy: float, durable: bool, must_exist: bool = False) -> None:
+        """Open or create the tables; see `open_tables`."""
+        self.path, self._busy, self._durable, self._must_exist = path, busy, durable, must_exist
         self._lock = threading.RLock()
         self._connect()
 
     def _connect(self) -> None:
         self._pid = os.getpid()
-        lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            # The switch to the write-ahead log does not wait for others, so only one process may create the tables.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._connection = self._open()
-        finally:
-            os.close(lock)
+        with index_lock(self.path):
+            self._connection = open_tables(
+                self.path, busy=self._busy, durable=self._durable, must_exist=self._must_exist
+            )
+            self._inode = _inode(self.path)
         self._finalizer = weakref.finalize(self, _close, self._connection, self._pid)
-
-    def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=self._busy, isolation_level=None, check_same_thread=False)
-        try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version not in (0, VERSION):
-                raise UserError(f"'{self.path}' has version {version}; this program reads version {VERSION}")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
-            connection.execute("PRAGMA foreign_keys = ON")
-            if version == 0:
-                connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise UserError(f"'{self.path}' is not a readable index: {error}") from error
-        except UserError:
-            connection.close()
-            raise
-        return connection
 
     def close(self) -> None:
         """Close the connection."""
@@ -117,12 +188,19 @@ class Index:
                 self._finalizer.detach()
                 _INHERITED.append(self._connection)
                 self._connect()
-            yield self._connection
+            with can_change(self.path):
+                yield self._connection
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit all changes of the block, or none."""
+        """Commit all changes of the block, or none.
+
+        Raises:
+            UserError: If the file was removed or replaced, so that nobody would find the changes.
+        """
         with self._session() as connection:
+            if _inode(self.path) != self._inode:
+                raise UserError(f"'{self.path}' was removed or replaced while this process used it; start it again")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -141,10 +219,9 @@ class Index:
         ids, truth = list[int](), list[tuple[int, str, int]]()
         with self._transaction() as connection:
             for shard, one in episodes:
-                values = [shard, one.offset, one.size, one.outcome_offset, one.outcome_size]
-                values += [one.header[name] for name in ("views", "task", "policy", "seed", "length", "started")]
                 cursor = connection.execute(
-                    f"INSERT INTO episode({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+                    f"INSERT INTO episode({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    episode_values(shard, one),
                 )
                 ids.append(int(cursor.lastrowid or 0))
                 truth += [(ids[-1], task, int(value)) for task, value in one.truth.items()]
@@ -182,12 +259,10 @@ class Index:
         episodes, labels = self._all("SELECT (SELECT count(*) FROM episode), (SELECT count(*) FROM label)")[0]
         return episodes, labels
 
-    def places(self) -> dict[str, list[tuple[int, int, int]]]:
-        """Return id, offset and size of the episodes of every shard, in the order of the offsets."""
-        found: dict[str, list[tuple[int, int, int]]] = {}
-        for shard, *place in self._all("SELECT shard, id, offset, size FROM episode ORDER BY shard, offset"):
-            found.setdefault(shard, []).append((place[0], place[1], place[2]))
-        return found
+    def problem(self) -> str | None:
+        """Return the first problem that SQLite finds in its own file; None if there is none."""
+        found = self._all("PRAGMA integrity_check(1)")[0][0]
+        return None if found == "ok" else str(found).splitlines()[-1]
 
     def end_of(self, shard: str) -> int:
         """Return the end of the last episode of a shard that the index lists."""
@@ -249,6 +324,11 @@ class Index:
             (after, until, task, source, after, until),
         )
         return [episode for (episode,) in found]
+
+
+def _inode(path: Path) -> int | None:
+    """Return the number that tells a file from others of the same name; None if there is no file."""
+    return os.stat(path).st_ino if path.exists() else None
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

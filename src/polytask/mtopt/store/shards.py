@@ -7,7 +7,7 @@ An episode is five members with one key, as readers of WebDataset shards expect:
     KEY.steps.npy     gripper closed, height, action per frame      (T + 1, 10); the last row's action is zero;
                       (T + 1, 13) with the hand's pose at the end, where it is known
     KEY.truth.json    the simulator's truth
-    KEY.json          task, policy, seed, length, views, time, and the checksum of all members before it
+    KEY.json          task, policy, seed, length, views, time, and checksums of all members before it and of itself
 
 The last member completes the episode: bytes after the last KEY.json of a shard belong to an episode that was cut off.
 """
@@ -19,6 +19,7 @@ import json
 import tarfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,11 +34,13 @@ from polytask.mtopt.store import png
 from polytask.mtopt.store.png import DamagedError
 
 FORMAT = 1  # raised when the members change
+FIRST = "outcome.png"  # the member that an episode begins with
 BLOCK = 512  # tar's unit
 END = bytes(2 * BLOCK)  # closes an archive; readers accept one without it
 # A member's header without name, size, time and checksum. `tarfile` would need half as long for the headers as the
 # compression needs for the pictures, and its code does not run in parallel threads.
 _HEADER = tarfile.TarInfo().tobuf(tarfile.USTAR_FORMAT)
+_OWN_SUM = "header_crc32"  # last entry of KEY.json: checksum of the others; files of version 0.1 have none
 _NO_VIEWS = np.zeros((0, 0, 0, 3), np.uint8)
 
 
@@ -102,7 +105,7 @@ def pack(key: str, episode: Episode, offset: int, started: float, level: int) ->
     truth = {name: bool(value) for name, value in episode.truth.items()}
     content = b"".join(
         (
-            _member(f"{key}.outcome.png", outcome, started),
+            _member(f"{key}.{FIRST}", outcome, started),
             _member(f"{key}.images.png", png.encode(_stack(episode.images), level), started),
             _member(f"{key}.steps.npy", _npy_header(steps.shape) + steps.tobytes(), started),
             _member(f"{key}.truth.json", json.dumps(truth).encode(), started),
@@ -118,6 +121,7 @@ def pack(key: str, episode: Episode, offset: int, started: float, level: int) ->
         "started": started,
         "crc32": zlib.crc32(content),
     }
+    header[_OWN_SUM] = zlib.crc32(json.dumps(header).encode())
     content += _member(f"{key}.json", json.dumps(header).encode(), started)
     return content, Packed(offset, len(content), offset + BLOCK, len(outcome), header, truth)
 
@@ -132,6 +136,13 @@ def unpack(content: bytes, *, with_outcome: bool = True) -> Episode:
     Raises:
         DamagedError: If the bytes are not one whole episode.
     """
+    try:
+        return _unpack(content, with_outcome=with_outcome)
+    except (KeyError, ValueError, TypeError) as error:  # whole members that do not fit together
+        raise DamagedError(f"its members do not fit together ({error})") from error
+
+
+def _unpack(content: bytes, *, with_outcome: bool) -> Episode:
     members: dict[str, bytes] = {}
     at = 0
     while "json" not in members:
@@ -139,6 +150,8 @@ def unpack(content: bytes, *, with_outcome: bool = True) -> Episode:
         members[name] = content[at + BLOCK : at + BLOCK + size]
         before, at = at, at + BLOCK + _padded(size)
     header = _parse(members["json"], content[:before])
+    if content[before + BLOCK + len(members["json"]) :].strip(b"\0"):
+        raise DamagedError("bytes after its last member are not zero")
     frames, table = header["length"] + 1, members["steps.npy"]
     start = 10 + int.from_bytes(table[8:10], "little")  # after the header
     steps = np.frombuffer(table, np.float32, offset=start).reshape(frames, -1)
@@ -160,21 +173,45 @@ def unpack_outcome(content: bytes, views: int) -> NDArray[np.uint8]:
     return _split(png.decode(content), views)
 
 
-def scan(path: Path, start: int = 0) -> Scan:
-    """Find the whole episodes of a shard from `start` on; an unfinished or damaged one ends the search."""
+def scan(path: Path, start: int = 0, *, skips_damage: bool = False) -> Scan:
+    """Find the whole episodes of a shard from `start` on.
+
+    Args:
+        path: The shard.
+        start: Where to begin, bytes.
+        skips_damage: Go on after an unfinished or damaged episode, where the next one begins; otherwise it ends the
+            search.
+    """
     episodes: list[Packed] = []
     size = path.stat().st_size
+    skipped = 0
     with path.open("rb") as file:
         end = start
-        while found := _scan_one(file, end):
-            episodes.append(found)
-            end = found.offset + found.size
+        while True:
+            while found := scan_one(file, end):
+                episodes.append(found)
+                end = found.offset + found.size
+            following = _next_start(file, end + BLOCK) if skips_damage else None
+            if following is None:
+                break
+            skipped += following - end
+            end = following
         file.seek(end)
         rest = file.read() if size - end <= len(END) else b"?"
-    return Scan(episodes, end, size - end if rest.strip(b"\0") else 0)
+    return Scan(episodes, end, skipped + (size - end if rest.strip(b"\0") else 0))
 
 
-def _scan_one(file: io.BufferedReader, start: int) -> Packed | None:
+def _next_start(file: io.BufferedReader, start: int) -> int | None:
+    """Return where the next episode begins, from `start` on; None if there is none."""
+    file.seek(start)
+    while len(block := file.read(BLOCK)) == BLOCK:
+        with suppress(DamagedError):
+            if _read_header(block)[0] == FIRST:
+                return file.tell() - BLOCK
+    return None
+
+
+def scan_one(file: io.BufferedReader, start: int) -> Packed | None:
     """Read the episode at `start`; return None if there is no whole one."""
     file.seek(start)
     content = b""
@@ -192,9 +229,9 @@ def _scan_one(file: io.BufferedReader, start: int) -> Packed | None:
         parts = {name: content[at : at + size] for name, (at, size) in members.items()}
         header = _parse(parts["json"], content[:before])
         truth = json.loads(parts["truth.json"])
+        place, size = members[FIRST]
     except (DamagedError, KeyError, ValueError):
         return None
-    place, size = members["outcome.png"]
     return Packed(start, len(content), start + place, size, header, truth)
 
 
@@ -238,11 +275,13 @@ def _parse(data: bytes, before: bytes) -> dict[str, Any]:
         header = json.loads(data)
     except ValueError as error:
         raise DamagedError(f"its last member is damaged ({error})") from error
-    if header.get("format") != FORMAT:
-        raise DamagedError(f"its format is {header.get('format')}, not {FORMAT}")
-    if header["crc32"] != zlib.crc32(before):
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise DamagedError(f"its last member is not a header of format {FORMAT}")
+    others = {name: value for name, value in header.items() if name != _OWN_SUM}
+    own = zlib.crc32(json.dumps(others).encode())
+    if header["crc32"] != zlib.crc32(before) or header.get(_OWN_SUM, own) != own:
         raise DamagedError("its checksum differs")
-    return dict(header)
+    return header
 
 
 def _padded(size: int) -> int:

@@ -5,8 +5,8 @@
 
 A new task or a new success detector adds label rows; no shard changes. After `kill -9` at any moment the store opens,
 every episode that was entered can be read, and each killed process loses at most the append it was writing. If the
-index is lost, the store opens with an empty one, and `recover` fills it from the shards. **Labels exist only in the
-index**, so copy that file (`sqlite3 index.sqlite ".backup copy.sqlite"`) if people's labels matter.
+index is lost or damaged, it is rebuilt from the shards (`rebuild.py`). **Labels exist only in the index**, so copy that
+file (`sqlite3 index.sqlite ".backup copy.sqlite"`) if people's labels matter.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polytask.errors import UserError
+from polytask.files import make_folder
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import ACTION_DIM, Episode, Label
-from polytask.mtopt.store import check, shards
-from polytask.mtopt.store.index import EpisodeRow, Index
+from polytask.mtopt.store import check, rebuild, shards
+from polytask.mtopt.store.index import DamagedIndexError, EpisodeRow, Index
 from polytask.mtopt.store.png import DamagedError
 from polytask.mtopt.store.threads import spread
 from polytask.mtopt.store.writer import ShardWriter
+from polytask.result import note
 
 # A person's labels outrank a detector's. The stand-in's labels come from the simulator's truth, so they only train
 # detectors and never become rewards.
@@ -41,20 +43,39 @@ _Read = TypeVar("_Read")
 class EpisodeStore:
     """Episodes and labels in a folder; several processes of one machine may have it open."""
 
-    def __init__(self, root: str | Path, config: StoreConfig | None = None) -> None:
+    INDEX = "index.sqlite"
+
+    def __init__(self, root: str | Path, config: StoreConfig | None = None, *, rebuilds: bool = True) -> None:
         """Open a store, or create it if there is none.
+
+        Args:
+            root: Its folder.
+            config: How to write.
+            rebuilds: Rebuild an index that is lost or damaged although there are episodes, and print a note about it;
+                otherwise this is an error.
 
         Raises:
             UserError: If the system refuses, or the index cannot be read.
         """
         self.root, self.config = Path(root).expanduser(), config or StoreConfig()
         self._folder = self.root / "shards"
+        make_folder(self._folder)
+        path = self.root / self.INDEX
+        rebuild.finish(path)
+        # A writer opens the index before it writes an episode, so shards without an index are those of a lost one.
+        has_episodes = any(shard.stat().st_size for shard in check.files(self._folder))
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            busy, durable = self.config.busy_seconds, self.config.fsync
-            self._index = Index(self.root / "index.sqlite", busy=busy, durable=durable)
-        except OSError as error:
-            raise UserError(f"cannot open or create a store in '{self.root}': {error.strerror}") from error
+            self._index = self._open_index(path, must_exist=has_episodes)
+        except DamagedIndexError:
+            if not (has_episodes and rebuilds):
+                raise
+            if done := rebuild.rebuild(path, self._folder):
+                note(done.line())
+            self._index = self._open_index(path, must_exist=True)
+
+    def _open_index(self, path: Path, *, must_exist: bool) -> Index:
+        busy, durable = self.config.busy_seconds, self.config.fsync
+        return Index(path, busy=busy, durable=durable, must_exist=must_exist)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the folder and the settings; another process opens the store again."""
@@ -204,10 +225,28 @@ class EpisodeStore:
     def recover(self) -> int:
         """Enter whole episodes that the index lacks, and return their number.
 
-        After a kill, this is at most one append of each killed process. After the loss of the index, it restores
-        everything but the labels. Shards that are being written are left out.
+        After a kill, this is at most one append of each killed process. Shards that are being written are left out.
         """
         return check.recover(self._folder, self._index)
+
+    def index_problem(self) -> str | None:
+        """Return the first problem that SQLite finds in the index; None if there is none."""
+        return self._index.problem()
+
+    def mend_tails(self) -> list[tuple[str, int, int]]:
+        """Enter whole episodes that the index lacks, and cut off the bytes after them.
+
+        Returns:
+            Shard, number of entered episodes and number of bytes, where either is not zero.
+        """
+        tails = self.check().tails
+        self.recover()
+        return [(tail.shard, tail.episodes, check.cut_tail(self._folder / tail.shard, self._index)) for tail in tails]
+
+    @classmethod
+    def rebuild(cls, root: Path) -> rebuild.Rebuilt | None:
+        """Replace the index of a closed store by a new one, whose rows fit the shards; see `rebuild.rebuild`."""
+        return rebuild.rebuild(root / cls.INDEX, root / "shards", is_forced=True)
 
     def _map(self, read: Callable[[int, int], _Read], rows: Sequence[EpisodeRow], start: int = 0) -> list[_Read]:
         """Call `read` with the open shard and the position of each row, from `start` on, in threads."""
@@ -222,7 +261,8 @@ class EpisodeStore:
                         files[row.shard] = os.open(self._folder / row.shard, os.O_RDONLY)
                     found.append(read(files[row.shard], place))
             except (DamagedError, OSError) as error:
-                raise UserError(f"episode {row.id} cannot be read from '{row.shard}': {error}") from error
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise UserError(f"episode {row.id} cannot be read from '{row.shard}': {reason}") from error
             finally:
                 for file in files.values():
                     os.close(file)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from polytask.errors import UserError
+from polytask.files import can_write
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import Episode
 from polytask.mtopt.store import shards
@@ -65,7 +66,9 @@ class ShardWriter:
         if self._file is None:
             self._open()
         try:
-            packed = self._write(self._pack(episodes))
+            content = self._pack(episodes)
+            with can_write(self._folder / self._shard):
+                packed = self._write(content)
             ids = self._index.add_episodes((self._shard, one) for one in packed)
         except BaseException:
             # It is unknown which bytes reached the disk: leave the file as a killed writer would.
@@ -77,10 +80,14 @@ class ShardWriter:
 
     def close(self) -> None:
         """Complete the file; a further append starts another one."""
-        if self._file is not None:
-            _write_all(self._file, shards.END)
-            if self._config.fsync:
-                os.fsync(self._file)
+        if self._file is None:
+            return
+        try:
+            with can_write(self._folder / self._shard):
+                _write_all(self._file, shards.END)
+                if self._config.fsync:
+                    os.fsync(self._file)
+        finally:
             self._abandon()
 
     def _open(self) -> None:
@@ -89,10 +96,14 @@ class ShardWriter:
         while True:
             path = self._folder / f"{self._name}-{number:06d}.tar"
             number += 1
+            if self._index.end_of(path.name):  # the index knows a file that was lost; its name must not come back
+                continue
             try:
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
                 continue
+            except OSError as error:
+                raise UserError(f"cannot write '{path}': {error.strerror}") from error
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:  # another process runs `check` and locked the file first

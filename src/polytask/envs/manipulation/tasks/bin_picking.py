@@ -31,7 +31,8 @@ def place(vector: Tensor) -> Placement:
 def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward caging the cube and, once it is held, carrying it over the bins' walls to the goal."""
     gap = distance(s.obj, s.target)
-    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
+    # A cube that starts inside the bin's wall is pushed away in the first step, so the margin is the distance after it.
+    in_place = tolerance(gap, 0.0, _RADIUS, distance(s.first_obj, s.target))
     floor = torch.minimum(*(funnel(planar_gap(s.hand, c), 0.03, 0.02, 0.2) for c in (s.obj_init, s.target)))
     above = above_funnel(s.hand, floor, 0.05)
     held = (distance(s.obj, s.hand) < 0.04) & (s.obj[:, 2] - 0.02 > s.obj_init[:, 2]) & (s.openness >= 0.43)
@@ -70,4 +71,6 @@ TASK = Task(
     summary="Move a cube from one bin to the other.",
     success_rule="cube within 5 cm of the middle of the goal bin's floor",
     hand_low=(-0.5, 0.4, 0.07),
+    keeps_first_obj=True,
+    version=2,
 )

@@ -16,7 +16,6 @@ from polytask.mtopt.config.run import RayConfig
 from polytask.mtopt.runtime.ray.environment import SETTINGS
 
 FORWARDED = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "OMP_NUM_THREADS")  # variables for workers of another's cluster
-LEAST_MEMORY = 80  # MB that Ray needs
 PATIENCE = 10.0  # s that a cluster has to answer
 
 
@@ -34,8 +33,6 @@ def cluster(config: RayConfig) -> Iterator[None]:
 
 
 def _start(config: RayConfig) -> None:
-    if config.object_store < LEAST_MEMORY:
-        raise UserError(f"ray.object_store={config.object_store}: at least {LEAST_MEMORY} MB are needed")
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if config.address:
         _check_address(config.address)

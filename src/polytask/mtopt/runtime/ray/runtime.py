@@ -14,7 +14,7 @@ from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles import Evaluation, Job, Order
 from polytask.mtopt.roles.tries import Tries
-from polytask.mtopt.runtime.base import Metrics, Report, Runtime
+from polytask.mtopt.runtime.base import Metrics, Report, Runtime, Stops
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.ray import workers
 from polytask.mtopt.runtime.ray.pipeline import TrainingPipeline
@@ -39,7 +39,7 @@ class RayRuntime(Runtime):
         """Begin or continue the run in the configured folder, and start the workers; see `Runtime`."""
         super().__init__(config, report, folder)
         records: list[dict[str, Any]] = [dict(record) for record in self.folder.records()]
-        self._acknowledged = sum(int(one["episodes"]) for one in records if one["kind"] == "collect")
+        self._acknowledged = sum(int(one.get("episodes") or 0) for one in records if one.get("kind") == "collect")
         self._lost = 0
         self._entering = 0  # sequences that wait for the writer
         self.files = CurrentFiles(config)
@@ -48,12 +48,12 @@ class RayRuntime(Runtime):
         if not self.controller.is_done:
             self._start_workers()
 
-    def run(self) -> Evaluation | None:
-        """Do all remaining jobs and return the last evaluation; None if a person has to label first."""
+    def run(self, stops: Stops = ()) -> Evaluation | None:
+        """Do all remaining jobs, or those before a stop, and return the last evaluation; see `LocalRuntime.run`."""
         try:
-            while not self.controller.is_done:
+            while not self.controller.is_done and not stops:
                 if self.controller.phase == "collect":
-                    self._collect()
+                    self._collect(stops)
                 elif not self._do_next():
                     return None
         except TimeIsUpError:
@@ -106,15 +106,20 @@ class RayRuntime(Runtime):
 
     # --- collecting: several jobs at once -----------------------------------------------------------------------------
 
-    def _collect(self) -> None:
-        """Keep all collectors busy until the round has its episodes."""
+    def _collect(self, stops: Stops) -> None:
+        """Keep all collectors busy until the round has its episodes; after a stop, wait for the jobs in progress."""
         self.files.refresh()
         idle, began = list(self.collectors), dict[int, float]()
         while self.controller.phase == "collect" and not self.controller.is_done:
             # At most one sequence per collector waits in memory.
-            while idle and self._entering < len(self.collectors) and (job := self.controller.next()) is not None:
+            while idle and self._entering < len(self.collectors) and not stops:
+                job = self.controller.next()
+                if job is None:
+                    break
                 began[job.number] = time.monotonic()
                 self._send(idle.pop(0), job, idle, began)
+            if stops and not self.controller.open:
+                return
             self.pool.step()
 
     def _send(self, collector: WorkerSlot, job: Job, idle: list[WorkerSlot], began: dict[int, float]) -> None:

@@ -12,11 +12,11 @@ from polytask.mtopt.runtime.ray.environment import set_environment
 if TYPE_CHECKING:
     from polytask.mtopt.config.run import RunConfig
     from polytask.mtopt.roles import Evaluation
-    from polytask.mtopt.runtime.base import Report
+    from polytask.mtopt.runtime.base import Report, Stops
 
 
-def run_ray(config: RunConfig, report: Report) -> Evaluation | None:
-    """Do all remaining jobs of a run and return its last evaluation; None if a person has to label first.
+def run_ray(config: RunConfig, report: Report, stops: Stops = ()) -> Evaluation | None:
+    """Do all remaining jobs of a run, or those before a stop; see `LocalRuntime.run`.
 
     Raises:
         UserError: If Ray is not installed, or a worker raises it.
@@ -29,18 +29,18 @@ def run_ray(config: RunConfig, report: Report) -> Evaluation | None:
         if folder.root.is_dir():  # a run that is refused is refused before Ray starts and before anything is written
             folder.lock()
             folder.check(config)
-        return _run(config, report, folder)
+        return _run(config, report, folder, stops)
     finally:
         folder.close()
 
 
-def _run(config: RunConfig, report: Report, folder: RunFolder) -> Evaluation | None:
+def _run(config: RunConfig, report: Report, folder: RunFolder, stops: Stops) -> Evaluation | None:
     from polytask.mtopt.runtime.ray.cluster import cluster
     from polytask.mtopt.runtime.ray.runtime import RayRuntime
 
     with cluster(config.ray):
         runtime = RayRuntime(config, report, folder)
         try:
-            return runtime.run()
+            return runtime.run(stops)
         finally:
             runtime.close()

@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from polytask.errors import UserError
-from polytask.mtopt.runtime.lock import BusyError, RunLock
+from polytask.files.folder_lock import BusyError, FolderLock
 
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from polytask.mtopt.runtime.lock import RunLock
-RunLock(Path(sys.argv[1])).take()
+from polytask.files.folder_lock import FolderLock
+FolderLock(Path(sys.argv[1])).take()
 child = subprocess.Popen(["sleep", "60"])
 print(child.pid, flush=True)
 child.wait()
@@ -23,7 +23,7 @@ child.wait()
 
 def test_one_at_a_time(tmp_path):
     root = tmp_path / "run"
-    first, second = RunLock(root), RunLock(root)
+    first, second = FolderLock(root), FolderLock(root)
     first.take()
     first.take()  # it has the lock already
     with pytest.raises(BusyError, match=f"^the run in '{root}' is in use by process {os.getpid()}; "):
@@ -43,10 +43,10 @@ def test_a_killed_process_releases_the_lock_though_its_child_lives(tmp_path):
     started = int(holder.stdout.readline())
     try:
         with pytest.raises(BusyError, match=f"process {holder.pid};"):
-            RunLock(tmp_path).take()
+            FolderLock(tmp_path).take()
         holder.kill()
         holder.wait()
-        lock = RunLock(tmp_path)
+        lock = FolderLock(tmp_path)
         lock.take()
         assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
         lock.release()

@@ -1,7 +1,8 @@
-"""An exclusive lock on `RUN_DIR/lock`: one process at a time writes the state of a run.
+"""An exclusive lock on a folder, `FOLDER/lock`: one process at a time writes the state of the run in it.
 
 The system releases the lock when the process ends, also after a kill, so a killed run locks no other process out.
-Processes that only append to the store (a collector alongside the run, the labelling page) need no lock.
+Processes that only read, or that only append to an MT-Opt store (a collector alongside the run, the labelling page),
+need no lock.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import os
 from pathlib import Path
 
 from polytask.errors import UserError
+from polytask.files import can_write, make_folder, remove_stale_parts
 
 FILE_NAME = "lock"
 
 
 class BusyError(UserError):
-    """Another process has the run."""
+    """Another process has the folder."""
 
 
-class RunLock:
+class FolderLock:
     """The lock of a run's folder; `release` or the end of the process releases it."""
 
     def __init__(self, root: Path) -> None:
@@ -28,15 +30,19 @@ class RunLock:
         self._file: int | None = None
 
     def take(self) -> None:
-        """Lock the run, unless this object has it already, and write the process id to the file.
+        """Lock the folder, unless this object has it already, and write the process id to the file.
+
+        The folder is made if it does not exist. Temporary files that killed processes left in it are removed.
 
         Raises:
             BusyError: If another process has it.
+            UserError: If the folder cannot be written.
         """
         if self._file is not None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)  # child programs do not inherit it
+        make_folder(self.path.parent)
+        with can_write(self.path):
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)  # child programs do not inherit it
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -44,9 +50,11 @@ class RunLock:
             os.close(file)
             who = f"process {holder}" if holder else "another process"
             raise BusyError(f"the run in '{self.path.parent}' is in use by {who}; wait for it or end it") from None
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
+        with can_write(self.path):
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        remove_stale_parts(self.path.parent)
 
     def release(self) -> None:
         """Release the lock, if this object has it."""

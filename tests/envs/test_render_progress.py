@@ -1,0 +1,50 @@
+"""Progress is shown only if drawing takes long: a bar in a terminal, one line elsewhere."""
+
+from __future__ import annotations
+
+import io
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from polytask.envs import render_progress
+from polytask.envs.render_progress import RenderProgress
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(render_progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def run(clock: SimpleNamespace, steps: int, seconds: float) -> None:
+    with RenderProgress("drawing", steps) as progress:
+        for _ in range(steps):
+            clock.now += seconds
+            progress.advance()
+
+
+def test_without_a_terminal_slow_work_prints_one_line(clock: SimpleNamespace, capsys: pytest.CaptureFixture) -> None:
+    run(clock, steps=20, seconds=0.75)
+    assert capsys.readouterr().err == "drawing: 3 of 20 done, about 13 s left\n"
+
+
+def test_fast_work_prints_nothing(clock: SimpleNamespace, capsys: pytest.CaptureFixture) -> None:
+    run(clock, steps=20, seconds=0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_a_bar_and_removes_it(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    run(clock, steps=4, seconds=1.5)
+    assert "drawing" in terminal.getvalue()
+    assert "4/4" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[2K")  # the line is erased

@@ -1,0 +1,7 @@
+from helpers.faults import run_script, wrong_rows
+
+
+def test_full_and_read_only_disks_are_refused_in_one_line(tmp_path):
+    result = run_script("disks", tmp_path, count=16)
+    assert wrong_rows(result) == []
+    assert result["cases"] >= 16
