@@ -15,8 +15,8 @@ WORLDS = BASE | {"scenes", "sim", "robots"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "types": set(),
-    "cuda_graph": set(),
     "result": set(),
+    "cuda_graph": {"result"},
     "statistics": set(),
     "settings": {"errors"},
     "files": {"errors", "result"},

@@ -1,4 +1,4 @@
-"""Capture a function of tensors with fixed addresses into a CUDA graph. On the CPU the function is simply called.
+"""Launch fewer kernels: capture a function into a CUDA graph, or compile it. On the CPU the function is simply called.
 
 A captured function must read its inputs from tensors that live as long as the graph, and write its results to such
 tensors. It must not synchronize with the host and must not branch on data. The graph must do what the eager call does.
@@ -9,9 +9,41 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import torch
+
+from polytask.result import note
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def fused(function: Function, device: torch.device, *, is_wanted: bool) -> Function:
+    """Return a function that does the same in fewer, larger kernels, if this is wanted and the device is a GPU.
+
+    The kernels are compiled when the function is first called with tensors of a new shape. This takes seconds. They are
+    kept in torch's cache on disk, so that the next start is faster.
+    """
+    if device.type != "cuda" or not is_wanted or not can_compile(device):
+        return function
+    # Torch counts the compiled versions of a function over all objects of the process, such as the runs of a sweep.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 256)
+    compiled: Any = torch.compile(function, dynamic=False)
+    return cast("Function", compiled)
+
+
+@cache
+def can_compile(device: torch.device) -> bool:
+    """Try whether this machine can compile kernels, which needs Triton, a C compiler and Python's headers."""
+    try:
+        torch.compile(torch.neg, dynamic=False)(torch.zeros(2, device=device))
+    except Exception as error:  # each missing part raises another error
+        note(
+            f"kernels cannot be compiled here ({type(error).__name__}); updates are slower, as with algo.compile=false"
+        )
+        return False
+    return True
 
 
 @dataclass

@@ -81,5 +81,11 @@ def test_the_suite_is_ignored_if_tasks_are_given() -> None:
         resolve(EnvOptions(suite="nope"))
 
 
+def test_one_task_may_be_named_without_a_list() -> None:
+    assert [task.name for task in resolve(EnvOptions(tasks="reach")).tasks] == ["reach"]  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="tasks is empty"):
+        resolve(EnvOptions(tasks=[]))
+
+
 def test_help_lists_every_option() -> None:
     assert all(f"    {name}: " in (polytask.make.__doc__ or "") for name in vars(EnvOptions()))

@@ -20,6 +20,7 @@ from polytask.errors import UserError
 from polytask.files import (
     JsonLines,
     check_fields,
+    check_finite,
     finite,
     load_tensors,
     make_folder,
@@ -339,3 +340,12 @@ def test_a_folder_in_place_of_a_log_is_one_line(tmp_path):
 def test_what_json_does_not_have_becomes_null():
     value = {"a": [1.0, math.inf, (2, -math.inf)], "b": "text"}
     assert json.dumps(finite(value)) == '{"a": [1.0, null, [2, null]], "b": "text"}'
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_tensor_that_is_not_finite_is_named(bad):
+    state = {"a": [torch.ones(2), {"b": torch.tensor([1.0, bad])}], "c": math.nan, "d": torch.tensor([3])}
+    with pytest.raises(UserError, match=r"'x.pt' holds non-finite weights \(net.a.1.b\)"):
+        check_finite(state, Path("x.pt"), "net.")
+    state["a"].pop()
+    check_finite(state, Path("x.pt"))

@@ -1,11 +1,15 @@
 """Every file of a run, damaged in every way: a command answers in one line, and a checksum notices every change."""
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
+
+from polytask.files import save_tensors
 
 
 def empty(path):
@@ -52,6 +56,30 @@ def test_a_flipped_byte_in_shards_and_tensors_is_noticed(call, run_copy):
             (run_copy / name).write_bytes(content)
             assert call("mtopt", "check", f"run_dir={run_copy}")[0] == 1, (name, place)
         (run_copy / name).write_bytes(whole)
+
+
+def spoil(value):
+    """Write NaN into the first tensor of floats inside a value; return whether there is one."""
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point() and value.numel():
+            value.view(-1)[0] = math.nan
+            return True
+        return False
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return any(spoil(part) for part in parts)
+
+
+def test_weights_that_are_not_finite_are_noticed_although_the_checksum_is_right(call, run_copy):
+    names = [name for name in files_of(run_copy) if name.endswith(".pt")]
+    assert len(names) >= 3  # the learner, its published weights, the detector
+    for name in names:
+        path = run_copy / name
+        whole, state = path.read_bytes(), torch.load(path, weights_only=True)
+        assert spoil(state)
+        save_tensors(path, state)
+        code, out, _ = call("mtopt", "check", f"run_dir={run_copy}")
+        assert (code, "non-finite" in out) == (1, True), (name, out)
+        path.write_bytes(whole)
 
 
 def fields(value, path=()):

@@ -28,7 +28,7 @@ from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_mo
 from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
 from polytask.algos.shared.returns import gae, td_error
 from polytask.algos.shared.rollout import num_minibatches
-from polytask.cuda_graph import Graphed
+from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward
 from polytask.grads.backward import Net
 from polytask.settings import setting
@@ -85,6 +85,7 @@ class PPO:
         self.rows = PPORows(*self.loop.columns(), *empty)
         self._explained = torch.zeros((), device=self.device)
         self.loop.start(self.rows, self.learners, self.actor.sample)
+        self._fused_value_at = fused(self._value_at, self.device, is_wanted=cfg.compile)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learners(self, context: AlgoContext) -> None:
@@ -94,7 +95,8 @@ class PPO:
         self.critic = context.value_net(spec.obs_dim, 1)
         self.value_norm = TaskNormalizer(spec.num_tasks, 1, decay=cfg.value_decay).to(self.device)
         critic_method = context.grad_method("critic", self.generator)
-        critic = Backward(critic_method, self.critic, self._critic_loss, torch.bfloat16 if cfg.bf16 else None)
+        autocast = torch.bfloat16 if cfg.bf16 else None
+        critic = Backward(critic_method, self.critic, self._critic_loss, autocast, is_fused=cfg.compile)
         self.learners = {
             "actor": self.actor.learner(context.grad_method("actor", self.generator), self._actor_loss),
             "critic": Learner(critic, adam(self.critic, cfg.lr, self.device), cfg.max_grad_norm),
@@ -140,9 +142,9 @@ class PPO:
         next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.value)
         for part in chunks(len(rows.task), self._rows_per_update):
             task = rows.task[part]
-            rows.log_prob[part] = log_prob(rows.action[part], *self.actor.at(rows.obs[part], task))
-            rows.value[part] = self._value_at(rows.obs[part], task)
-            next_value[part] = self._value_at(next_obs[part], task)
+            rows.log_prob[part] = log_prob(rows.action[part], *self.actor.fused_at(rows.obs[part], task))
+            rows.value[part] = self._fused_value_at(rows.obs[part], task)
+            next_value[part] = self._fused_value_at(next_obs[part], task)
         values = torch.stack([rows.value, next_value]).view(2, *rollout.reward.shape)  # (2, T, N)
         value, next_value = self.value_norm.denormalize(values.unsqueeze(-1), self.task).squeeze(-1)
         delta = td_error(rollout.reward, value, next_value, rollout.terminated, cfg.gamma)

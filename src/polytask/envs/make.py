@@ -61,11 +61,11 @@ def resolve(options: EnvOptions) -> EnvConfig:
     Raises:
         UserError: If a name is unknown or a value is invalid.
     """
+    if isinstance(options.tasks, str):
+        options = replace(options, tasks=[options.tasks])
     # With `tasks` the suite is ignored, so it may be anything.
     check_values(options if options.tasks is None else replace(options, suite=EnvOptions.suite))
     names = list(options.task_names)
-    if not names:
-        raise UserError("tasks is empty; name at least one task")
     if len(set(names)) != len(names):
         raise UserError(f"a task is named twice in {names}; give it more worlds with envs_per_task instead")
     tasks = tuple(TASKS[require_known("task", name, TASKS)] for name in names)

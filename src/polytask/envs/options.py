@@ -16,7 +16,7 @@ class WorldOptions:
     """Options of the worlds: tasks, robot, physics and episodes."""
 
     suite: str = setting("mt10", "task suite (polytask list suites)", choices=SUITES)
-    tasks: list[str] | None = setting(None, "task names such as [reach,push], instead of a suite")
+    tasks: list[str] | None = setting(None, "task names such as [reach,push], instead of a suite", min_length=1)
     robot: str | None = setting(
         None, "robot (polytask list robots; default: sawyer, in parkour go1)", choices=ROBOT_NAMES
     )

@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
+from polytask.cuda_graph import fused
 from polytask.grads.method import GradMethod
 
 Net = Callable[..., Any]  # called like the module
@@ -53,7 +54,15 @@ class Backward:
     weights: Tensor
     gram: Tensor | None = None
 
-    def __init__(self, method: GradMethod, net: nn.Module, loss: Loss, autocast: torch.dtype | None = None) -> None:
+    def __init__(
+        self,
+        method: GradMethod,
+        net: nn.Module,
+        loss: Loss,
+        autocast: torch.dtype | None = None,
+        *,
+        is_fused: bool = False,
+    ) -> None:
         """Store method, network and loss.
 
         Args:
@@ -61,8 +70,12 @@ class Backward:
             net: Network whose trainable parameters get a gradient.
             loss: Returns the loss of every row. Its arguments are a callable that replaces `net`, and a batch (R, ...).
             autocast: Lower-precision type for the forward pass, such as torch.bfloat16; None for full precision.
+            is_fused: On a GPU, compile the forward and backward pass into fewer kernels. This applies to methods that
+                need only the losses; torch cannot compile the gradients of all tasks under `vmap`.
         """
-        self.method, self.net, self.loss, self.autocast = method, net, loss, autocast
+        self.method, self.net, self.loss, self.autocast, self.is_fused = method, net, loss, autocast, is_fused
+        device = method.last_losses.device
+        self._row_losses = fused(self._plain_row_losses, device, is_wanted=is_fused)
 
     def __call__(self, batch: Batch) -> Tensor:
         """Overwrite `.grad` of the network's parameters and return the task losses (K,).
@@ -91,12 +104,12 @@ class Backward:
             def net(*args: object, **kwargs: object) -> object:
                 return functional_call(self.net, parameters, args, kwargs)
 
-            return self._row_losses(net, rows).mean()
+            return self._plain_row_losses(net, rows).mean()
 
         gradients, losses = vmap(grad_and_value(task_loss), in_dims=(None, 0))(parameters, batch)
         return losses, gradients
 
-    def _row_losses(self, net: Net, rows: Batch) -> Tensor:
+    def _plain_row_losses(self, net: Net, rows: Batch) -> Tensor:
         """Return the loss of every row (R,) in float32; the forward pass may run in lower precision."""
 
         def guarded(*args: object, **kwargs: object) -> object:

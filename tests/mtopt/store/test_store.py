@@ -98,6 +98,17 @@ def test_large_shards_are_followed_by_others(tmp_path):
     store.close()
 
 
+def test_the_name_of_a_lost_shard_does_not_come_back(store):
+    (first,) = fill(store, 1)
+    lost = store.row(first).shard
+    (store.root / "shards" / lost).unlink()
+    (second,) = fill(store, 1)
+    assert store.row(second).shard != lost
+    assert store.read(second).task
+    with pytest.raises(UserError, match=f"episode {first} cannot be read from '{lost}': No such file or directory"):
+        store.read(first)
+
+
 def test_several_episodes_at_once_with_threads(tmp_path):
     store = EpisodeStore(tmp_path, StoreConfig(threads=3))
     with store.writer("a") as writer:

@@ -13,6 +13,7 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
+from polytask.cuda_graph import fused
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Loss, Net
 from polytask.settings import require_order, setting
@@ -63,6 +64,9 @@ class SurrogateConfig:
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
+    compile: bool = setting(
+        True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"
+    )
 
     def check_together(self, prefix: str) -> None:
         """Check that the standard deviation starts within its bounds."""
@@ -88,10 +92,12 @@ class GaussianActor:
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
+        self.fused_at = fused(self.at, self.device, is_wanted=cfg.compile)  # for the fixed shapes of training
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
-        backward = Backward(method, self.policy, loss, torch.bfloat16 if self.cfg.bf16 else None)
+        autocast = torch.bfloat16 if self.cfg.bf16 else None
+        backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
     def at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,7 +113,7 @@ class GaussianActor:
 
     def sample(self, obs: Tensor, task: Tensor) -> Tensor:
         """Sample actions (N, A) without clipping them."""
-        mean, log_std = self.at(obs, task)
+        mean, log_std = self.fused_at(obs, task)
         noise = torch.randn(mean.shape, generator=self.generator, device=self.device)
         return mean + log_std.exp() * noise
 

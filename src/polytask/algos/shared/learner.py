@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from polytask.cuda_graph import fused
 from polytask.grads import Backward
 from polytask.grads.backward import gram_matrix
 from polytask.grads.diagnostics import conflict_metrics
@@ -48,6 +49,7 @@ class Learner:
         self._iteration = 0
         self._used = torch.zeros_like(backward.method.last_losses)  # (K,) updates that used each task
         self._skip = torch.zeros((), device=self._used.device)  # 1 if the current step is skipped, else 0
+        self._project = fused(self._project_all, self._used.device, is_wanted=backward.is_fused)
         self._is_fused = bool(optimizer.defaults.get("fused"))
         if self._is_fused:
             optimizer.found_inf = self._skip  # type: ignore[attr-defined]  # its kernel reads this, as for GradScaler
@@ -75,9 +77,13 @@ class Learner:
             self.optimizer.step()
         else:
             self._step_without_fusion()
+        self._project()
+        return losses, norm
+
+    def _project_all(self) -> None:
+        """Project the parameters of all modules that need it."""
         for module in self._projected:
             module.after_step()
-        return losses, norm
 
     def _step_without_fusion(self) -> None:
         """Take the optimizer step, or if it is skipped, one with a zero gradient and a learning rate of zero."""

@@ -40,6 +40,9 @@ class OffPolicyConfig(ExperienceConfig):
         10.0, "bound on the norm of the gradient, for actor and critics separately", above=0.0, at_most=math.inf
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
+    compile: bool = setting(
+        True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"
+    )
 
 
 class OffPolicyLoop:
@@ -73,7 +76,7 @@ class OffPolicyLoop:
         """Add a learner, "actor" or "critic", that trains a network on a loss per row and reports metrics."""
         cfg = self.cfg
         method = self.context.grad_method(group, self.generator)
-        backward = Backward(method, net, loss, torch.bfloat16 if cfg.bf16 else None)
+        backward = Backward(method, net, loss, torch.bfloat16 if cfg.bf16 else None, is_fused=cfg.compile)
         optimizer = adam(net, cfg.lr, self.device, weight_decay=weight_decay)
         self.learners[group] = Learner(backward, optimizer, cfg.max_grad_norm)
         self._losses[group] = torch.zeros(self.spec.num_tasks, device=self.device)

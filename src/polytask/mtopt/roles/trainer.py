@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,18 @@ from polytask.mtopt.tasks import ALL_TASKS
 STATE = "learner.pt"
 FORMAT = 1  # raised when the layout of the file changes
 FIELDS: Fields = {"learner": dict, "version": int}
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """Read a saved trainer.
+
+    Raises:
+        UserError: If the file cannot be read, is damaged, or holds weights that are not finite.
+    """
+    state = load_tensors(path, "saved learner", format=FORMAT)
+    check_fields(state, FIELDS, path)
+    check_finite(state["learner"], path, "learner.")
+    return state
 
 
 class Trainer:
@@ -36,10 +49,7 @@ class Trainer:
         self.version = 0  # of the weights that were published last
         self.path = config.root / STATE
         if self.path.exists():
-            state = load_tensors(self.path, "saved learner", format=FORMAT)
-            check_fields(state, FIELDS, self.path)
-            check_finite(state["learner"], self.path, "learner.")
-            self.load_state_dict(state)
+            self.load_state_dict(load_state(self.path))
         else:
             self.publish()
 

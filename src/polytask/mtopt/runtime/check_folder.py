@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from polytask.errors import UserError
-from polytask.files import can_read, check_fields, load_tensors, remove_stale_parts, restore
+from polytask.files import can_read, remove_stale_parts, restore
 from polytask.mtopt.config import RunConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import in_use
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.weights import WeightFolder
-from polytask.mtopt.roles.trainer import FIELDS, FORMAT, STATE
+from polytask.mtopt.roles.trainer import STATE, load_state
 from polytask.mtopt.runtime.folder import METRICS, RunFolder
 from polytask.mtopt.store import DamagedIndexError, EpisodeStore, StoreReport
 from polytask.mtopt.tasks import ALL_TASKS
@@ -206,9 +206,7 @@ def _learner(config: RunConfig) -> Iterator[Finding]:
 
 
 def _load_learner(config: RunConfig, path: Path) -> None:
-    state = load_tensors(path, "saved learner", format=FORMAT)
-    check_fields(state, FIELDS, path)
-    restore(QLearner(config.learner, len(ALL_TASKS), "cpu"), state["learner"], "learner")
+    restore(QLearner(config.learner, len(ALL_TASKS), "cpu"), load_state(path)["learner"], "learner")
 
 
 def _tried(name: str, read: Callable[..., Any], *arguments: Any) -> Iterator[Finding]:

@@ -97,6 +97,8 @@ def can_change(path: Path) -> Iterator[None]:
         if code in _REFUSED and not path.is_dir():
             raise UserError(f"cannot write '{path}': {error}") from error
         raise DamagedIndexError(path, f"is damaged ({error})") from error
+    except UnicodeDecodeError as error:  # Python cannot decode a damaged text, or SQLite's message about it
+        raise DamagedIndexError(path, "is damaged (a text in it is not UTF-8)") from error
 
 
 @contextmanager

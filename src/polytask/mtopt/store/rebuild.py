@@ -140,7 +140,7 @@ def _require_unused(path: Path, folder: Path, reason: str) -> None:
 def _salvage(path: Path) -> OldRows:
     """Read ids and labels of a damaged index, as far as possible."""
     with closing(sqlite3.connect(path, timeout=1.0)) as connection:
-        with suppress(sqlite3.DatabaseError):
+        with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
             connection.execute("PRAGMA writable_schema = ON")  # lets SQLite open a file that was cut off
         places = _readable(connection, "episode", "shard, offset")
         labels = _readable(connection, "label", "episode, task, source, value, made")
@@ -152,7 +152,7 @@ def _readable(connection: sqlite3.Connection, table: str, columns: str) -> list[
     """Read the rows of a table from both ends up to the first damaged page."""
     found: dict[int, tuple[Any, ...]] = {}
     for order in ("ASC", "DESC"):
-        with suppress(sqlite3.DatabaseError):
+        with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
             for row in connection.execute(f"SELECT id, {columns} FROM {table} NOT INDEXED ORDER BY id {order}"):
                 if row[0] in found:
                     break
