@@ -1,8 +1,9 @@
 """Run every command on a full disk, with a limit on the size of files, and in folders that cannot be written.
 
-A command must answer with one plain line and leave no temporary file and no damaged file behind. The full disk is a
-file system in memory of the process's own (Linux, user namespaces); without the right to make one, only the limit and
-the read-only folders are tried.
+A command must answer with one plain line and leave no temporary file and no damaged file behind. All episodes and
+labels that MT-Opt's store had must still be there; the bytes of an unfinished episode after them are no damage. The
+full disk is a file system in memory of the process's own (Linux, user namespaces); without the right to make one, only
+the limit and the read-only folders are tried.
 
     cd benchmarks && python -m faults.disks --out results/faults/disks.json
 """
@@ -15,7 +16,8 @@ import os
 import random
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,9 +29,11 @@ from faults.script import arguments, finish, scratch
 from polytask.cli.commands import COMMANDS
 from polytask.errors import UserError
 from polytask.files import load_tensors
+from polytask.mtopt.store import EpisodeStore
 
 DISK = "disk"  # folder in which the command runs
 FOUND = "found.json"  # what the check found, beside this folder
+STORES = "stores"  # copies of stores, beside it too: to open a store is to write to its folder
 LEFT = (0, 5_000, 100_000, 700_000, 1_500_000, 6_000_000)  # bytes that are left on the full disk
 LARGEST = (20_000, 300_000, 1_000_000, 5_000_000)  # bytes of the largest file
 # Command lines that write in other ways than the short ones of all commands.
@@ -85,7 +89,8 @@ def set_up(prepared: Path, name: str, prepare: Callable[[], None]) -> None:
     os.chdir(DISK)
     for run in ("run", "bins"):
         _copy(prepared / run, Path(run))
-    Path(f"../{FOUND}").write_text(json.dumps({"before": digests()}))
+    rows = _rows(_copy_store(Path("bins"), "before"))
+    Path(f"../{FOUND}").write_text(json.dumps({"before": digests(), "rows": rows}))
     prepare()
 
 
@@ -93,13 +98,17 @@ def check(is_locked: bool) -> None:
     """Look for what a failed command must not leave behind, and write it to a file."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
     path = Path(f"../{FOUND}")
-    before, after = json.loads(path.read_text())["before"], digests()
+    found = json.loads(path.read_text())
+    before, after = found["before"], digests()
     problems = [f"{name} is gone" for name in before if name not in after]
     problems += [f"{name} is left" for name in after if name.endswith(".part")]
     problems += [f"{name} is damaged" for name in after if not is_whole(Path(name))]
+    for number, store in enumerate(stores()):
+        rows = found["rows"] if store == Path("bins") else (0, 0)
+        problems += [f"{store}: {problem}" for problem in store_problems(_copy_store(store, str(number)), rows)]
     if is_locked:
         problems += [f"{name} has changed" for name in after if after[name] != before.get(name)]
-    path.write_text(json.dumps({"before": before, "problems": problems}))
+    path.write_text(json.dumps({**found, "problems": problems}))
 
 
 def is_whole(path: Path) -> bool:
@@ -115,6 +124,29 @@ def is_whole(path: Path) -> bool:
     except (UserError, ValueError):
         return False
     return path.stat().st_size > 0 or path.suffix not in (".mp4", ".png", ".md", ".tex", ".csv", ".npz", ".yaml")
+
+
+def stores() -> list[Path]:
+    """Return the folders below the present one that are stores of episodes, or were to become one."""
+    indexes = {path.parent for path in Path().rglob(EpisodeStore.INDEX)}
+    return sorted(indexes | {path.parent for path in Path().rglob("shards")})
+
+
+def store_problems(root: Path, rows: Sequence[int]) -> Iterator[str]:
+    """Return what is wrong with a store that had a number of episodes and of labels. It is opened, so it may change."""
+    try:
+        with closing(EpisodeStore(root, rebuilds=False)) as store:
+            report, problem = store.check(deep=True), store.index_problem()
+    except UserError as error:
+        yield str(error)
+        return
+    if problem is not None:
+        yield problem
+    if not report.is_sound:  # tails do not count: the disk was full in the middle of an append
+        yield from report.lines()[1:]
+    for name, had, has in zip(("episodes", "labels"), rows, (report.episodes, report.labels), strict=True):
+        if has < had:
+            yield f"{had - has} {name} are gone"
 
 
 def digests() -> dict[str, str]:
@@ -140,6 +172,23 @@ def _copy(source: Path, target: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
             place.write_bytes(path.read_bytes())
+
+
+def _copy_store(root: Path, name: str) -> Path:
+    """Copy the shards and the index of a store to a folder that can be written."""
+    target = Path("..", STORES, name)
+    _copy(root / "shards", target / "shards")
+    target.mkdir(parents=True, exist_ok=True)
+    for path in root.glob("index*"):
+        (target / path.name).write_bytes(path.read_bytes())
+    return target
+
+
+def _rows(root: Path) -> tuple[int, int]:
+    """Count the episodes and the labels of a store."""
+    with closing(EpisodeStore(root, rebuilds=False)) as store:
+        report = store.check()
+    return report.episodes, report.labels
 
 
 def _fill(left: int) -> None:

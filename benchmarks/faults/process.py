@@ -47,6 +47,7 @@ JARGON = (
 CHECK = ("mtopt", "check")  # exits with code 1 if it finds damage
 LONGEST = 400  # characters of a message
 GOOD = ("ok", "refused", "stopped", "found")
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,14 @@ class Running:
         self._status: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _child(case)
+        # Until the new process is in `main`, an interrupt would end in this file and look like a mistake of polytask.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _child(case)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process and those that it has started, as a terminal does."""
@@ -249,6 +255,18 @@ def _shown(word: str) -> str:
     return word if len(word) < 80 and word.isprintable() else f"{ascii(word)[1:60]}... ({len(word)} characters)"
 
 
+def _main(words: tuple[str, ...]) -> int:
+    """Run polytask with SIGINT and SIGTERM, which are blocked before and after it."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    except KeyboardInterrupt:  # a SIGINT that has waited
+        return 130
+    try:
+        return main(words)
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+
+
 def _child(case: Case) -> None:
     """Run a command in the new process, which this function ends."""
     code = 1
@@ -267,7 +285,7 @@ def _child(case: Case) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         case.setup()
         give_up_root(case.folder.parent)
-        code = main(case.words)
+        code = _main(case.words)
         case.check()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypedDict, Unpack
 
 from polytask.errors import UserError, shown, suggest
 
-MAX_SEED = 2**32 - 1  # what every random generator in use accepts, with room for the offsets that some add
+MAX_SEED = 2**32 - 1  # what every random generator in use accepts
 MAX_INT = 2**63 - 1  # what torch, NumPy and MuJoCo can store
 MAX_FLOAT = 3.4028234663852886e38  # the largest number in single precision
 MAX_NAME = 255  # bytes in a file name, and
@@ -149,9 +149,13 @@ def _check_text(key: str, text: str, *, is_path: bool) -> None:
 
 
 def require_order(config: Any, prefix: str, low: str, high: str, *, is_strict: bool = False) -> None:
-    """Check, in a `check_together`, that one setting is not above another; with `is_strict` also not equal to it."""
+    """Check, in a `check_together`, that one setting is not above another; with `is_strict` also not equal to it.
+
+    Lists are compared entry by entry.
+    """
     lower, upper = getattr(config, low), getattr(config, high)
-    if lower > upper or (is_strict and lower == upper):
+    pairs = zip(lower, upper, strict=False) if isinstance(lower, list | tuple) else [(lower, upper)]
+    if any(one > other or (is_strict and one == other) for one, other in pairs):
         word = "below" if is_strict else "at most"
         raise UserError(f"{prefix}{low}={lower} is not valid; it must be {word} {prefix}{high}={upper}")
 

@@ -3,10 +3,11 @@
 from dataclasses import fields, is_dataclass
 
 import pytest
+import yaml
 
 from polytask.algos.ppo import PPOConfig
 from polytask.cli.commands import COMMANDS
-from polytask.config.compose import compose, register, to_plain
+from polytask.config.compose import compose, register, to_plain, to_yaml
 from polytask.config.groups import GROUPS
 from polytask.config.schema import CollectConfig, EvalConfig, TrainConfig
 from polytask.config.values import quote
@@ -176,6 +177,46 @@ def test_where_and_how_to_print_is_not_inherited(saved):
 def test_a_word_voids_the_saved_rival(saved, word, void):
     value = getattr(compose(TrainConfig, [word], saved=saved), void)
     assert value is None or value.name == "auto"
+
+
+def test_a_word_beats_the_presets_other_way_to_say_the_same():
+    config = compose(TrainConfig, ["preset=cpu_demo", "envs_per_task=[1,2,3,4]"])
+    assert (config.num_envs, config.envs_per_task) == (None, [1, 2, 3, 4])
+    assert compose(TrainConfig, ["preset=cpu_demo", "suite=mt25"]).tasks is None
+    with pytest.raises(UserError, match="give only one of them"):
+        compose(TrainConfig, ["num_envs=4", "envs_per_task=[4]"])
+
+
+@pytest.mark.parametrize("path", ["${x", "${oc.env:HOME}", "???"])
+def test_nothing_saved_is_interpolated(saved, path):
+    config = compose(TrainConfig, [f"init_from={path}"])
+    assert yaml.safe_load(to_yaml(to_plain(config)))["init_from"] == path
+    assert compose(TrainConfig, [], saved={**saved, "device": path}).device == path
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("num_envs", "many", "the saved setting num_envs=many cannot be used; it must be a whole number"),
+        ("num_envs", True, "num_envs=True"),
+        ("tasks", [1], "the saved setting tasks=1 cannot be used; it must be a text"),
+        ("video", 1, "video=1 cannot be used; it must be true or false"),
+        (
+            "net",
+            {"name": "mlp", "hidden": "wide"},
+            "net.hidden=wide cannot be used; it must be a list of whole numbers",
+        ),
+    ],
+)
+def test_a_saved_value_of_another_type_is_named(saved, name, value, line):
+    with pytest.raises(UserError) as caught:
+        compose(TrainConfig, [], saved={**saved, name: value})
+    assert line in str(caught.value)
+
+
+def test_a_saved_whole_number_may_stand_for_a_float(saved):
+    config = compose(TrainConfig, [], saved={**saved, "max_minutes": 3, "unknown": 1})
+    assert (config.max_minutes, type(config.max_minutes)) == (3.0, float)
 
 
 def test_a_preset_replaces_the_saved_config(saved):

@@ -198,7 +198,7 @@ def test_a_diverged_world_is_truncated_counted_and_never_seen(sim: str) -> None:
     [
         ({"tasks": ["reech"]}, "did you mean 'reach'"),
         ({"suite": "mt11"}, "suite=mt11 is not valid"),
-        ({"tasks": []}, "at least one task"),
+        ({"tasks": []}, "tasks is empty; give at least one entry"),
         ({"tasks": ["reach", "reach"]}, "named twice"),
         ({"tasks": ["reach"], "envs_per_task": [1, 2]}, "2 entries for 1 task"),
         ({"tasks": ["reach"], "envs_per_task": [0]}, "envs_per_task=0 is not valid; it must be at least 1"),

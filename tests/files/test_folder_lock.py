@@ -1,5 +1,6 @@
 """The lock of a run: one holder, named to the second process, and released by the holder's death."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -53,3 +54,14 @@ def test_a_killed_process_releases_the_lock_though_its_child_lives(tmp_path):
     finally:
         holder.stdout.close()
         os.kill(started, signal.SIGKILL)
+
+
+def test_a_disk_without_locks_is_noted_and_used(tmp_path, monkeypatch, capsys):
+    def refuse(*args):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("polytask.files.folder_lock.fcntl.flock", refuse)
+    lock = FolderLock(tmp_path)
+    lock.take()
+    assert "cannot be locked (No locks available)" in capsys.readouterr().err
+    lock.release()

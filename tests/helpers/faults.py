@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from faults.process import GOOD
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -19,5 +21,4 @@ def run_script(name, folder, count, *words):
 
 def wrong_rows(result):
     """Return the rows that are neither right nor a clean refusal, short enough to read."""
-    good = ("ok", "refused", "stopped", "found")
-    return [row for row in result["rows"] if row["verdict"] not in good]
+    return [row for row in result["rows"] if row["verdict"] not in GOOD]

@@ -3,9 +3,12 @@
 import json
 import os
 import sqlite3
+from pathlib import Path
 
 import pytest
+from helpers.episodes import make
 
+from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
 
@@ -76,6 +79,62 @@ def test_traces_of_a_kill_are_no_damage_and_are_removed(call, run_copy):
     assert not part.exists()
     assert path.stat().st_size < size + len(b"half an episode")
     assert check(call, run_copy) == (0, {})
+
+
+def test_a_damaged_last_episode_stays_in_its_shard(call, tmp_path):
+    store = EpisodeStore(tmp_path, StoreConfig(fsync=False))
+    with store.writer("a") as writer:
+        for seed in range(4):
+            writer.append(make(seed))
+    store.close()
+    path, row = shard_of(tmp_path, 4)
+    content = bytearray(path.read_bytes())
+    content[row.outcome_offset + 50] ^= 1
+    path.write_bytes(content)
+    _, found = check(call, tmp_path, "repair=true")
+    assert found["episode 4"]["is_mended"]
+    assert path.read_bytes() == content
+    one = check(call, tmp_path)[1][f"shards/{path.name}"]
+    assert "bytes of damaged episodes" in one["problem"] and (one["is_wrong"], one["outcome"]) == (False, "left alone")
+    with path.open("ab") as file:
+        file.write(content[:700])  # a torn episode after the damaged one
+    check(call, tmp_path, "repair=true")
+    assert path.read_bytes() == content[: row.offset + row.size], "and the zeros that close an archive"
+    content[row.offset + 3] ^= 1  # the header of a member
+    path.write_bytes(content)
+    check(call, tmp_path, "repair=true")
+    assert path.read_bytes() == content
+
+
+def test_files_that_may_not_be_read_are_findings(call, run_copy, monkeypatch):
+    path, _ = shard_of(run_copy)
+    real_open, real_read = os.open, Path.read_bytes
+
+    def refuse_shard(name, *arguments, **options):
+        if str(name) == str(path):
+            raise PermissionError(13, "Permission denied")
+        return real_open(name, *arguments, **options)
+
+    def refuse_report(name):
+        if name.name == "run-1.json":
+            raise PermissionError(13, "Permission denied")
+        return real_read(name)
+
+    monkeypatch.setattr(os, "open", refuse_shard)
+    monkeypatch.setattr(Path, "read_bytes", refuse_report)
+    code, found = check(call, run_copy)
+    assert code == 1
+    assert found["index.sqlite"]["problem"] == f"cannot read '{path}': Permission denied"
+    assert found["detectors/run-1.json"]["problem"].endswith("run-1.json': Permission denied")
+
+
+def test_a_temporary_file_of_a_living_process_is_left_alone(call, run_copy):
+    part = run_copy / "weights" / f".q-000001.pt.{os.getpid()}.part"
+    part.write_bytes(b"half a file")
+    for words in ((), ("repair=true",)):
+        one = check(call, run_copy, *words)[1][f"weights/{part.name}"]
+        assert (one["problem"], one["outcome"][:10]) == ("temporary file", "left alone")
+    assert part.exists()
 
 
 def test_episodes_that_the_index_lacks_are_entered(call, run_copy):

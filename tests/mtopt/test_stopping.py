@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from helpers.label_page import episode
 from helpers.tiny_run import tiny
 
 from polytask.mtopt.config.store import StoreConfig
+from polytask.mtopt.roles import Grader
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.store import EpisodeStore
@@ -79,29 +81,47 @@ def test_collecting_and_training_stop_between_their_steps(tmp_path):
     assert runtime.collect(100, stop_after(2))["added"] == 8, "two sequences of four"
     runtime.run()
     before = runtime.controller.updates
-    assert runtime.train(100, stop_after(1))["updates"] == before + 2
+    stops = stop_after(3)  # the grading asks twice
+    assert runtime.train(100, stops)["updates"] == before + 2
     runtime.close()
+
+
+def answer_with(monkeypatch, received):
+    """Let commands find these signals."""
+    monkeypatch.setattr("polytask.mtopt.commands.stop_requests", lambda step: nullcontext(received))
 
 
 def test_a_stopped_relabelling_is_continued_by_the_same_command(call, run_copy, monkeypatch):
     received = [signal.SIGTERM]
-
-    class Requests:
-        def __init__(self, step):
-            pass
-
-        def __enter__(self):
-            return received
-
-        def __exit__(self, *error):
-            pass
-
-    monkeypatch.setattr("polytask.mtopt.commands.stop_requests", Requests)
+    answer_with(monkeypatch, received)
     before = sorted((run_copy / "detectors").iterdir())
     code, out, _ = call("mtopt", "relabel", f"run_dir={run_copy}", "train=true")
     assert (code, sorted((run_copy / "detectors").iterdir())) == (143, before)
     assert "the run is unchanged" in out
     code, out, _ = call("mtopt", "relabel", f"run_dir={run_copy}", "detector=run-1")
-    assert code == 143 and "the same command labels the others" in out
+    assert code == 143 and f"continue: polytask mtopt relabel run_dir={run_copy} detector=run-1" in out.replace(
+        "\n", " "
+    )
     received.clear()
     assert call("mtopt", "relabel", f"run_dir={run_copy}", "detector=run-1")[0] == 0
+
+
+def test_a_signal_in_the_last_step_is_no_stop(call, run_copy, monkeypatch):
+    answer_with(monkeypatch, stop_after(1))  # one step of the grader takes all episodes
+    code, out, _ = call("mtopt", "relabel", f"run_dir={run_copy}", "detector=run-1")
+    assert (code, "stopped" in out) == (0, False)
+    answer_with(monkeypatch, [signal.SIGTERM])
+    assert call("mtopt", "collect", f"run_dir={run_copy}", "collector.episodes=12")[0] == 0, "there are 12"
+    assert call("mtopt", "collect", f"run_dir={run_copy}", "collector.episodes=13")[0] == 143
+    assert call("mtopt", "train", f"run_dir={run_copy}", "trainer.updates=2")[0] == 143
+    answer_with(monkeypatch, stop_after(2))  # asked once before grading and once before the updates
+    monkeypatch.setattr(Grader, "step", lambda self: {"episodes": 0.0})
+    assert call("mtopt", "train", f"run_dir={run_copy}", "trainer.updates=2")[0] == 0
+
+
+def test_a_stop_ends_the_grading_before_the_updates(run_copy, monkeypatch):
+    monkeypatch.setattr(Grader, "step", lambda self: pytest.fail("graded after a stop"))
+    runtime = LocalRuntime(RunFolder(run_copy).config(), lambda line: None, is_plan=False)
+    assert runtime.train(2, [signal.SIGTERM]) == {}
+    assert runtime.updates_left == 2
+    runtime.close()

@@ -13,6 +13,7 @@ from polytask.runs.checkpoint import load
 from polytask.runs.evaluate import Evaluator, evaluate, goals_of, run_episodes, summarize
 from polytask.runs.setup import build_env, build_train_env, load_policy
 from polytask.runs.train import train
+from polytask.settings import MAX_SEED
 from polytask.types import EnvSpec, Step
 
 WORDS = ["tasks=[reach,drawer-close]", "policy=random", "episode_length=6", "threads=1"]
@@ -165,3 +166,18 @@ def test_a_run_with_fixed_goals_is_evaluated_on_them_and_on_new_ones(tmp_path, m
     assert not torch.equal(on_trained, on_new)
     evaluate(compose(EvalConfig, ["checkpoint=run", "episodes=2", "goals=random"], saved=saved))
     assert len(seen) == 5
+
+
+def test_the_largest_seed_can_be_evaluated():
+    evaluator = Evaluator(compose(EvalConfig, [*WORDS, f"seed={MAX_SEED}"]), 1)
+    assert evaluator.env.spec.num_envs == 2
+    evaluator.close()
+
+
+def test_a_policy_of_fixed_goals_refuses_tasks_it_never_saw(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = [*FIXED, "num_envs=2", "eval_episodes=0", "video=false", "run_dir=run", "net.hidden=[4]"]
+    train(compose(TrainConfig, words))
+    config = compose(EvalConfig, ["checkpoint=run", "tasks=[sweep]"], saved=to_plain(compose(TrainConfig, words)))
+    with pytest.raises(UserError, match="not trained on 'sweep'"):
+        evaluate(config)

@@ -155,7 +155,7 @@ class GRPO:
         """Compute log-probabilities, advantages and weights of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout, num_tasks = self.cfg, self.rows, self.rollout, self.spec.num_tasks
         for part in chunks(len(rows.task), self._rows_per_update):
-            distribution = self.actor.at(rows.obs[part], rows.task[part])
+            distribution = self.actor.fused_at(rows.obs[part], rows.task[part])
             rows.log_prob[part] = log_prob(rows.action[part], *distribution)
         done = rollout.done
         # After an early end a world starts a second episode, which the rollout cuts off. Only the first one counts.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
+import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -17,14 +18,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from polytask.config.presets import CONF, PRESET, presets, store_presets
-from polytask.config.values import parse
+from polytask.config.values import as_kind, parse
 from polytask.errors import UserError, require_known, shown, suggest
 from polytask.result import note
-from polytask.settings import check_values, default_of, fill
+from polytask.settings import check_values, default_of
 
 # Two keys that set the same thing in different ways. If the user sets the first, the saved value of the second is
 # ignored.
 RIVALS = {"suite": "tasks", "num_envs": "envs_per_task", "envs_per_task": "num_envs", "device": "sim"}
+EMPTY = ("tasks", "num_envs", "envs_per_task")  # the rivals that may be None; the value of a preset is removed, too
 
 
 def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | None = None) -> Any:
@@ -46,13 +48,11 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
     chosen = _chosen(schema, given)
     saved = {} if saved is None or PRESET in given else _untouched(schema, saved, given)
     options = {group: saved[group]["name"] for group in groups_of(schema) if saved.get(group)} | chosen
-    config = _compose(schema, options)
-    try:
-        fill(config, saved)
-        result = OmegaConf.to_object(config)
-    except OmegaConfBaseException as error:
-        raise UserError(f"a saved setting cannot be used: {_explain(error)}") from error
+    result = OmegaConf.to_object(_compose(schema, options))
+    _fill(result, saved)
     for name, text in given.items():
+        if RIVALS.get(name) in EMPTY and RIVALS[name] not in given:
+            setattr(result, RIVALS[name], None)  # the preset's
         if name not in chosen:
             _set(result, name, text)
     check_values(result)
@@ -61,9 +61,13 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
 
 def to_plain(config: Any) -> dict[str, Any]:
     """Turn a typed config into plain dictionaries and values, as stored in checkpoints and `config.yaml`."""
-    plain = OmegaConf.to_container(OmegaConf.structured(config))
-    assert isinstance(plain, dict)
-    return {str(name): value for name, value in plain.items()}
+    return asdict(config)
+
+
+def to_yaml(plain: dict[str, Any]) -> str:
+    """Write plain settings as YAML."""
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    return text
 
 
 def names_of(schema: type[Any]) -> list[str]:
@@ -236,6 +240,23 @@ def _without_hydra_warnings() -> Iterator[None]:
 
 
 # Saved settings
+
+
+def _fill(config: Any, saved: Mapping[str, Any], prefix: str = "") -> None:
+    """Copy saved values into a config, also into the configs inside it. Keys that it does not have are skipped.
+
+    Raises:
+        UserError: If a value has another type than the setting.
+    """
+    hints = get_type_hints(type(config))
+    for name, value in saved.items():
+        if name not in hints:
+            continue
+        inside = getattr(config, name)
+        if is_dataclass(inside) and isinstance(value, Mapping):
+            _fill(inside, value, f"{prefix}{name}.")
+        else:
+            setattr(config, name, as_kind(f"{prefix}{name}", value, hints[name]))
 
 
 def _untouched(schema: type[Any], saved: dict[str, Any], given: Collection[str]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class TrainConfig(EnvOptions, CommandConfig):
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
     eval_every: int = setting(0, "iterations between evaluations (0: only at the end)", at_least=0)
     eval_episodes: int = setting(
-        20, "episodes without exploration noise per task in an evaluation (0: no evaluation)", at_least=0, at_most=10**6
+        20, "episodes without exploration noise per task in an evaluation (0: no evaluation)", at_least=0, at_most=10**5
     )
     success_window: int = setting(
         100, "number of last episodes per task in the reported success rate", at_least=1, at_most=10**6
@@ -60,6 +60,7 @@ class TrainConfig(EnvOptions, CommandConfig):
 
     def check_together(self, prefix: str) -> None:
         """Check that episodes start together if the algorithm needs it."""
+        super().check_together(prefix)
         if self.stagger and getattr(self.algo, "needs_whole_episodes", False):
             raise UserError(f"algo={self.algo.name} needs whole episodes, which start together: use stagger=false")
 
@@ -103,6 +104,11 @@ class SweepConfig(CommandConfig):
     dry_run: bool = setting(False, "only print the commands of the runs that are not complete")
     changes: list[str] | None = setting(None, "keys of `polytask train` for every run; write them without changes=")
 
+    def check_together(self, prefix: str) -> None:
+        """Check that all seeds are valid."""
+        if self.first_seed + self.seeds - 1 > MAX_SEED:
+            raise UserError(f"{prefix}first_seed={self.first_seed} is too large for {self.seeds} seeds")
+
 
 @dataclass
 class EvalConfig(WorldOptions, CommandConfig):
@@ -112,7 +118,7 @@ class EvalConfig(WorldOptions, CommandConfig):
         None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
     )
     policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
-    episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**6)
+    episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**5)
 
 
 @dataclass

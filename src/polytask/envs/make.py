@@ -125,8 +125,6 @@ def _sim(sim: Any) -> AutoSim | CpuSim | WarpSim:
 
 def _counts(num_tasks: int, num_envs: int | None, envs_per_task: Sequence[int] | None) -> tuple[int, ...]:
     """Return the number of worlds of each task."""
-    if envs_per_task is not None and num_envs is not None:
-        raise UserError("num_envs and envs_per_task both give the number of worlds; give only one of them")
     if envs_per_task is not None:
         counts = tuple(int(count) for count in envs_per_task)
         if len(counts) != num_tasks:

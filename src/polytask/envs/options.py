@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
+from polytask.errors import UserError
 from polytask.settings import MAX_SEED, setting
 
 ROBOT_NAMES = ("sawyer", "panda", "go1")  # the table `polytask.robots.ROBOTS`, without importing torch
@@ -68,3 +69,9 @@ class EnvOptions(WorldOptions):
         "start at random steps of the first episode, so that episodes do not all end at once (default: true; "
         "false for algo=grpo, which needs whole episodes)",
     )
+
+    def check_together(self, prefix: str) -> None:
+        """Check that the number of worlds is given once."""
+        if self.num_envs is not None and self.envs_per_task is not None:
+            line = f"{prefix}num_envs and {prefix}envs_per_task both give the number of worlds; give only one of them"
+            raise UserError(line)

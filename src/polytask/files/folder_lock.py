@@ -13,6 +13,7 @@ from pathlib import Path
 
 from polytask.errors import UserError
 from polytask.files import can_write, make_folder, remove_stale_parts
+from polytask.result import note
 
 FILE_NAME = "lock"
 
@@ -50,6 +51,8 @@ class FolderLock:
             os.close(file)
             who = f"process {holder}" if holder else "another process"
             raise BusyError(f"the run in '{self.path.parent}' is in use by {who}; wait for it or end it") from None
+        except OSError as error:  # some network file systems have no locks
+            note(f"'{self.path}' cannot be locked ({error.strerror}); let no other process use this folder")
         self._file = file
         with can_write(self.path):
             os.ftruncate(file, 0)

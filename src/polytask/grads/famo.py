@@ -34,7 +34,9 @@ class FAMOConfig(GradConfig):
     """Settings of FAMO."""
 
     name: str = "famo"
-    lr: float = setting(1e-3, "learning rate of the logits (Adam); the paper's supervised tasks use 0.025", above=0.0)
+    lr: float = setting(
+        1e-3, "learning rate of the logits (Adam); the paper's supervised tasks use 0.025", at_least=0.0
+    )
     weight_decay: float = setting(1e-3, "decay of the logits towards equal weights (gamma in the paper)", at_least=0.0)
     eps: float = setting(1e-2, "added to the losses; bounds the weight of a task whose loss is almost zero", above=0.0)
     forget: float = setting(

@@ -26,7 +26,7 @@ class UncertaintyConfig(GradConfig):
     """Settings of uncertainty weighting."""
 
     name: str = "uncertainty"
-    lr: float = setting(1e-2, "step size of the log-variances", above=0.0)
+    lr: float = setting(1e-2, "step size of the log-variances", at_least=0.0)
     limit: float = setting(6.0, "largest magnitude of a log-variance", above=0.0)
 
 

@@ -61,7 +61,8 @@ def collect(config: RunConfig) -> Result:
                 done = runtime.collect(config.collector.episodes, stops)
     found = status_of(RunFolder(config.run_dir))
     lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.run_dir}"]
-    return Result({**done, **found.plain()}, [found.episodes_table()], lines, exit_code(stops))
+    code = exit_code(stops) if done["episodes"] < config.collector.episodes else 0
+    return Result({**done, **found.plain()}, [found.episodes_table()], lines, code)
 
 
 def train(config: RunConfig) -> Result:
@@ -73,7 +74,8 @@ def train(config: RunConfig) -> Result:
     rows = [
         (name, metrics[name]) for name in ("updates", "weights", "loss", "excess", "value", "target") if name in metrics
     ]
-    return Result(metrics, [Table(f"training in {config.run_dir}", ("figure", "value"), rows)], [], exit_code(stops))
+    code = exit_code(stops) if runtime.updates_left else 0
+    return Result(metrics, [Table(f"training in {config.run_dir}", ("figure", "value"), rows)], [], code)
 
 
 def evaluate(config: EvaluateConfig) -> Result:
@@ -166,18 +168,22 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
         _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", config.run_dir)
         choose(settings.detectors, version)
         done = grader.run(stops)
+        is_stopped = bool(stops) and grader.has_more()
     if config.add:
         state = folder.require()
         folder.update({**state["config"], "tasks": settings.tasks})
     found = status_of(folder)
+    # Not the same command: with train=true it would train another detector.
+    advice = f"polytask mtopt relabel run_dir={config.run_dir} detector={version}"
     lines = [
         f"detector {found.detector}, in use from now on: {done['labels']:.0f} labels added to {done['episodes']:.0f} "
         "episodes",
         *found.untaught_lines(),
         *([f"learned from now on: {', '.join(config.add)}"] if config.add else []),
-        *(["stopped before all episodes were labelled; the same command labels the others"] if stops else []),
+        *([f"stopped before all episodes were labelled; continue: {advice}"] if is_stopped else []),
     ]
-    return Result({**done, **found.plain()}, [found.verdicts_table()], lines, exit_code(stops))
+    code = exit_code(stops) if is_stopped else 0
+    return Result({**done, **found.plain()}, [found.verdicts_table()], lines, code)
 
 
 def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, run_dir: str) -> None:

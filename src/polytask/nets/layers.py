@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -19,7 +18,6 @@ from torch.nn import functional
 from polytask.nets.task_axes import TaskAxis
 from polytask.settings import Range
 
-Choice = TypeVar("Choice")
 Init = Callable[[Tensor, Generator], None]
 
 # Valid sizes: a typing mistake must not ask for more memory than any machine has.

@@ -14,9 +14,11 @@ from torch import Tensor
 from polytask.config.schema import EvalConfig, RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import WorldOptions
+from polytask.files import check_fields
 from polytask.result import Result, Table
-from polytask.runs.checkpoint import load
+from polytask.runs.checkpoint import load, locate
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
+from polytask.settings import MAX_SEED
 from polytask.statistics import Array, bootstrap, iqm, mean
 
 # Added to the seed, so that evaluation and training have different goals.
@@ -71,7 +73,7 @@ class Evaluator:
         """
         # A curriculum is for training. Evaluation spreads its episodes over all levels.
         levels = "hard" if config.chosen_levels == "curriculum" else config.levels
-        seed, num_envs = config.seed + SEED_OFFSET, episodes * len(config.task_names)
+        seed, num_envs = (config.seed + SEED_OFFSET) % (MAX_SEED + 1), episodes * len(config.task_names)
         self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs)
         if goals:
             set_goals(self.env, goals)
@@ -102,8 +104,13 @@ def training_goals(config: EvalConfig | RecordConfig) -> Goals | None:
     """Return the goals that the policy of a checkpoint was trained on, if they are fixed and the command wants such."""
     if config.checkpoint is None or config.goals != "fixed":
         return None
-    state = load(config.checkpoint)
-    return goals_of(state["env"], state["spec"]["tasks"]) if state["config"].get("goals") == "fixed" else None
+    state, path = load(config.checkpoint), locate(config.checkpoint)
+    if state["config"].get("goals") != "fixed":
+        return None
+    check_fields(state["env"], {"groups": [{"tasks": [{"vector": Tensor}]}]}, path, "env.")
+    goals = goals_of(state["env"], state["spec"]["tasks"])
+    # A task that the policy was not trained on is refused where the policy is built.
+    return goals if all(task in goals for task in config.task_names) else None
 
 
 def set_goals(env: MultiTaskEnv, goals: Goals) -> None:

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
-from omegaconf import OmegaConf
+import yaml
 
 from polytask.config.compose import upgrade
 from polytask.config.schema import ReportConfig
@@ -87,7 +87,7 @@ def _setting(path: Path) -> str:
     with can_read(path):
         text = path.read_bytes()
     try:
-        saved: Any = OmegaConf.to_container(OmegaConf.create(text.decode()))
+        saved: Any = yaml.safe_load(text.decode())
     # A file of another kind can raise anything: YAMLError, UnicodeDecodeError, AttributeError, RecursionError, ...
     except Exception as error:
         raise UserError(f"'{path}' cannot be read: it is not the config of a run") from error

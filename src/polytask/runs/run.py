@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from polytask.config.compose import to_plain
+from polytask.config.compose import to_plain, to_yaml
 from polytask.config.schema import TrainConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
@@ -158,9 +157,11 @@ def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
             run.directory, run.lock = claim_folder(directory, is_named=config.run_dir is not None)
             stack.callback(run.lock.release)
         run.config = replace(run.config, run_dir=str(run.directory))
-        write_text(run.directory / CONFIG_FILE, OmegaConf.to_yaml(OmegaConf.create(to_plain(run.config))))
-        if is_continued and source != run.directory / CHECKPOINT_FILE:
-            run.save()  # before the log is cut to the rows of an older checkpoint
+        write_text(run.directory / CONFIG_FILE, to_yaml(to_plain(run.config)))
+        if source != run.directory / CHECKPOINT_FILE:
+            # A run can be continued from its first moment on. This comes before the log is written: a log without its
+            # checkpoint would be a dead end.
+            run.save()
         stack.pop_all()
     return run, history
 

@@ -71,7 +71,7 @@ def build_policy(config: EvalConfig | RecordConfig, env: MultiTaskEnv) -> Policy
 
 def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
     """Build a trained policy from a checkpoint. `env` may have any of the training tasks, in any order."""
-    spec = EnvSpec(**state["spec"])
+    spec = EnvSpec(**{each.name: state["spec"][each.name] for each in fields(EnvSpec)})
     unknown = [task for task in env.spec.tasks if task not in spec.tasks]
     if unknown:
         known = ", ".join(spec.tasks)

@@ -43,8 +43,6 @@ def _train(run: Run, history: list[LogRow]) -> Result:
     display = ProgressDisplay(run.env.spec.tasks, run.last_frames, run.frames)
     try:
         with stop_requests() as stops, logger, display:
-            if not (run.directory / CHECKPOINT_FILE).exists():
-                run.save()  # so that a run can be continued from its first moment on
             while not run.is_over and not stops:
                 row = iterate(run)
                 logger.write(row)

@@ -2,9 +2,11 @@
 
 import math
 
+import pytest
 import torch
 from torch.testing import assert_close
 
+from polytask.errors import UserError
 from polytask.mtopt.config.network import CameraConfig
 from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turn_grid
@@ -76,3 +78,9 @@ def test_places_are_found_in_full_precision_under_autocast():
     exact = project(matrix, place)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(project(matrix, place), exact)
+
+
+def test_every_bound_of_the_hand_must_be_in_order():
+    CameraConfig(low=[0.1, 0.5], high=[0.1, 0.7]).check_together()
+    with pytest.raises(UserError, match=r"low=\[-0.2, 0.8\] is not valid; it must be at most camera.high=\[0.2, 0.7\]"):
+        CameraConfig(low=[-0.2, 0.8], high=[0.2, 0.7]).check_together("camera.")

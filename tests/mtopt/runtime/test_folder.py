@@ -27,6 +27,18 @@ def test_settings_survive_being_saved(tmp_path):
     assert saved_settings(RunConfig(run_dir=str(tmp_path / "nothing"))) is None
 
 
+def test_a_setting_that_must_not_change_is_named(tmp_path):
+    begin(tmp_path)
+    config = tiny(tmp_path)
+    config.learner.network.camera.floor += 0.5
+    with pytest.raises(UserError) as caught:
+        RunFolder(tmp_path).check(config)
+    old, new = (floor.learner.network.camera.floor for floor in (tiny(tmp_path), config))
+    line = f"the run in '{tmp_path}' has learner.network.camera.floor={old}, not {new}; choose another run_dir"
+    assert str(caught.value) == line
+    RunFolder(tmp_path).check(tiny(tmp_path))
+
+
 def test_settings_of_version_0_1_are_read(tmp_path):
     begin(tmp_path)
     path = tmp_path / "run.json"

@@ -72,7 +72,9 @@ def test_an_address_without_a_cluster_is_one_line(address):
 
 @pytest.fixture(scope="module")
 def session():
+    before = signal.getsignal(signal.SIGTERM)
     with cluster(SMALL):
+        assert signal.getsignal(signal.SIGTERM) is before, "Ray's own handler would end a run without a word"
         yield
 
 

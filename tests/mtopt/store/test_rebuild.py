@@ -220,6 +220,7 @@ def test_a_damaged_episode_is_left_out_and_those_after_it_are_found(root):
     shard.write_bytes(content)
     done = rebuild.rebuild(root / "index.sqlite", root / "shards", is_forced=True)
     assert (done.episodes, done.labels["person"], done.unreadable) == (COUNT - 1, 10 * (COUNT - 1), row.size)
+    assert "; labels dropped: 30; " in done.summary()
     rows, _, labels, is_sound = contents(root)
     assert is_sound
     assert [one.id for one in rows] == [number for number in range(1, COUNT + 1) if number != 3]
@@ -245,3 +246,53 @@ def test_an_index_that_breaks_while_it_is_used_is_one_line(root):
         with pytest.raises(UserError, match=r"index.sqlite' is damaged \(.*\); `polytask mtopt check"):
             use()
     store.close()
+
+
+def test_the_id_of_a_removed_episode_is_not_given_out_again(tmp_path):
+    store = EpisodeStore(tmp_path, QUICK)
+    with store.writer("a") as writer:
+        last = [writer.append(make(seed)) for seed in range(3)][-1]
+    row = store.row(last)
+    store.close()
+    shard = tmp_path / "shards" / row.shard
+    content = bytearray(shard.read_bytes())
+    content[row.offset + 600] ^= 1
+    shard.write_bytes(content)
+    for _ in range(2):  # the second rebuild knows it only from the first one
+        rebuild.rebuild(tmp_path / "index.sqlite", tmp_path / "shards", is_forced=True)
+    store = EpisodeStore(tmp_path, QUICK)
+    assert store.last() == last - 1
+    with store.writer("b") as writer:
+        assert writer.append(make(3)) == last + 1
+    store.close()
+
+
+def leaves(path, table):
+    """Return the numbers of the pages that hold the rows of a table, whose root has only leaves below it."""
+    with sqlite3.connect(path) as connection:
+        query = "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = ?"
+        root, size = connection.execute(query, (table,)).fetchone()
+    connection.close()
+    page = path.read_bytes()[(root - 1) * size : root * size]
+    assert page[0] == 5, "an inner page"
+    cells = [int.from_bytes(page[12 + 2 * n : 14 + 2 * n], "big") for n in range(int.from_bytes(page[3:5], "big"))]
+    return [int.from_bytes(page[at : at + 4], "big") for at in cells], size
+
+
+@pytest.mark.parametrize("table", ["episode", "label"])
+def test_labels_survive_a_damaged_page(tmp_path, table):
+    store = EpisodeStore(tmp_path, QUICK)
+    with store.writer("a") as writer:
+        ids = writer.append_many([make(seed) for seed in range(200)])
+    store.add_labels([Label(one, "lift-any", one % 2 / 1, "person") for one in ids])
+    store.add_labels([Label(one, "lift-any", 0.25, "detector:run-1") for one in ids])
+    store.close()
+    rows, truth, labels, _ = contents(tmp_path)
+    path = tmp_path / "index.sqlite"
+    pages, size = leaves(path, table)
+    content = bytearray(path.read_bytes())
+    content[(pages[1] - 1) * size : pages[1] * size] = os.urandom(size)
+    path.write_bytes(content)
+    done = rebuild.rebuild(path, tmp_path / "shards", is_forced=True)
+    assert (done.episodes, done.labels, done.dropped) == (200, {"detector": 200, "person": 200}, 0)
+    assert contents(tmp_path) == (rows, truth, labels, True)

@@ -49,6 +49,10 @@ class Grader:
             episodes, labels = episodes + done["episodes"], labels + done["labels"]
         return {"episodes": episodes, "labels": labels, "last": float(self.last)}
 
+    def has_more(self) -> bool:
+        """Return whether there are episodes that `run` has not reached."""
+        return bool(self.store.rows(after=self.last, limit=1))
+
     def close(self) -> None:
         """Close the store."""
         self.store.close()

@@ -7,6 +7,8 @@ repair, but the run goes on with or without them.
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from polytask.mtopt.store import DamagedIndexError, EpisodeStore, StoreReport
 from polytask.mtopt.tasks import ALL_TASKS
 
 CAN_REPAIR = "repair=true mends it"
+_PROCESS = re.compile(r"\.(\d{1,9})\.part$")  # the process that writes a temporary file
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,31 @@ def check_folder(folder: RunFolder, *, repair: bool) -> list[Finding]:
 def _leftovers(root: Path) -> Iterator[Finding]:
     for path in sorted(root.rglob(".*.part")):
         name = str(path.relative_to(root))
-        yield Finding(name, "temporary file of a killed process", is_wrong=False, outcome=CAN_REPAIR)
+        match = _PROCESS.search(path.name)
+        if match is None:  # of an older version: nobody knows whose it is
+            yield Finding(name, "temporary file", is_wrong=False, outcome=CAN_REPAIR)
+        elif _is_dead(int(match[1])):
+            yield Finding(name, "temporary file of a killed process", is_wrong=False, outcome=CAN_REPAIR)
+        else:
+            yield Finding(name, "temporary file", is_wrong=False, outcome="left alone while its process runs")
+
+
+def _is_dead(process: int) -> bool:
+    """Return whether this machine has no such process."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it belongs to another user
+        return False
+    return False
 
 
 def _remove(root: Path, one: Finding) -> Finding:
     path = root / one.file
     remove_stale_parts(path.parent)
     if path.exists():
-        return Finding(one.file, "temporary file of a living process", is_wrong=False, outcome="left alone")
+        return Finding(one.file, "temporary file", is_wrong=False, outcome="left alone")
     return Finding(one.file, one.problem, is_wrong=False, is_mended=True, outcome="removed")
 
 
@@ -178,8 +198,11 @@ def _tails(report: StoreReport) -> Iterator[Finding]:
     for tail in report.tails:
         if tail.episodes:
             yield Finding(f"shards/{tail.shard}", f"{tail.episodes} episodes are not in the index", outcome=CAN_REPAIR)
-        if tail.left_over:
-            problem = f"{tail.left_over} bytes of an unfinished episode"
+        if damaged := tail.left_over - tail.torn:
+            problem = f"{damaged} bytes of damaged episodes, which are not in the index"
+            yield Finding(f"shards/{tail.shard}", problem, is_wrong=False, outcome="left alone")
+        if tail.torn:
+            problem = f"{tail.torn} bytes of an unfinished episode"
             yield Finding(f"shards/{tail.shard}", problem, is_wrong=False, outcome=CAN_REPAIR)
 
 
@@ -191,8 +214,15 @@ def _detectors(config: RunConfig) -> Iterator[Finding]:
     for path in sorted(config.detectors.glob("*.pt")):
         yield from _tried(f"detectors/{path.name}", Detector.load, path)
     for path in sorted(config.detectors.glob("*.json")):
-        if not path.is_file() or _parsed(path.read_bytes()) is None:
-            yield Finding(f"detectors/{path.name}", "is not JSON")
+        yield from _tried(f"detectors/{path.name}", _read_report, path)
+
+
+def _read_report(path: Path) -> None:
+    """Read the JSON file of a detector."""
+    with can_read(path):
+        content = path.read_bytes()
+    if _parsed(content) is None:
+        raise UserError("is not JSON")
 
 
 def _learner(config: RunConfig) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ RUN_DIR/shards/, index.sqlite    the episode store
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -20,7 +20,7 @@ from typing import Any, get_type_hints
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from polytask.errors import UserError
+from polytask.errors import UserError, shown
 from polytask.files import Fields, JsonLines, LogRow, check_fields, finite, read_json, read_json_lines, write_text
 from polytask.files.folder_lock import FolderLock
 from polytask.mtopt.config import RunConfig
@@ -137,10 +137,9 @@ class RunFolder:
         """
         state, plain = self.read(), asdict(config)
         for path in FIXED if state is not None else ():
-            old, new = _at(self.state["config"], path), _at(plain, path)
-            if old != new:
-                name = ".".join(path)
-                raise UserError(f"the run in '{self.root}' has {name}={old}, not {new}; choose another run_dir")
+            for name, old, new in _differences(_at(self.state["config"], path), _at(plain, path), ".".join(path)):
+                line = f"the run in '{self.root}' has {name}={shown(old)}, not {shown(new)}; choose another run_dir"
+                raise UserError(line)
 
     def begin(self, config: RunConfig, *, is_plan: bool = True) -> dict[str, Any] | None:
         """Lock the folder and begin or continue its run; return the run's state, None for a new run.
@@ -232,6 +231,15 @@ def with_present_names(settings: dict[str, Any]) -> dict[str, Any]:
     if isinstance(world, dict) and "num_worlds" in world:
         settings["world"] = {**world, "num_envs": world["num_worlds"]}
     return settings
+
+
+def _differences(old: Any, new: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, old and new value of every setting that differs, also of those inside a table."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in new:
+            yield from _differences(old.get(key), new[key], f"{name}.{key}")
+    elif old != new:
+        yield name, old, new
 
 
 def _at(config: dict[str, Any], path: tuple[str, ...]) -> Any:

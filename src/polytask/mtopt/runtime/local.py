@@ -29,6 +29,7 @@ class LocalRuntime(Runtime):
         super().__init__(config, report, is_plan=is_plan)
         self._jobs = {**self._jobs, "collect": self._collect}
         self._label_jobs = LabelJobs(config)
+        self.updates_left = 0
         self._collector: Collector | None = None
         self._replay: TaskReplay | None = None
         self._trainer: Trainer | None = None
@@ -40,7 +41,7 @@ class LocalRuntime(Runtime):
             None if there is no evaluation yet, or a person has to label first.
         """
         if self.controller.phase == "train":
-            self._grade_new()
+            self._grade_new(stops)
         while not self.controller.is_done and not stops:
             if not self._do_next():
                 return None
@@ -58,8 +59,11 @@ class LocalRuntime(Runtime):
         return {"episodes": float(len(collector.store)), "added": float(len(collector.store) - before)}
 
     def train(self, updates: int, stops: Stops = ()) -> Metrics:
-        """Grade new episodes and make more updates from the episodes of the store."""
-        self._grade_new()
+        """Grade new episodes and make more updates from the episodes of the store.
+
+        After a stop, `updates_left` is the number of those that were not made.
+        """
+        self._grade_new(stops)
         trainer, metrics = self._training(), dict[str, float]()
         end = trainer.learner.step + updates
         while trainer.learner.step < end and not stops:
@@ -68,6 +72,7 @@ class LocalRuntime(Runtime):
             metrics = self._train(job)
             self.controller.updates = target
             self._log(job, metrics, time.monotonic() - began)
+        self.updates_left = end - trainer.learner.step
         return metrics
 
     def close(self) -> None:
@@ -77,10 +82,10 @@ class LocalRuntime(Runtime):
                 role.close()
         self.folder.close()
 
-    def _grade_new(self) -> None:
+    def _grade_new(self, stops: Stops) -> None:
         """Let the detector label what it has not labelled: new episodes, or all after the index was rebuilt."""
         with closing(Grader(self.config)) as grader:
-            grader.run()
+            grader.run(stops)
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from polytask.files import can_write
+from polytask.files import can_read, can_write
 from polytask.mtopt.store import shards
 from polytask.mtopt.store.index import EpisodeRow, Index, episode_values
 from polytask.mtopt.store.png import DamagedError
@@ -24,7 +24,8 @@ class Tail:
     offset: int
     size: int
     episodes: int  # whole episodes in these bytes, which `recover` enters
-    left_over: int  # bytes of an unfinished episode
+    left_over: int  # bytes of no whole episode
+    torn: int = 0  # of these, bytes of an unfinished episode at the end; the others are of damaged ones
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class StoreReport:
         text += [f"{name}: being written" for name in self.writing]
         text += [
             f"{tail.shard}: after byte {tail.offset}, {tail.episodes} whole episodes are not in the index and "
-            f"{tail.left_over} bytes belong to an unfinished episode"
+            f"{tail.left_over} bytes belong to no whole episode"
             for tail in self.tails
         ]
         text += [f"episode {episode}: its bytes are missing" for episode in self.lost]
@@ -117,15 +118,17 @@ def recover(folder: Path, index: Index) -> int:
 
 
 def cut_tail(path: Path, index: Index) -> int:
-    """Cut off the bytes of unfinished episodes at the end of a shard without a living writer; return their number."""
+    """Cut off an unfinished episode at the end of a shard without a living writer; return the number of bytes.
+
+    Damaged episodes stay: after a rebuild the index does not list them, but their bytes may be all that is left.
+    """
     with locked(path) as is_ours:
-        end = index.end_of(path.name)
-        found = shards.scan(path, end, skips_damage=True)
-        if not is_ours or found.episodes or not found.left_over:
+        start = shards.torn_start(path, index.end_of(path.name))
+        size = path.stat().st_size - start
+        if not is_ours or not size:
             return 0
         with can_write(path):
-            size = path.stat().st_size - end
-            os.truncate(path, end)
+            os.truncate(path, start)
     return size
 
 
@@ -148,7 +151,9 @@ def _tail(path: Path, index: Index) -> Tail | None:
     found = shards.scan(path, start, skips_damage=True)
     if not found.episodes and not found.left_over:
         return None
-    return Tail(path.name, start, path.stat().st_size - start, len(found.episodes), found.left_over)
+    size = path.stat().st_size
+    torn = min(found.left_over, size - shards.torn_start(path, start))
+    return Tail(path.name, start, size - start, len(found.episodes), found.left_over, torn)
 
 
 def _damaged(path: Path, rows: Sequence[EpisodeRow], index: Index) -> dict[int, str]:
@@ -170,8 +175,13 @@ def _damaged(path: Path, rows: Sequence[EpisodeRow], index: Index) -> dict[int, 
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Lock a file against writers; yield False if a writer has it."""
-    file = os.open(path, os.O_RDONLY)
+    """Lock a file against writers; yield False if a writer has it.
+
+    Raises:
+        UserError: If the operating system refuses to read it.
+    """
+    with can_read(path):
+        file = os.open(path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -28,6 +28,7 @@ from polytask.mtopt.store.shards import Packed
 
 READY = "index.rebuilt.sqlite"
 _EARLIEST = 1e9  # no label is older, s since 1970
+_MOST = 2**48  # no store has as many rows: a larger id is a damaged one
 
 
 class OldLabel(NamedTuple):
@@ -46,6 +47,8 @@ class OldRows:
 
     ids: dict[tuple[str, int], int] = field(default_factory=dict)  # shard and offset -> id of the episode
     labels: list[OldLabel] = field(default_factory=list)
+    last: int = 0  # highest id that an episode ever had
+    label_count: int = 0  # rows of labels that there were, as far as it is known
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Rebuilt:
     labels: dict[str, int]  # labels that were recovered, by the kind of their source
     unreadable: int  # bytes of the shards that hold no whole episode
     aside: str | None  # new name of the old file
+    dropped: int = 0  # labels that the old index had and the new one has not, as far as it is known
 
     def line(self) -> str:
         """Describe the problem and the result in one line."""
@@ -68,6 +72,7 @@ class Rebuilt:
         counts = ", ".join(f"{count} of {kind}" for kind, count in self.labels.items())
         labels = f"labels recovered: {counts}" if counts else "no label could be recovered"
         text = f"rebuilt from the shards: {self.episodes} episodes; {labels}"
+        text += f"; labels dropped: {self.dropped}" if self.dropped else ""
         text += f"; {self.unreadable} bytes of the shards hold no whole episode" if self.unreadable else ""
         return text + (f"; the old file is now '{self.aside}'" if self.aside else "")
 
@@ -104,10 +109,11 @@ def rebuild(path: Path, folder: Path, *, is_forced: bool = False) -> Rebuilt | N
         rows = _numbered(found, old)
         known = {number for number, _, _ in rows}
         labels = [label for label in old.labels if label.episode in known]
-        write_atomically(path.with_name(READY), lambda temporary: _write(temporary, rows, labels))
+        write_atomically(path.with_name(READY), lambda temporary: _write(temporary, rows, labels, old.last))
         aside = _put_into_place(path)
     kinds = Counter(label.source.partition(":")[0] for label in labels)
-    return Rebuilt(path, reason, len(rows), dict(sorted(kinds.items())), unreadable, aside)
+    dropped = max(0, old.label_count - len(labels))
+    return Rebuilt(path, reason, len(rows), dict(sorted(kinds.items())), unreadable, aside, dropped)
 
 
 def _reason(path: Path, *, is_forced: bool) -> str | None:
@@ -142,22 +148,78 @@ def _salvage(path: Path) -> OldRows:
     with closing(sqlite3.connect(path, timeout=1.0)) as connection:
         with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
             connection.execute("PRAGMA writable_schema = ON")  # lets SQLite open a file that was cut off
-        places = _readable(connection, "episode", "shard, offset")
-        labels = _readable(connection, "label", "episode, task, source, value, made")
-    ids = {(shard, offset): number for number, shard, offset in places if isinstance(offset, int)}
-    return OldRows(ids, [label for _, *row in labels if _is_valid(label := OldLabel(*row))])
+        places = _readable(connection, "shard, offset", "episode NOT INDEXED", "id")
+        # SQLite's indices repeat columns of the tables on other pages.
+        places_again = _readable(
+            connection, "shard, offset", "episode INDEXED BY sqlite_autoindex_episode_1", "shard {0}, offset"
+        )
+        rows = _readable(connection, "episode, task, source, value, made", "label NOT INDEXED", "id")
+        rows_again = _readable(
+            connection,
+            "episode, task, source, value",
+            "label INDEXED BY label_newest",
+            "task {0}, source {0}, episode {0}, id",
+        )
+        counts = {table: _highest(connection, table) for table in ("episode", "label")}
+    ids = _ids((places_again | places).values())
+    labels = _labels(rows, rows_again)
+    named = (label.episode for label in labels.values())
+    last = max([counts["episode"], *ids.values(), *(one for one in named if isinstance(one, int) and one < _MOST)])
+    in_order = [labels[number] for number in sorted(labels)]
+    return OldRows(ids, in_order, last, counts["label"] or len(labels))
 
 
-def _readable(connection: sqlite3.Connection, table: str, columns: str) -> list[tuple[Any, ...]]:
-    """Read the rows of a table from both ends up to the first damaged page."""
+def _readable(connection: sqlite3.Connection, columns: str, place: str, order: str) -> dict[int, tuple[Any, ...]]:
+    """Read the rows of a table or index by their ids, from both ends up to the first damaged page.
+
+    Args:
+        connection: The damaged index.
+        columns: To read after the id.
+        place: The table, and which of its indices to use.
+        order: Columns to sort by, so that SQLite goes through the place from one end; {0} is the direction.
+    """
     found: dict[int, tuple[Any, ...]] = {}
-    for order in ("ASC", "DESC"):
+    for direction in ("ASC", "DESC"):
+        by = f"{order.format(direction)} {direction}"
         with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
-            for row in connection.execute(f"SELECT id, {columns} FROM {table} NOT INDEXED ORDER BY id {order}"):
+            for row in connection.execute(f"SELECT id, {columns} FROM {place} ORDER BY {by}"):
                 if row[0] in found:
                     break
                 found[row[0]] = row
-    return [found[number] for number in sorted(found)]
+    return found
+
+
+def _highest(connection: sqlite3.Connection, table: str) -> int:
+    """Return the highest id that SQLite has given to a row of a table; 0 if that cannot be read."""
+    with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
+        for (number,) in connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)):
+            if isinstance(number, int) and 0 < number < _MOST:
+                return number
+    return 0
+
+
+def _ids(places: Iterable[tuple[Any, ...]]) -> dict[tuple[str, int], int]:
+    """Return the ids of episodes by their places."""
+    return {
+        (shard, offset): number
+        for number, shard, offset in places
+        if isinstance(offset, int) and isinstance(number, int) and 0 < number < _MOST
+    }
+
+
+def _labels(rows: dict[int, tuple[Any, ...]], again: dict[int, tuple[Any, ...]]) -> dict[int, OldLabel]:
+    """Return the labels by their ids, from the rows of the table and, where these are lost, from those of its index."""
+    found = {number: label for number, (_, *row) in rows.items() if _is_valid(label := OldLabel(*row))}
+    labels, made = dict(found), min((label.made for label in found.values()), default=_EARLIEST + 1)
+    for number in sorted(found.keys() | again.keys()):
+        if number in found:
+            made = found[number].made
+            continue
+        _, episode, task, source, value = again[number]
+        label = OldLabel(episode, task, source, value, made)  # the index has no times, but rows are in their order
+        if _is_valid(label):
+            labels[number] = label
+    return labels
 
 
 def _is_valid(label: OldLabel) -> bool:
@@ -179,8 +241,9 @@ def _scan(folder: Path) -> tuple[list[tuple[str, Packed]], int]:
 
 def _numbered(found: Iterable[tuple[str, Packed]], old: OldRows) -> list[tuple[int, str, Packed]]:
     """Give episodes their old ids, and those that the old index did not list new ones."""
-    # Labels without an episode count too: their ids must not become those of other episodes.
-    last = max([0, *old.ids.values(), *(label.episode for label in old.labels if isinstance(label.episode, int))])
+    # Ids of removed episodes count too: labels and notes that name them must not become those of other episodes. If
+    # nothing names an id, the order of the episodes is the best guess.
+    last = old.last if old.ids or old.labels else 0
     rows = []
     for shard, one in found:
         number = old.ids.get((shard, one.offset))
@@ -191,8 +254,8 @@ def _numbered(found: Iterable[tuple[str, Packed]], old: OldRows) -> list[tuple[i
     return sorted(rows, key=lambda row: row[0])
 
 
-def _write(path: Path, rows: Sequence[tuple[int, str, Packed]], labels: Sequence[OldLabel]) -> None:
-    """Write a new index, in one file without a log."""
+def _write(path: Path, rows: Sequence[tuple[int, str, Packed]], labels: Sequence[OldLabel], last: int) -> None:
+    """Write a new index, in one file without a log; `last` is the highest id that an episode ever had."""
     with can_change(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.executescript(f"BEGIN; {TABLES}")
@@ -201,6 +264,9 @@ def _write(path: Path, rows: Sequence[tuple[int, str, Packed]], labels: Sequence
         truth = ((number, task, int(value)) for number, _, one in rows for task, value in one.truth.items())
         connection.executemany("INSERT INTO truth VALUES (?, ?, ?)", truth)
         connection.executemany("INSERT INTO label VALUES (NULL, ?, ?, ?, ?, ?)", labels)
+        last = max([last, *(number for number, _, _ in rows)])
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'episode'")  # it has no row if there is no episode
+        connection.execute("INSERT INTO sqlite_sequence VALUES ('episode', ?)", (last,))
         connection.execute("COMMIT")
 
 

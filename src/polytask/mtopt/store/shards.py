@@ -201,6 +201,40 @@ def scan(path: Path, start: int = 0, *, skips_damage: bool = False) -> Scan:
     return Scan(episodes, end, skipped + (size - end if rest.strip(b"\0") else 0))
 
 
+def torn_start(path: Path, start: int) -> int:
+    """Return where the unfinished episode at the end of a shard begins; the size of the file if there is none.
+
+    A killed writer leaves the first bytes of an episode. An episode whose members are all there is damaged, not
+    unfinished, and so is one with a damaged header: a person may still want its bytes.
+
+    Args:
+        path: The shard.
+        start: Where an episode begins, or the last one ends, bytes.
+    """
+    size = path.stat().st_size
+    whole = at = start
+    has_members = False  # after the last whole episode
+    with path.open("rb") as file:
+        while at < size:
+            file.seek(at)
+            block = file.read(BLOCK)
+            at += BLOCK
+            if not block.strip(b"\0"):  # an archive's closing zeros
+                continue
+            if len(block) < BLOCK:
+                return whole
+            try:
+                name, length = _read_header(block)
+            except DamagedError:
+                return size
+            at += _padded(length)
+            if at > size:
+                return whole
+            has_members = name != "json"
+            whole = whole if has_members else at
+    return whole if has_members or size - whole > len(END) else size
+
+
 def _next_start(file: io.BufferedReader, start: int) -> int | None:
     """Return where the next episode begins, from `start` on; None if there is none."""
     file.seek(start)

@@ -234,14 +234,15 @@ class EpisodeStore:
         return self._index.problem()
 
     def mend_tails(self) -> list[tuple[str, int, int]]:
-        """Enter whole episodes that the index lacks, and cut off the bytes after them.
+        """Enter whole episodes that the index lacks, and cut off an unfinished one after them.
 
         Returns:
             Shard, number of entered episodes and number of bytes, where either is not zero.
         """
         tails = self.check().tails
         self.recover()
-        return [(tail.shard, tail.episodes, check.cut_tail(self._folder / tail.shard, self._index)) for tail in tails]
+        done = [(tail.shard, tail.episodes, check.cut_tail(self._folder / tail.shard, self._index)) for tail in tails]
+        return [one for one in done if any(one[1:])]
 
     @classmethod
     def rebuild(cls, root: Path) -> rebuild.Rebuilt | None:

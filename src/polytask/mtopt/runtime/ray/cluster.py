@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,11 +27,24 @@ def cluster(config: RayConfig) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    _start(config)
+    with _kept_handler():
+        _start(config)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _kept_handler() -> Iterator[None]:
+    """Keep the handler of SIGTERM: `ray.init` sets one of its own, which ends the process without a word."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        # Only the main thread can set a handler, so in others Ray has not set one either.
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _start(config: RayConfig) -> None:
