@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 import polytask
@@ -24,10 +27,16 @@ _HELP = ("-h", "--help")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with _interrupts() as received:
+        return _answer(words, received)
+
+
+def _answer(words: list[str], received: list[int]) -> int:
+    """Run a command; turn an error into one line and an exit code. `received` lists the interrupts so far."""
     try:
         return _main(words)
     except Exception as error:
-        line, code = _explain(error)
+        line, code = ("interrupted", 130) if received else _explain(error)
         if line is None or os.environ.get("POLYTASK_DEBUG"):
             raise
         sys.stderr.write(f"polytask: {line}\n")
@@ -43,12 +52,27 @@ def _explain(error: Exception) -> tuple[str | None, int]:
         return " ".join(str(error).split()), 2
     if _is_out_of_memory(error):
         return "not enough memory; use fewer worlds (num_envs=), smaller batches or networks", 2
-    cause: BaseException | None = error
-    while cause is not None:  # a library can raise an error of its own while it handles Ctrl-C
-        if isinstance(cause, KeyboardInterrupt):
-            return "interrupted", 130
-        cause = cause.__cause__ or cause.__context__
     return None, 1
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect interrupts (Ctrl-C). A library can raise an error of its own instead of passing KeyboardInterrupt on."""
+    received: list[int] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        signal.default_int_handler(number, frame)
+
+    is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield received
+        return
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _is_out_of_memory(error: Exception) -> bool:
