@@ -1,4 +1,8 @@
-"""The jobs that make labels, detectors and verdicts. Each opens the store, works on what is in it, and closes it."""
+"""The jobs that make labels, detectors and verdicts. Each opens the store, works on what is in it, and closes it.
+
+A kill can interrupt a job when it has added some labels. So that the log is the same as without the kill, `labels`
+counts all labels of the source that the store holds after the job, not those that the job has added.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,9 @@ class LabelJobs:
     def label(self, round_number: int) -> Metrics:
         """Add the labels of a round."""
         with closing(Teacher(self.config)) as teacher:
-            return teacher.step(round_number)
+            made = teacher.step(round_number)
+            source = "person" if self.config.labels.who == "person" else "oracle"
+            return {**made, "labels": float(len(teacher.store.labels(source=source)))}
 
     def train_detector(self, version: str) -> Metrics:
         """Train a detector and put it into use."""
@@ -35,4 +41,7 @@ class LabelJobs:
     def grade(self, seen: int) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
         """Let the detector in use label all episodes; also count attempts and successes after the episode `seen`."""
         with closing(Grader(self.config)) as grader:
-            return grader.run(), count_tries(grader.store, self.config.learned, grader.judge, seen)
+            done, version = grader.run(), grader.judge.version
+            labels = grader.store.labels(source=f"detector:{version}") if version else []
+            tries = count_tries(grader.store, self.config.learned, grader.judge, seen)
+            return {**done, "labels": float(len(labels))}, tries
