@@ -122,4 +122,4 @@ def _describe(kind: Any) -> str:
     """Describe a type in the user's words."""
     if get_origin(kind) is list:
         return f"a list of {_NAMES[get_args(kind)[0]]}s, such as [a,b]"
-    return "true or false" if kind is bool else f"a {_NAMES[kind]}"
+    return "true or false" if kind is bool else f"a {_NAMES.get(kind, 'table of settings')}"

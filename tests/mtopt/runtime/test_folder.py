@@ -72,7 +72,7 @@ def test_a_setting_of_the_wrong_type_is_one_line(tmp_path, setting):
     with pytest.raises(UserError, match=r"run.json' holds settings that cannot be read: .+") as caught:
         RunFolder(tmp_path).config()
     assert "\n" not in str(caught.value)
-    with pytest.raises(UserError, match="a saved setting cannot be used: "):
+    with pytest.raises(UserError, match=r"the saved setting .+ cannot be used; it must be a "):
         compose(RunConfig, [f"run_dir={tmp_path}"], saved_settings(RunConfig(run_dir=str(tmp_path))))
 
 
