@@ -1,7 +1,6 @@
 """The command line. Most tests call it in this process, because importing torch takes longer than most tests."""
 
 import json
-import signal
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -36,20 +35,6 @@ def trained(tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs") / "trained"
     assert main(["train", *TINY, "max_iterations=2", "eval_episodes=2", "video=false", f"run_dir={directory}"]) == 0
     return directory
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    """Return a function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
 
 
 def test_help_names_every_command(run):
@@ -399,37 +384,3 @@ def test_saved_weights_are_what_eval_uses(run, trained, tmp_path):
         for path in (trained, "zero.pt")
     ]
     assert results[0] != results[1]
-
-
-def test_an_interrupt_is_one_line_whatever_a_library_makes_of_it(run, monkeypatch):
-    def interrupt(words):
-        try:
-            signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
-            raise RuntimeError("the library's own error") from None
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore interrupts
-    try:
-        monkeypatch.setattr("polytask.cli.main._main", interrupt)
-        assert run("list") == (130, "", "polytask: interrupted\n")
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_a_bug_is_not_hidden(run, monkeypatch):
-    def fail(words):
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr("polytask.cli.main._main", fail)
-    with pytest.raises(RuntimeError, match="a bug"):
-        run("list")
-
-
-def test_exhausted_memory_is_one_line(run, monkeypatch):
-    def fail(words):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
-
-    monkeypatch.setattr("polytask.cli.main._main", fail)
-    code, _, err = run("list")
-    assert (code, err.startswith("polytask: not enough memory; use fewer worlds")) == (2, True)

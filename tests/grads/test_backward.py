@@ -1,10 +1,10 @@
 """Per-task gradients and `.grad` on a small network with shared layers and a head per task."""
 
-from typing import NamedTuple
-
 import pytest
 import torch
-from torch import Tensor, nn
+from helpers.task_rows import INPUTS, ROWS, TASKS, HeadPerTask, Rows
+from helpers.task_rows import squared_error as loss
+from torch import nn
 from torch.testing import assert_close
 
 from polytask import nets
@@ -14,37 +14,25 @@ from polytask.grads.backward import gram_matrix
 from polytask.grads.mean import Mean, MeanConfig
 from polytask.nets import NETS
 
-TASKS, ROWS, INPUTS = 4, 6, 3
 
+class Net(HeadPerTask):
+    """Also has a parameter that is not used, one that is not trained, and a record of its calls."""
 
-class Rows(NamedTuple):
-    obs: Tensor
-    task: Tensor
-    target: Tensor
-
-
-class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.torso = nn.Sequential(nn.Linear(INPUTS, 8), nn.Tanh())
-        self.heads = nn.Linear(8, TASKS)
         self.unused = nn.Parameter(torch.ones(2))
         self.frozen = nn.Parameter(torch.ones(1), requires_grad=False)
         self.calls = []
 
     def forward(self, obs, task):
         self.calls.append(obs.shape)
-        return self.heads(self.torso(obs)).gather(-1, task[:, None]).squeeze(-1) * self.frozen
+        return super().forward(obs, task) * self.frozen
 
 
 class MeanOfGradients(Mean):
     """The mean, computed from per-task gradients."""
 
     needs_gram = True
-
-
-def loss(net, rows):
-    return (net(rows.obs, rows.task) - rows.target).square()
 
 
 def make_batch(device="cpu"):

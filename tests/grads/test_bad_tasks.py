@@ -1,10 +1,10 @@
 """A task whose loss is not finite, in one update or in all: every method of the table leaves it out and recovers."""
 
-from typing import NamedTuple
-
 import pytest
 import torch
-from torch import Tensor, nn
+from helpers.task_rows import INPUTS, ROWS, TASKS, Rows
+from helpers.task_rows import HeadPerTask as Net
+from helpers.task_rows import squared_error as loss
 from torch.func import functional_call, grad_and_value, vmap
 from torch.testing import assert_close
 
@@ -12,32 +12,9 @@ from polytask.cuda_graph import Graphed
 from polytask.grads import GRADS, Backward, build
 from polytask.grads.backward import gram_matrix
 
-TASKS, ROWS, INPUTS = 4, 6, 3
 BAD = 1  # the task with the bad number
 # The square of 1e30 is infinite, but its derivative is not.
 NUMBERS = [float("nan"), float("inf"), float("-inf"), 1e30]
-
-
-class Rows(NamedTuple):
-    obs: Tensor
-    task: Tensor
-    target: Tensor
-
-
-class Net(nn.Module):
-    """Shared layers and a head per task."""
-
-    def __init__(self):
-        super().__init__()
-        self.torso = nn.Sequential(nn.Linear(INPUTS, 8), nn.Tanh())
-        self.heads = nn.Linear(8, TASKS)
-
-    def forward(self, obs, task):
-        return self.heads(self.torso(obs)).gather(-1, task[:, None]).squeeze(-1)
-
-
-def loss(net, rows):
-    return (net(rows.obs, rows.task) - rows.target).square()
 
 
 def make_batch(number=None, tasks=(BAD,), device="cpu"):

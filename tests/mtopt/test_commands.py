@@ -28,17 +28,6 @@ TINY = [
 ]
 
 
-@pytest.fixture
-def call(capsys):
-    def run(*words):
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """Run once."""

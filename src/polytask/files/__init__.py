@@ -5,7 +5,14 @@ from __future__ import annotations
 from polytask.files.json_files import JsonLines, LogRow, finite, read_json, read_json_lines
 from polytask.files.reading import Fields, can_read, check_fields, exists
 from polytask.files.tensors import check_finite, load_tensors, restore, save_tensors
-from polytask.files.writing import can_write, make_folder, remove_stale_parts, write_atomically, write_text
+from polytask.files.writing import (
+    can_write,
+    is_being_written,
+    make_folder,
+    remove_stale_parts,
+    write_atomically,
+    write_text,
+)
 
 __all__ = [
     "Fields",
@@ -17,6 +24,7 @@ __all__ = [
     "check_finite",
     "exists",
     "finite",
+    "is_being_written",
     "load_tensors",
     "make_folder",
     "read_json",

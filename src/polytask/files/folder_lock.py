@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from polytask.errors import UserError
@@ -16,6 +18,18 @@ from polytask.files import can_write, make_folder, remove_stale_parts
 from polytask.result import note
 
 FILE_NAME = "lock"
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Run the block in one process at a time: others wait for the lock on the file `path`, which is made if missing."""
+    with can_write(path):
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 class BusyError(UserError):

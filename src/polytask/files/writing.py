@@ -67,16 +67,18 @@ def write_text(path: Path, text: str) -> None:
 def remove_stale_parts(folder: Path) -> None:
     """Remove the temporary files that processes left in a folder when they were killed."""
     for path in folder.glob(".*.part"):
-        match = _PART.fullmatch(path.name)
-        if match and not (match[1] and _is_alive(int(match[1]))):
+        if _PART.fullmatch(path.name) and not is_being_written(path):
             with can_write(path):
                 path.unlink(missing_ok=True)
 
 
-def _is_alive(process: int) -> bool:
-    """Return whether a process of this machine is running."""
+def is_being_written(part: Path) -> bool:
+    """Return whether the process that writes a temporary file is running, as far as its name tells."""
+    match = _PART.fullmatch(part.name)
+    if match is None or match[1] is None:
+        return False
     try:
-        os.kill(process, 0)
+        os.kill(int(match[1]), 0)
     except ProcessLookupError:
         return False
     except PermissionError:  # it belongs to another user

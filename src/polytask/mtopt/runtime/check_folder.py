@@ -7,8 +7,6 @@ repair, but the run goes on with or without them.
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from polytask.errors import UserError
-from polytask.files import can_read, remove_stale_parts, restore
+from polytask.files import can_read, is_being_written, remove_stale_parts, restore
 from polytask.mtopt.config import RunConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import in_use
@@ -28,7 +26,6 @@ from polytask.mtopt.store import DamagedIndexError, EpisodeStore, StoreReport
 from polytask.mtopt.tasks import ALL_TASKS
 
 CAN_REPAIR = "repair=true mends it"
-_PROCESS = re.compile(r"\.(\d{1,9})\.part$")  # the process that writes a temporary file
 
 
 @dataclass(frozen=True)
@@ -80,24 +77,10 @@ def check_folder(folder: RunFolder, *, repair: bool) -> list[Finding]:
 def _leftovers(root: Path) -> Iterator[Finding]:
     for path in sorted(root.rglob(".*.part")):
         name = str(path.relative_to(root))
-        match = _PROCESS.search(path.name)
-        if match is None:  # of an older version: nobody knows whose it is
-            yield Finding(name, "temporary file", is_wrong=False, outcome=CAN_REPAIR)
-        elif _is_dead(int(match[1])):
-            yield Finding(name, "temporary file of a killed process", is_wrong=False, outcome=CAN_REPAIR)
-        else:
+        if is_being_written(path):
             yield Finding(name, "temporary file", is_wrong=False, outcome="left alone while its process runs")
-
-
-def _is_dead(process: int) -> bool:
-    """Return whether this machine has no such process."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # it belongs to another user
-        return False
-    return False
+        else:
+            yield Finding(name, "temporary file of a killed process", is_wrong=False, outcome=CAN_REPAIR)
 
 
 def _remove(root: Path, one: Finding) -> Finding:

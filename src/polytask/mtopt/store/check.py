@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from polytask.files import can_read, can_write
+from polytask.files.folder_lock import one_at_a_time
 from polytask.mtopt.store import shards
 from polytask.mtopt.store.index import EpisodeRow, Index, episode_values
 from polytask.mtopt.store.png import DamagedError
@@ -106,7 +107,7 @@ def recover(folder: Path, index: Index) -> int:
     Episodes are entered in the order in which they were appended, so the episodes of a single writer get their old ids.
     """
     found = []
-    with _one_at_a_time(folder.parent / "recover.lock"):
+    with one_at_a_time(folder.parent / "recover.lock"):
         for path in files(folder):
             with locked(path) as is_ours:
                 if is_ours:
@@ -189,17 +190,5 @@ def locked(path: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
-    finally:
-        os.close(file)
-
-
-@contextmanager
-def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Run the block in one process at a time."""
-    with can_write(path):
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
     finally:
         os.close(file)

@@ -7,7 +7,6 @@ needs shared memory, so all of them must run on one machine.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -15,12 +14,12 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from polytask.errors import UserError
-from polytask.files import can_write
+from polytask.files.folder_lock import one_at_a_time
 from polytask.mtopt.records import Label
 from polytask.mtopt.store.shards import Packed
 
@@ -101,17 +100,9 @@ def can_change(path: Path) -> Iterator[None]:
         raise DamagedIndexError(path, "is damaged (a text in it is not UTF-8)") from error
 
 
-@contextmanager
-def index_lock(path: Path) -> Iterator[None]:
+def index_lock(path: Path) -> AbstractContextManager[None]:
     """Let one process at a time create, open or rebuild an index."""
-    lock = path.with_suffix(".lock")
-    with can_write(lock):
-        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)
+    return one_at_a_time(path.with_suffix(".lock"))
 
 
 def open_tables(path: Path, *, busy: float, durable: bool, must_exist: bool) -> sqlite3.Connection:
