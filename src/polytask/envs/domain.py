@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import mujoco
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from polytask.envs.options import EnvOptions
@@ -83,9 +86,19 @@ class TaskSlice(Protocol):
         """The rows of the task."""
         ...
 
+    @property
+    def model(self) -> mujoco.MjModel:
+        """The scene of the task, with everything that can be seen."""
+        ...
+
+    @property
+    def mocaps(self) -> NDArray[np.int64]:
+        """Index in the batch of every mocap body of the model."""
+        ...
+
 
 class WorldGroup(Protocol):
-    """Worlds that share a scene, and therefore one batch and one stream or thread.
+    """Worlds that share one batch, and therefore one stream or thread.
 
     A control step has three parts: `act`, `simulate` and `conclude`. `act` and `conclude` work on tensors whose address
     never changes, so that a graph can capture them.

@@ -1,13 +1,15 @@
 """MultiTaskEnv: one `step` call advances N worlds of K tasks.
 
-Worlds are sorted by task; each task has a contiguous slice. An episode is `truncated` at the time limit or when its
-simulation diverges. In parkour, a fall is also an end (`terminated`), and so is the last waypoint (`truncated`). The
-next episode starts automatically. On a GPU, a control step replays captured graphs, with one stream per group of
+Worlds are sorted by task; each task has a contiguous slice. The rows of the buffers can have another order, in which
+the worlds of a group are contiguous (`RowOrder`). An episode is `truncated` at the time limit or when its simulation
+diverges. In parkour, a fall is also an end (`terminated`), and so is the last waypoint (`truncated`). The next episode
+starts automatically. On a GPU, a control step replays captured graphs, with one stream per group of
 worlds, and does not wait for the device. On the CPU, threads share the physics and one of them does everything else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from polytask.cuda_graph import Graphed
 from polytask.envs.domain import Buffers, EnvConfig
+from polytask.envs.row_order import RowOrder
 from polytask.envs.runners import make_runner
 from polytask.types import EPISODE_METRICS, EnvSpec, Step
 
@@ -34,6 +37,8 @@ class MultiTaskEnv:
         self._generator = torch.Generator(self.device).manual_seed(config.options.seed)
         self._buffers = self._make_buffers()
         self.groups = list(domain.make_groups(config, self._buffers, self._generator))
+        self._order = RowOrder.of(self.groups, names, self.task)
+        self._step = self._order.publish(self._buffers)
         self._runner = make_runner(self.groups, self.device, self.threads)
         self._before, self._after = Graphed(self._start_step, self.device), Graphed(self._end_step, self.device)
         self.reset()
@@ -47,7 +52,7 @@ class MultiTaskEnv:
     @property
     def obs(self) -> Tensor:
         """Observation to act on now. (N, O)"""
-        return self._buffers.obs
+        return self._step.obs
 
     def seed(self, seed: int) -> None:
         """Seed the random generator of the environment; running episodes do not change until `reset`."""
@@ -60,32 +65,34 @@ class MultiTaskEnv:
         metrics do not count these shortened first episodes.
         """
         b = self._buffers
-        b.uniform.uniform_(generator=self._generator)
+        self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
         for group in self.groups:
             group.reset(torch.ones_like(group.buffers.truncated))
         for tensor in (self._best, self._return, self._metrics):
             tensor.zero_()
         if self.config.options.stagger:
-            b.length.random_(0, self.config.episode_length, generator=self._generator)
+            length = self.config.episode_length
+            self._draw(b.length, lambda tensor: tensor.random_(0, length, generator=self._generator))
         else:
             b.length.zero_()
         self._counts.copy_(b.length == 0)
-        return b.obs
+        self._order.publish(b, self._step)
+        return self.obs
 
     def step(self, action: Tensor) -> Step:
         """Apply one action (N, A), clipped to [-1, 1], and reset the worlds whose episode ended."""
         b = self._buffers
-        b.action.copy_(action.detach())
-        b.uniform.uniform_(generator=self._generator)
+        b.action.copy_(self._order.in_rows(action.detach()))
+        self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
         self._before()
         self._runner.run()
         self._after()
-        return Step(b.obs, b.next_obs, b.reward, b.terminated, b.truncated, b.success)
+        return self._step
 
     @property
     def score(self) -> Tensor:
         """Share of its task that each world had done after the last step, before any reset, 0 to 1. (N,)"""
-        return self._buffers.score
+        return self._order.in_worlds(self._buffers.score)
 
     def pop_metrics(self) -> dict[str, Tensor]:
         """Return per-task sums (K,) over the episodes that ended since the last call, and reset the sums.
@@ -104,13 +111,14 @@ class MultiTaskEnv:
         parts = [group.world_metrics() for group in self.groups]
         zeros = torch.zeros(self.spec.num_tasks, device=self.device)
         values = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}  # (N,) each
-        return {name: zeros.index_add(0, self.task, value) for name, value in values.items()}
+        return {name: zeros.index_add(0, self._order.task, value) for name, value in values.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next step depends on."""
         b = self._buffers
         return {
             "groups": [group.state_dict() for group in self.groups],
+            "tasks": [part.task.name for group in self.groups for part in group.tasks],  # in the order of the groups
             "obs": b.obs.clone(),
             "episode": {name: tensor.clone() for name, tensor in self._episode.items()},
             "metrics": self._metrics.clone(),
@@ -126,6 +134,7 @@ class MultiTaskEnv:
             tensor.copy_(state["episode"][name])
         self._metrics.copy_(state["metrics"])
         self._generator.set_state(state["generator"].cpu())
+        self._order.publish(self._buffers, self._step)
 
     def close(self) -> None:
         """Stop the worker threads."""
@@ -139,6 +148,13 @@ class MultiTaskEnv:
         buffers = Buffers.allocate(n, domain, self.config.tasks, device)
         self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": self._counts}
         return buffers
+
+    def _draw(self, rows: Tensor, fill: Callable[[Tensor], Tensor]) -> None:
+        """Fill a buffer (N, ...) with random numbers; a world gets the same ones whatever the order of the rows."""
+        if self._order.is_sorted:
+            fill(rows)
+        else:
+            rows.copy_(self._order.in_rows(fill(torch.empty_like(rows))))
 
     def _start_step(self) -> None:
         b = self._buffers
@@ -157,7 +173,8 @@ class MultiTaskEnv:
         rows = [column.float() * counted for column in columns] + [b.diverged.float()]
         rows += [column * counted for column in b.extras.unbind(-1)]
         # Not a matrix product: that would start torch's thread pool, whose busy waiting slows down the physics.
-        self._metrics.index_add_(0, self.task, torch.stack(rows, -1))  # (K, M)
+        self._metrics.index_add_(0, self._order.task, torch.stack(rows, -1))  # (K, M)
         for tensor in (self._return, self._best, b.length):
             tensor.masked_fill_(ended, 0)
         self._counts |= ended
+        self._order.publish(b, self._step)

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.envs.domain import WorldGroup
+from polytask.envs.domain import TaskSlice, WorldGroup
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.sim.opengl import make_renderer
 
@@ -30,17 +30,17 @@ class Pose:
 
 def pose_of(env: MultiTaskEnv, task: str, world: int = 0) -> Pose:
     """Copy the current pose of a task's `world`-th world, to draw it later."""
-    group, first = _find(env, task)
-    batch, row = group.batch, first + world
+    group, own = _find(env, task)
+    batch, row = group.batch, own.worlds.start + world
     qpos, mocap_pos, mocap_quat = (
-        tensor[row].cpu().numpy().copy() for tensor in (batch.qpos, batch.mocap_pos, batch.mocap_quat)
+        tensor[row].cpu().numpy() for tensor in (batch.qpos, batch.mocap_pos, batch.mocap_quat)
     )
-    return Pose(qpos, mocap_pos, mocap_quat)
+    return Pose(qpos.copy(), mocap_pos[own.mocaps], mocap_quat[own.mocaps])
 
 
-def _find(env: MultiTaskEnv, task: str) -> tuple[WorldGroup, int]:
-    """Return the group of a task and the index of its first world there."""
-    return next((group, w.worlds.start) for group in env.groups for w in group.tasks if w.task.name == task)
+def _find(env: MultiTaskEnv, task: str) -> tuple[WorldGroup, TaskSlice]:
+    """Return the group of a task and its part of it."""
+    return next((group, own) for group in env.groups for own in group.tasks if own.task.name == task)
 
 
 class Renderer:
@@ -49,14 +49,14 @@ class Renderer:
     def __init__(self, env: MultiTaskEnv, task: str, width: int = 480, height: int = 360) -> None:
         """Open an off-screen OpenGL context."""
         self._env, self._task = env, task
-        self._model = copy.copy(_find(env, task)[0].batch.model)  # a copy, because `copy_layout` writes to it
+        self._model = copy.copy(_find(env, task)[1].model)  # a copy, because `copy_layout` writes to it
         self._data = mujoco.MjData(self._model)
         self._renderer = make_renderer(self._model, width, height)
 
     def frame(self, world: int = 0) -> NDArray[np.uint8]:
         """Draw the current state of the task's `world`-th world. (H, W, 3)"""
-        group, first = _find(self._env, self._task)
-        group.batch.copy_layout(world=first + world, model=self._model)
+        group, own = _find(self._env, self._task)
+        group.batch.copy_layout(world=own.worlds.start + world, model=self._model)
         return self.draw(pose_of(self._env, self._task, world))
 
     def draw(self, pose: Pose) -> NDArray[np.uint8]:

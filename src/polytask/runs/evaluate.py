@@ -94,10 +94,11 @@ def goals_of(state: dict[str, Any], tasks: Sequence[str]) -> Goals:
 
     Args:
         state: What `MultiTaskEnv.state_dict` returned, or a checkpoint's copy of it.
-        tasks: The tasks of that environment, in order.
+        tasks: The tasks of that environment, in the order of its groups; a newer state has them itself.
     """
     vectors = [part["vector"] for group in state["groups"] for part in group["tasks"]]
-    return dict(zip(tasks, vectors, strict=True))
+    found = dict(zip(state.get("tasks", tasks), vectors, strict=True))
+    return {task: found[task] for task in tasks}
 
 
 def training_goals(config: EvalConfig | RecordConfig) -> Goals | None:

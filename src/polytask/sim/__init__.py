@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from polytask.errors import UserError
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import mujoco
     import torch
 
+    from polytask.scenes.merge import MergedScene
     from polytask.sim.base import Batch
 
 BACKENDS = ("cpu", "warp")
@@ -30,12 +32,28 @@ def make_batch(
 
         return CpuBatch(model, num_worlds)
     if sim == "warp":
-        try:
-            from polytask.sim.warp import WarpBatch
-        except ImportError as error:
-            raise UserError("sim=warp needs MuJoCo Warp; install it with: pip install 'polytask[gpu]'") from error
+        _require_warp()
+        from polytask.sim.warp import WarpBatch
+
         return WarpBatch(model, num_worlds, device, config or WarpSettings())
     raise UserError(f"unknown sim '{sim}'; known: {', '.join(BACKENDS)}")
 
 
-__all__ = ["BACKENDS", "AutoSim", "CpuSim", "WarpSettings", "WarpSim", "make_batch"]
+def make_merged_batch(
+    merged: MergedScene, worlds: Sequence[tuple[str, int]], device: torch.device, config: WarpSettings | None = None
+) -> Batch:
+    """Create worlds of several scenes of the same shape on the Warp backend; see `polytask.sim.merged`."""
+    _require_warp()
+    from polytask.sim.merged import make_merged_batch
+
+    return make_merged_batch(merged, worlds, device, config or WarpSettings())
+
+
+def _require_warp() -> None:
+    try:
+        import mujoco_warp  # noqa: F401  # an optional package
+    except ImportError as error:
+        raise UserError("sim=warp needs MuJoCo Warp; install it with: pip install 'polytask[gpu]'") from error
+
+
+__all__ = ["BACKENDS", "AutoSim", "CpuSim", "WarpSettings", "WarpSim", "make_batch", "make_merged_batch"]

@@ -6,6 +6,7 @@ import mujoco
 import torch
 from torch import Tensor
 
+from polytask.scenes.merge import Layout
 from polytask.sim.base import Batch
 from polytask.sim.geometry import right_product
 
@@ -16,31 +17,52 @@ class SceneView:
     Every result is a cached view of the batch's memory: a second call only costs a look-up.
     """
 
-    def __init__(self, batch: Batch, worlds: slice) -> None:
-        """Give access to `worlds` of `batch`."""
+    def __init__(self, batch: Batch, worlds: slice, layout: Layout | None = None) -> None:
+        """Give access to `worlds` of `batch`.
+
+        Args:
+            batch: The worlds.
+            worlds: Some of them, all of one scene.
+            layout: Where the parts of that scene are in the batch; None if the batch has only this scene.
+        """
         self._batch = batch
         self._worlds = worlds
+        self._layout = layout or Layout.alone(batch.model)
         self._views: dict[tuple[str, str], Tensor] = {}
         self._turns: dict[str, tuple[Tensor, Tensor]] = {}  # per site: orientation of its body, own rotation as matrix
 
     def body(self, name: str) -> Tensor:
         """Return the position of a body. (N, 3)"""
-        return self._pose("xpos", mujoco.mjtObj.mjOBJ_BODY, name)
+        key = ("body", name)
+        if key not in self._views:
+            index = self._layout.body(name)
+            self._views[key] = self.site(self._layout.mark(name)) if index is None else self._row("xpos", index)
+        return self._views[key]
 
     def body_quat(self, name: str) -> Tensor:
         """Return the orientation of a body as wxyz. (N, 4)"""
-        return self._pose("xquat", mujoco.mjtObj.mjOBJ_BODY, name)
+        key = ("body_quat", name)
+        if key not in self._views:
+            index = self._layout.body(name)
+            if index is None:
+                return self.site_quat(self._layout.mark(name))
+            self._views[key] = self._row("xquat", index)
+        return self._views[key]
 
     def site(self, name: str) -> Tensor:
         """Return the position of a site. (N, 3)"""
-        return self._pose("site_xpos", mujoco.mjtObj.mjOBJ_SITE, name)
+        key = ("site", name)
+        if key not in self._views:
+            index = self._id(mujoco.mjtObj.mjOBJ_SITE, name)
+            self._views[key] = self._row("site_xpos", int(self._layout.sites[index]))
+        return self._views[key]
 
     def site_quat(self, name: str) -> Tensor:
         """Return the orientation of a site as wxyz: that of its body times its own fixed rotation. (N, 4)"""
         if name not in self._turns:
-            model, index = self._batch.model, self._id(mujoco.mjtObj.mjOBJ_SITE, name)
+            model, index = self._layout.model, self._id(mujoco.mjtObj.mjOBJ_SITE, name)
             turn = torch.tensor(model.site_quat[index], dtype=torch.float32, device=self._batch.device)
-            body = self._batch.xquat[self._worlds, int(model.site_bodyid[index])]
+            body = self._batch.xquat[self._worlds, int(self._layout.bodies[model.site_bodyid[index]])]
             self._turns[name] = (body[:, :, None], right_product(turn))
         body, product = self._turns[name]
         # Not a matrix product: on the CPU that would start torch's thread pool.
@@ -48,29 +70,28 @@ class SceneView:
 
     def joint(self, name: str) -> Tensor:
         """Return the position of a slide or hinge joint. (N,)"""
-        key = ("qpos", name)
+        key = ("joint", name)
         if key not in self._views:
-            address = int(self._batch.model.jnt_qposadr[self._id(mujoco.mjtObj.mjOBJ_JOINT, name)])
-            self._views[key] = self._batch.qpos[self._worlds, address]
+            index = self._id(mujoco.mjtObj.mjOBJ_JOINT, name)
+            self._views[key] = self._row("qpos", int(self._layout.model.jnt_qposadr[index]))
         return self._views[key]
 
     def sensor(self, name: str) -> Tensor:
         """Return the reading of a sensor. (N, dim)"""
-        key = ("sensordata", name)
+        key = ("sensor", name)
         if key not in self._views:
-            index = self._id(mujoco.mjtObj.mjOBJ_SENSOR, name)
-            start, size = int(self._batch.model.sensor_adr[index]), int(self._batch.model.sensor_dim[index])
-            self._views[key] = self._batch.sensordata[self._worlds, start : start + size]
+            model, index = self._layout.model, self._id(mujoco.mjtObj.mjOBJ_SENSOR, name)
+            start = int(model.sensor_adr[index])
+            self._views[key] = self._row("sensordata", slice(start, start + int(model.sensor_dim[index])))
         return self._views[key]
 
-    def _pose(self, field: str, kind: mujoco.mjtObj, name: str) -> Tensor:
-        key = (field, name)
-        if key not in self._views:
-            self._views[key] = getattr(self._batch, field)[self._worlds, self._id(kind, name)]
-        return self._views[key]
+    def _row(self, field: str, index: int | slice) -> Tensor:
+        """Return a view of one entry of a field, for all worlds."""
+        tensor: Tensor = getattr(self._batch, field)
+        return tensor[self._worlds, index]
 
     def _id(self, kind: mujoco.mjtObj, name: str) -> int:
-        index = mujoco.mj_name2id(self._batch.model, kind, name)
+        index = mujoco.mj_name2id(self._layout.model, kind, name)
         if index < 0:
             raise KeyError(f"the scene has no {kind.name.removeprefix('mjOBJ_').lower()} named '{name}'")
         return index

@@ -59,6 +59,9 @@ class WarpBatch:
         limited.opt.ccd_tolerance = config.collision_tolerance
         with self.on_stream():
             self.warp_model = mjw.put_model(limited)
+            # This flag selects the collision of two boxes that MuJoCo has on the CPU. Otherwise Warp finds the contacts
+            # of two boxes by a search for convex bodies, which takes longer and gives other contacts.
+            self.warp_model.opt.disableflags |= int(mjw.DisableBit.NATIVECCD)
             self.warp_model.opt.warn_overflow = 0  # `diverged` reports overflows, so kernels need not print them
             self.warp_data = mjw.make_data(
                 model,
@@ -138,9 +141,9 @@ class WarpBatch:
         """Set model fields to a value per world and update the constants that derive from them."""
         with self.on_stream():
             for name, values in fields.items():
-                self._per_world(name).copy_(values)
+                self.per_world(name).copy_(values)
             for name in _DERIVED:
-                self._per_world(name)
+                self.per_world(name)
             mjw.set_const(self.warp_model, self.warp_data, mjw.SetConstGroup.FIXED | mjw.SetConstGroup.INERT0)
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:
@@ -154,13 +157,19 @@ class WarpBatch:
         fields = (
             (self._geom_xpos, shapes.pos),
             (self._geom_xmat, rotation_matrix(shapes.quat)),
-            (self._per_world("geom_size"), shapes.size),
-            (self._per_world("geom_aabb"), torch.stack([torch.zeros_like(extent), extent], -2)),
-            (self._per_world("geom_rbound"), bound[..., 0]),
+            (self.per_world("geom_size"), shapes.size),
+            (self.per_world("geom_aabb"), torch.stack([torch.zeros_like(extent), extent], -2)),
+            (self.per_world("geom_rbound"), bound[..., 0]),
         )
         for tensor, values in fields:
             rows = mask.view(-1, *[1] * (values.dim() - 1))
             tensor[:, :count] = torch.where(rows, values, tensor[:, :count])
+
+    def place_static_geoms(self) -> None:
+        """Compute the poses of the geoms that are fixed to the world; Warp does so only once, for all worlds alike."""
+        static = slice(0, int(self.model.body_geomnum[0]))
+        self._geom_xpos[:, static] = self.per_world("geom_pos")[:, static]
+        self._geom_xmat[:, static] = rotation_matrix(self.per_world("geom_quat")[:, static])
 
     def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
         """Write poses and sizes of a world's static geoms into a copy of the model."""
@@ -171,7 +180,7 @@ class WarpBatch:
             for index, matrix in enumerate(self._geom_xmat[world, :static].cpu().numpy()):
                 mujoco.mju_mat2Quat(model.geom_quat[index], matrix.astype(float).reshape(9))
 
-    def _per_world(self, name: str) -> Tensor:
+    def per_world(self, name: str) -> Tensor:
         """Return a field of the model with one row per world; the first call allocates the rows."""
         if name not in self._varied:
             array = getattr(self.warp_model, name)

@@ -1,8 +1,13 @@
-"""The manipulation domain and its groups: consecutive tasks that share a scene, and therefore one batch of worlds."""
+"""The manipulation domain and its groups: tasks whose worlds share one batch.
+
+On the CPU these are consecutive tasks with the same scene. With Warp they are all tasks whose scenes have the same
+shape.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -14,7 +19,9 @@ from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import FRAME, FRAME_PARTS, OBS, Task
 from polytask.robots import Robot, RobotState
 from polytask.scenes import compile_scene
-from polytask.sim import make_batch
+from polytask.scenes.merge import Layout, merge_scenes, shape_of
+from polytask.sim import make_batch, make_merged_batch
+from polytask.sim.base import Batch
 from polytask.sim.view import SceneView
 
 ACTIONS = 4
@@ -24,9 +31,11 @@ SUBSTEPS = 5
 class TaskWorlds:
     """The worlds of one task within a group, with the constants of their episodes."""
 
-    def __init__(self, task: Task, group: ManipulationGroup, worlds: slice) -> None:
+    def __init__(self, task: Task, group: ManipulationGroup, worlds: slice, layout: Layout) -> None:
         """Settle the scene for this task and prepare its constants."""
         self.task = task
+        self.model = compile_scene(task.scene, group.config.robot.file)
+        self.mocaps = layout.mocaps  # where the batch has the mocap bodies of the model
         self.worlds = worlds
         self.buffers = group.buffers.rows(worlds)
         self.goals = group.config.options.goals
@@ -39,9 +48,10 @@ class TaskWorlds:
             tensor = torch.as_tensor(row, dtype=torch.float32, device=device)
             return tensor.expand(count, *tensor.shape).clone()
 
-        home = group.config.robot.settle(self.batch.model, task.hand_init)
+        home = group.config.robot.settle(self.model, task.hand_init)
         self.home_qpos, self.home_qvel = per_world(home.qpos), per_world(home.qvel)
-        self.home_mocap = per_world(home.mocap_pos)
+        self.home_mocap = self.batch.mocap_pos[worlds].clone()
+        self.home_mocap[:, self.mocaps] = per_world(home.mocap_pos)
         self.hand_low, self.hand_high = per_world(task.hand_low), per_world(task.hand_high)
         self.has_vector = torch.zeros(count, dtype=torch.bool, device=device)
         self.is_new = torch.zeros(count, dtype=torch.bool, device=device)  # no step since the start of the episode
@@ -54,7 +64,7 @@ class TaskWorlds:
             target=torch.zeros(count, 3, device=device),
             obj_init=torch.zeros(count, 3, device=device),
             tcp_init=per_world(home.tcp),
-            scene=SceneView(self.batch, worlds),
+            scene=SceneView(self.batch, worlds, layout),
             obj=torch.zeros(count, 3, device=device),
             first_obj=torch.zeros(count, 3, device=device),
         )
@@ -106,7 +116,7 @@ class TaskWorlds:
         return qpos, qvel
 
     def _write_joint(self, qpos: Tensor, qvel: Tensor, name: str, value: Tensor) -> None:
-        joint = self.batch.model.joint(name)
+        joint = self.model.joint(name)
         position, velocity = int(joint.qposadr[0]), int(joint.dofadr[0])
         if value.dim() == 2:  # a free joint: place it, keep its settled orientation
             qpos[:, position : position + 3] = value
@@ -116,10 +126,10 @@ class TaskWorlds:
             qvel[:, velocity] = 0.0
 
     def _mocap_id(self, body: str) -> int:
-        index = int(self.batch.model.body(body).mocapid[0])
+        index = int(self.model.body(body).mocapid[0])
         if index < 0:
             raise KeyError(f"body '{body}' of scene '{self.task.scene}' is not a mocap body")
-        return index
+        return int(self.mocaps[index])
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the episode constants."""
@@ -139,16 +149,14 @@ class TaskWorlds:
 
 
 class ManipulationGroup:
-    """Consecutive tasks that share one batch."""
+    """Tasks that share one batch."""
 
     def __init__(self, tasks: list[tuple[Task, int]], buffers: Buffers, config: EnvConfig) -> None:
-        """Compile the scene, create the worlds and give each task its slice of them."""
-        scene = tasks[0][0].scene
+        """Compile the scenes, create the worlds and give each task its slice of them."""
         self.buffers = buffers
         self.config = config
         num_worlds = sum(count for _, count in tasks)
-        model = compile_scene(scene, config.robot.file)
-        self.batch = make_batch(config.sim, model, num_worlds, config.device, config.sim_config)
+        self.batch, layouts = make_worlds([(task.scene, count) for task, count in tasks], config)
         self.robot_state = RobotState.empty(num_worlds, config.device)
         self.frame = torch.zeros(num_worlds, FRAME, device=config.device)
         self._hand_slot, openness, *_ = self.frame.split(FRAME_PARTS, -1)
@@ -158,7 +166,7 @@ class ManipulationGroup:
         self.tasks: list[TaskWorlds] = []
         start = 0
         for task, count in tasks:
-            self.tasks.append(TaskWorlds(task, self, slice(start, start + count)))
+            self.tasks.append(TaskWorlds(task, self, slice(start, start + count), layouts[task.scene]))
             start += count
         self._hand_low = torch.cat([worlds.hand_low for worlds in self.tasks])
         self._hand_high = torch.cat([worlds.hand_high for worlds in self.tasks])
@@ -227,20 +235,40 @@ class ManipulationGroup:
             worlds.load_state_dict(part)
 
 
+def make_worlds(worlds: list[tuple[str, int]], config: EnvConfig) -> tuple[Batch, dict[str, Layout]]:
+    """Create the batch of some scenes and their numbers of worlds; return also where it has the parts of each scene."""
+    scenes = tuple(dict.fromkeys(scene for scene, _ in worlds))
+    if config.sim != "warp":
+        model = compile_scene(scenes[0], config.robot.file)
+        count = sum(count for _, count in worlds)
+        return make_batch(config.sim, model, count, config.device), {scenes[0]: Layout.alone(model)}
+    merged = merge_scenes(scenes, config.robot.file)
+    return make_merged_batch(merged, worlds, config.device, config.sim_config), merged.layouts
+
+
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ManipulationGroup]:
-    """Build one group for each run of consecutive tasks with the same scene."""
-    members: list[list[tuple[Task, int]]] = []
-    for task, count in zip(config.tasks, config.envs_per_task, strict=True):
-        if members and members[-1][0][0].scene == task.scene:
-            members[-1].append((task, count))
-        else:
-            members.append([(task, count)])
+    """Build the groups. They take the rows of the buffers one after the other, whatever the order of the tasks."""
     groups, start = [], 0
-    for tasks in members:
+    for tasks in share_batches(config):
         stop = start + sum(count for _, count in tasks)
         groups.append(ManipulationGroup(tasks, buffers.rows(slice(start, stop)), config))
         start = stop
     return groups
+
+
+def share_batches(config: EnvConfig) -> list[list[tuple[Task, int]]]:
+    """Return which tasks share a batch, with their numbers of worlds.
+
+    Warp needs few large batches: tasks whose scenes have the same shape share one. The CPU has no use for that: there,
+    consecutive tasks with the same scene share one.
+    """
+    tasks = zip(config.tasks, config.envs_per_task, strict=True)
+    if config.sim != "warp":
+        return [list(run) for _, run in groupby(tasks, key=lambda each: each[0].scene)]
+    members: dict[tuple[Any, ...], list[tuple[Task, int]]] = {}
+    for task, count in tasks:
+        members.setdefault(shape_of(task.scene, config.robot.file), []).append((task, count))
+    return list(members.values())
 
 
 def draws(tasks: Sequence[Task]) -> tuple[int, int]:

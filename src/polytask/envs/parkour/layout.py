@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import mujoco
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from polytask.envs.domain import EnvConfig
@@ -20,6 +23,8 @@ class TaskRows:
 
     task: Terrain
     worlds: slice
+    model: mujoco.MjModel
+    mocaps: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,12 @@ class WorldLayout:
         body = bodies.Body(**{name: tensor[worlds].clone() for name, tensor in vars(self.body).items()})
         return WorldLayout(self.column[worlds], self.level[worlds], body)
 
-    def rows(self, tasks: Sequence[Terrain]) -> list[TaskRows]:
-        """Return the tasks that have worlds here, with their rows."""
+    def rows(self, tasks: Sequence[Terrain], model: mujoco.MjModel) -> list[TaskRows]:
+        """Return the tasks that have worlds here, with their rows in a batch of `model`."""
         counts = torch.bincount(self.column, minlength=len(tasks)).tolist()
         rows, start = [], 0
         for task, count in zip(tasks, counts, strict=True):
             if count:
-                rows.append(TaskRows(task, slice(start, start + count)))
+                rows.append(TaskRows(task, slice(start, start + count), model, np.arange(model.nmocap)))
             start += count
         return rows

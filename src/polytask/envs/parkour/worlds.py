@@ -50,8 +50,8 @@ class ParkourGroup:
     def __init__(self, config: EnvConfig, worlds: WorldLayout, tiles: Tiles, buffers: Buffers) -> None:
         """Compile the scene, create the worlds, and set the body and the tile of each."""
         self.config, self.tiles, self.buffers = config, tiles, buffers
-        self.tasks = worlds.rows(config.tasks)
         model = compile_scene("parkour", config.robot.file)
+        self.tasks = worlds.rows(config.tasks, model)
         self.batch = make_batch(config.sim, model, len(worlds.column), config.device, config.sim_config)
         self.column, self.body = worlds.column, worlds.body
         self.episode = ParkourEpisode.begin(worlds.level)
