@@ -33,6 +33,10 @@ _INVALID = int(
     | mjw.OverflowType.CCD
 )
 _STATE = ("qpos", "qvel", "ctrl", "mocap_pos", "mocap_quat", "time", "qacc_warmstart")
+# The search for close pairs is compiled for the number of rows of these fields. So they get a number of rows that many
+# sizes of a batch have in common; a batch reads only as many as it has worlds.
+_COUNTED = ("geom_aabb", "geom_rbound", "geom_margin", "geom_gap")
+_ROWS = 2**16
 # Constants of the model that derive from masses and centres of mass.
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "actuator_acc0")
 
@@ -185,9 +189,10 @@ class WarpBatch:
         if name not in self._varied:
             array = getattr(self.warp_model, name)
             shared = wp.to_torch(array)
-            rows = shared.expand(self.num_worlds, *shared.shape[1:]).clone()
+            count = self.num_worlds if name not in _COUNTED else max(_ROWS, 1 << (self.num_worlds - 1).bit_length())
+            rows = torch.empty(count, *shared.shape[1:], dtype=shared.dtype, device=shared.device)
             setattr(self.warp_model, name, wp.from_torch(rows, dtype=array.dtype))
-            self._varied[name] = rows
+            self._varied[name] = rows[: self.num_worlds].copy_(shared)
             self._graphs.clear()  # they use the shared field
         return self._varied[name]
 
