@@ -8,6 +8,8 @@ worlds, and does not wait for the device. On the CPU, threads share the physics 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,8 +28,7 @@ class MultiTaskEnv:
         """Build every scene and start the first episodes."""
         self.config = config
         self.device = config.device
-        counts = config.envs_per_task
-        domain = config.domain
+        counts, domain = config.share.envs_per_task, config.domain
         names = tuple(task.name for task in config.tasks)
         self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, config.episode_length)
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
@@ -37,6 +38,11 @@ class MultiTaskEnv:
         self._runner = make_runner(self.groups, self.device, self.threads)
         self._before, self._after = Graphed(self._start_step, self.device), Graphed(self._end_step, self.device)
         self.reset()
+
+    @property
+    def total_spec(self) -> EnvSpec:
+        """The spec of an environment with the worlds of all ranks; in a single process it is `spec`."""
+        return replace(self.spec, envs_per_task=self.config.envs_per_task)
 
     @property
     def threads(self) -> int:
@@ -60,13 +66,14 @@ class MultiTaskEnv:
         metrics do not count these shortened first episodes.
         """
         b = self._buffers
-        b.uniform.uniform_(generator=self._generator)
+        self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
         for group in self.groups:
             group.reset(torch.ones_like(group.buffers.truncated))
         for tensor in (self._best, self._return, self._metrics):
             tensor.zero_()
         if self.config.options.stagger:
-            b.length.random_(0, self.config.episode_length, generator=self._generator)
+            length = self.config.episode_length
+            self._draw(b.length, lambda tensor: tensor.random_(0, length, generator=self._generator))
         else:
             b.length.zero_()
         self._counts.copy_(b.length == 0)
@@ -76,7 +83,7 @@ class MultiTaskEnv:
         """Apply one action (N, A), clipped to [-1, 1], and reset the worlds whose episode ended."""
         b = self._buffers
         b.action.copy_(action.detach())
-        b.uniform.uniform_(generator=self._generator)
+        self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
         self._before()
         self._runner.run()
         self._after()
@@ -139,6 +146,14 @@ class MultiTaskEnv:
         buffers = Buffers.allocate(n, domain, self.config.tasks, device)
         self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": self._counts}
         return buffers
+
+    def _draw(self, own: Tensor, fill: Callable[[Tensor], Tensor]) -> None:
+        """Fill a tensor (n, ...) of the own worlds with random numbers, as if this process had all worlds."""
+        share = self.config.share
+        if share.ranks.is_alone:
+            fill(own)
+        else:
+            own.copy_(share.draw(lambda count: fill(own.new_empty(count, *own.shape[1:]))))
 
     def _start_step(self) -> None:
         b = self._buffers

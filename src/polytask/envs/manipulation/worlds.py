@@ -230,7 +230,7 @@ class ManipulationGroup:
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ManipulationGroup]:
     """Build one group for each run of consecutive tasks with the same scene."""
     members: list[list[tuple[Task, int]]] = []
-    for task, count in zip(config.tasks, config.envs_per_task, strict=True):
+    for task, count in zip(config.tasks, config.share.envs_per_task, strict=True):
         if members and members[-1][0][0].scene == task.scene:
             members[-1].append((task, count))
         else:
