@@ -38,7 +38,7 @@ def _answer(words: list[str], received: list[int]) -> int:
     try:
         with quiet_unless_first():
             code = _main(words)
-            leave_others()
+            leave_others(code)
             return code
     except Exception as error:
         line, code = ("interrupted", 130) if received else _explain(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
@@ -11,6 +12,7 @@ from polytask.errors import UserError
 from polytask.parallel.environment import is_parallel, number
 
 COMMANDS = ("train",)  # that several processes can run together
+PATIENCE = 10.0  # seconds that a rank gives another to report the error of both
 
 _has_joined = False
 
@@ -42,24 +44,32 @@ def join_others(command: str) -> None:
     _has_joined = True
 
 
-def leave_others() -> None:
-    """Part from the other ranks in an orderly way, once all are done."""
+def leave_others(code: int) -> None:
+    """Part from the other ranks once all are done, and end this process; alone, do nothing."""
     if _has_joined:
         from polytask.parallel.ranks import join
 
         join().leave()
+        _end(code)  # at once, because a thread of the connections that is still busy would abort the process
 
 
 def end_as_rank(code: int, text: str) -> None:
     """After an error of a rank, print the reason unless another rank has, and end this process; alone, do nothing.
 
-    The process ends at once, because an orderly end would wait for an exchange with the other ranks that never comes.
+    The process does not end in the usual way, which would wait for an exchange with the other ranks that never comes.
     torchrun notices that it has ended, and ends the others.
     """
     if not is_parallel():
         return
-    if _is_first_to_fail():
-        sys.stderr.write(text)
+    if not _is_first_to_fail():
+        time.sleep(PATIENCE)  # torchrun would end the rank that speaks as soon as this one has ended
+        if _has_joined:
+            _end(code)
+    sys.stderr.write(text)
+    _end(code)
+
+
+def _end(code: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -27,7 +27,8 @@ Value = TypeVar("Value")
 
 # The other ranks wait while rank 0 evaluates or writes a video, which can take longer than torch's ten minutes.
 TIMEOUT = timedelta(days=7)
-FAILURES = "polytask/failures"  # key of the number of ranks that have failed
+# Keys of the store: the numbers of ranks that have failed and that are done, and whether all are done.
+FAILURES, LEAVING, ALL_LEFT = "polytask/failures", "polytask/leaving", "polytask/all_left"
 # torch 2.13 renamed this function.
 _all_gather: Callable[[Tensor, Tensor], Any] = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 
@@ -163,10 +164,14 @@ class Ranks:
             return self.is_first
 
     def leave(self) -> None:
-        """Close the connections, once all ranks are done."""
-        if not self.is_alone:
-            self.wait()
-            dist.destroy_process_group()
+        """Close the connections, once all ranks are done; call it before the process ends."""
+        if self.store is None:
+            return
+        # Not an exchange by gloo: its threads free their tensors later, which aborts a process that is ending.
+        if self.store.add(LEAVING, 1) == self.size:
+            self.store.set(ALL_LEFT, "yes")
+        self.store.wait([ALL_LEFT], TIMEOUT)
+        dist.destroy_process_group()
 
 
 ALONE = Ranks()

@@ -52,12 +52,15 @@ def _train(run: Run, history: list[LogRow]) -> Result:
                 check_metrics(row, run.env.spec.tasks)
                 if is_due(run.iteration, run.config.save_every):
                     run.save()
+            if signal and ranks.is_first and not ranks.is_alone:
+                note(f"stopping all {ranks.size} ranks")
             run.save()
     except DivergedError as error:
         reason = f"{error}; {advice(run.directory / CHECKPOINT_FILE, run.saved_iteration)}"
         finish(run, row, code=2, reason=reason)
         raise DivergedError(reason) from error
-    return finish(run, row, exit_code([signal] if signal else stops))
+    agreed = stops if ranks.is_alone else [signal] * (signal > 0)
+    return finish(run, row, exit_code(agreed))
 
 
 @contextmanager
@@ -145,7 +148,8 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
     rows = read_json_lines(run.directory / METRICS_FILE, is_numeric=True)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
     if not is_complete:
-        lines.append(f"stopped after {run.iteration} iterations; continue: polytask train checkpoint={run.directory}")
+        how = "polytask" if run.ranks.is_alone else f"torchrun --nproc-per-node={run.ranks.size} -m polytask"
+        lines.append(f"stopped after {run.iteration} iterations; continue: {how} train checkpoint={run.directory}")
     elif run.config.video:
         lines.append(film_run(run))
     return Result(summary, shown, lines, exit_code=code)
