@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import torch
-from helpers.task_rows import INPUTS, TASKS, HeadPerTask, Rows, squared_error
 
+from helpers.task_rows import INPUTS, TASKS, HeadPerTask, Rows, squared_error
 from polytask.config.compose import compose
 from polytask.config.schema import TrainConfig
 from polytask.grads import GRADS, Backward, build

@@ -76,6 +76,15 @@ def test_the_error_of_one_rank_is_the_only_line(tmp_path):
     assert ours(errors) == ["polytask: rank 1 has no memory left"]
 
 
+def test_a_learner_that_diverges_is_one_line_and_a_summary(tmp_path):
+    code, _, errors = torchrun.finish(start(tmp_path / "run", "max_iterations=100_000", "algo.lr=1e30"))
+    assert code != 0
+    (line,) = ours(errors)
+    assert line.startswith("polytask: the learner diverged")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert not summary["complete"] and line.endswith(summary["reason"])
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

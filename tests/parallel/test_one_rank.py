@@ -7,7 +7,6 @@ import socket
 from dataclasses import replace
 
 import pytest
-import torch
 import torch.distributed as dist
 from helpers.learning import SMALL_NETS, context_of, flat
 from helpers.toy import PointMass

@@ -131,7 +131,7 @@ def test_a_new_run_starts_from_two_ranks(two, tmp_path):
 
 
 def test_another_number_of_ranks_is_refused(two):
-    with pytest.raises(UserError, match="written by 2 .*, but there are 1 now; use torchrun --nproc-per-node=2"):
+    with pytest.raises(UserError, match=r"written by 2 .*, but there are 1 now; use torchrun --nproc-per-node=2"):
         train(compose(TrainConfig, [f"checkpoint={two / 'ppo'}"], saved=load(two / "ppo")["config"]))
-    with pytest.raises(UserError, match="written by 1 .*, but there are 2 now; use a single process"):
+    with pytest.raises(UserError, match=r"written by 1 .*, but there are 2 now; use a single process"):
         check_ranks(1, Ranks(0, 2, store=object()))
