@@ -10,7 +10,7 @@ import polytask
 ROOT = Path(polytask.__file__).parent
 
 # The parts of polytask that each part may import. Every part is listed, in the order of the layers.
-BASE = {"errors", "types", "settings", "files", "stopping", "device", "cuda_graph", "result", "statistics"}
+BASE = {"errors", "types", "settings", "files", "stopping", "device", "cuda_graph", "result", "statistics", "parallel"}
 WORLDS = BASE | {"scenes", "sim", "robots"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": {"errors", "result"},
     "stopping": {"result"},
     "device": {"errors"},
+    "parallel": {"errors"},
     "nets": BASE,
     "grads": BASE,
     "scenes": {"errors"},

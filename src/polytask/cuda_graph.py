@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 import torch
+from torch import distributed
 
 from polytask.result import note
 
@@ -81,8 +82,10 @@ class Graphed:
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:
             graph.register_generator_state(self.generator)
-        # Capturing only records the kernels. The replay below runs them.
-        with torch.cuda.graph(graph):
+        # Capturing only records the kernels. The replay below runs them. With several ranks, a thread of NCCL asks for
+        # the state of earlier work at any time, which must not count as an error of the capture.
+        mode = "thread_local" if distributed.is_available() and distributed.is_initialized() else "global"
+        with torch.cuda.graph(graph, capture_error_mode=mode):
             self._result = self.function()
         self._graph = graph
         graph.replay()

@@ -12,13 +12,14 @@ from polytask.result import note
 
 
 @contextmanager
-def stop_requests(step: str = "iteration") -> Iterator[list[int]]:
+def stop_requests(step: str = "iteration", *, is_announced: bool = True) -> Iterator[list[int]]:
     """Collect SIGINT (Ctrl-C) and SIGTERM, so that the step in progress ends and a checkpoint is written.
 
     A second signal has its usual effect and stops the process at once.
 
     Args:
         step: What ends before the command stops, for the message.
+        is_announced: Print the message when a signal arrives; otherwise the caller prints one.
     """
     received: list[int] = []
     before: dict[int, Any] = {}  # the handlers to restore
@@ -26,7 +27,8 @@ def stop_requests(step: str = "iteration") -> Iterator[list[int]]:
     def remember(number: int, frame: FrameType | None) -> None:
         received.append(number)
         signal.signal(number, before[number])
-        note(f"stopping after this {step}; repeat to stop at once")
+        if is_announced:
+            note(f"stopping after this {step}; repeat to stop at once")
 
     for kind in (signal.SIGINT, signal.SIGTERM):
         before[kind] = signal.signal(kind, remember)

@@ -8,6 +8,7 @@ import polytask
 from polytask.envs.make import resolve
 from polytask.envs.options import EnvOptions
 from polytask.errors import UserError
+from polytask.parallel.ranks import Ranks
 from polytask.sim import AutoSim, CpuSim, WarpSettings, WarpSim
 
 
@@ -89,3 +90,12 @@ def test_one_task_may_be_named_without_a_list() -> None:
 
 def test_help_lists_every_option() -> None:
     assert all(f"    {name}: " in (polytask.make.__doc__ or "") for name in vars(EnvOptions()))
+
+
+def test_the_ranks_of_a_machine_share_its_worlds_and_cores() -> None:
+    cores = resolve(EnvOptions(tasks=["reach"])).options.threads
+    assert cores is not None
+    options = EnvOptions(tasks=["reach", "push"], envs_per_task=[3, 4])
+    config = resolve(options, Ranks(1, 2, 1, 2, store=object()))  # type: ignore[arg-type]
+    assert (config.envs_per_task, config.share.envs_per_task) == ((3, 4), (2, 2))
+    assert config.options.threads == max(1, cores // 2)

@@ -151,9 +151,7 @@ class FastTD3:
         action = self._policy_at(self.experience.obs_norm.normalize(obs, task), task)
         if not explore:
             return action
-        return self._perturb(action, 0.5 * (self.cfg.min_noise + self.cfg.max_noise))
-
-    def _perturb(self, action: Tensor, std: Tensor | float) -> Tensor:
+        std = 0.5 * (self.cfg.min_noise + self.cfg.max_noise)
         return (action + std * self.loop.noise(action)).clamp(-1.0, 1.0)
 
     def _policy_at(self, obs: Tensor, task: Tensor) -> Tensor:
@@ -188,12 +186,13 @@ class FastTD3:
     @torch.no_grad()
     def _choose_actions(self) -> None:
         """Write the staged actions; a world at the start of an episode draws the standard deviation of its noise."""
-        cfg, stage, task = self.cfg, self.experience.stage, self.experience.task
+        cfg, stage, own, task = self.cfg, self.experience.stage, self.experience.own, self.experience.own_task
         uniform = torch.rand(self.noise_std.shape, generator=self.generator, device=self.device)
         fresh = cfg.min_noise + (cfg.max_noise - cfg.min_noise) * uniform
         self.noise_std.copy_(torch.where(stage.done.unsqueeze(-1), fresh, self.noise_std))
-        action = self._policy_at(self.experience.obs_norm.normalize(stage.obs, task), task)
-        stage.action.copy_(self._perturb(action, self.noise_std))
+        action = self._policy_at(self.experience.obs_norm.normalize(own.obs, task), task)
+        std = self.experience.worlds.own(self.noise_std)
+        own.action.copy_((action + std * self.loop.world_noise(action)).clamp(-1.0, 1.0))
 
     # Targets and losses
 
@@ -202,7 +201,7 @@ class FastTD3:
         """Return the critics' target distributions (K, b, M), from the target critic with the smaller mean."""
         cfg = self.cfg
         action = self._policy_at(batch.next_obs, batch.task)
-        noise = (cfg.target_noise * self.loop.noise(action)).clamp(-cfg.target_noise_clip, cfg.target_noise_clip)
+        noise = (cfg.target_noise * self.loop.batch_noise(action)).clamp(-cfg.target_noise_clip, cfg.target_noise_clip)
         rows = (batch.next_obs, (action + noise).clamp(-1.0, 1.0), batch.task)
         with autocast(self.device, self.cfg.bf16):
             logits = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, M)

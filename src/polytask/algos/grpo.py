@@ -100,6 +100,7 @@ class GRPO:
         # Every tensor that a captured graph reads or writes is allocated once.
         empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
         self.rows = GRPORows(*self.loop.columns(), *empty)
+        self._own_columns = self.loop.own_columns()
         self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds start an episode
         self._is_checked = False
         self.loop.start(self.rows, self.learners, self.actor.sample)
@@ -122,7 +123,7 @@ class GRPO:
         self._compute_targets()
         metrics = {
             **self.loop.learn(),
-            **self.actor.metrics(self.loop.last()),
+            **self.loop.merge(self.actor.metrics(self.loop.last())),
             "rollout/counted": (self.rows.weight > 0).float().mean(),
         }
         self.loop.finish()
@@ -154,9 +155,11 @@ class GRPO:
     def _targets(self) -> None:
         """Compute log-probabilities, advantages and weights of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout, num_tasks = self.cfg, self.rows, self.rollout, self.spec.num_tasks
-        for part in chunks(len(rows.task), self._rows_per_update):
-            distribution = self.actor.fused_at(rows.obs[part], rows.task[part])
-            rows.log_prob[part] = log_prob(rows.action[part], *distribution)
+        obs, task, action, _ = self._own_columns
+        log_probs = torch.empty(1, len(task), device=self.device)
+        for part in chunks(len(task), self._rows_per_update):
+            log_probs[0, part] = log_prob(action[part], *self.actor.fused_at(obs[part], task[part]))
+        rows.log_prob.copy_(self.loop.gather(log_probs)[0])
         done = rollout.done
         # After an early end a world starts a second episode, which the rollout cuts off. Only the first one counts.
         counted = done.cumsum(dim=0) - done.int() == 0  # (T, N)

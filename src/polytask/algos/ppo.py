@@ -83,6 +83,7 @@ class PPO:
         # Every tensor that a captured graph reads or writes is allocated once.
         empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(4))
         self.rows = PPORows(*self.loop.columns(), *empty)
+        self._own_columns = self.loop.own_columns()
         self._explained = torch.zeros((), device=self.device)
         self.loop.start(self.rows, self.learners, self.actor.sample)
         self._fused_value_at = fused(self._value_at, self.device, is_wanted=cfg.compile)
@@ -96,7 +97,8 @@ class PPO:
         self.value_norm = TaskNormalizer(spec.num_tasks, 1, decay=cfg.value_decay).to(self.device)
         critic_method = context.grad_method("critic", self.generator)
         autocast = torch.bfloat16 if cfg.bf16 else None
-        critic = Backward(critic_method, self.critic, self._critic_loss, autocast, is_fused=cfg.compile)
+        ranks = context.ranks
+        critic = Backward(critic_method, self.critic, self._critic_loss, autocast, is_fused=cfg.compile, ranks=ranks)
         self.learners = {
             "actor": self.actor.learner(context.grad_method("actor", self.generator), self._actor_loss),
             "critic": Learner(critic, adam(self.critic, cfg.lr, self.device), cfg.max_grad_norm),
@@ -122,7 +124,7 @@ class PPO:
         self._compute_targets()
         metrics = {
             **self.loop.learn(),
-            **self.actor.metrics(self.loop.last()),
+            **self.loop.merge(self.actor.metrics(self.loop.last())),
             "value/explained_variance": self._explained.clone(),
         }
         self.loop.finish()
@@ -137,14 +139,11 @@ class PPO:
 
     @torch.no_grad()
     def _targets(self) -> None:
-        """Compute log-probabilities, values, advantages and targets of all rows, in chunks of the minibatch size."""
+        """Compute log-probabilities, values, advantages and targets of all rows."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
-        next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.value)
-        for part in chunks(len(rows.task), self._rows_per_update):
-            task = rows.task[part]
-            rows.log_prob[part] = log_prob(rows.action[part], *self.actor.fused_at(rows.obs[part], task))
-            rows.value[part] = self._fused_value_at(rows.obs[part], task)
-            next_value[part] = self._fused_value_at(next_obs[part], task)
+        log_probs, value, next_value = self.loop.gather(self._outputs())
+        rows.log_prob.copy_(log_probs)
+        rows.value.copy_(value)
         values = torch.stack([rows.value, next_value]).view(2, *rollout.reward.shape)  # (2, T, N)
         value, next_value = self.value_norm.denormalize(values.unsqueeze(-1), self.task).squeeze(-1)
         delta = td_error(rollout.reward, value, next_value, rollout.terminated, cfg.gamma)
@@ -154,6 +153,16 @@ class PPO:
         rows.target.copy_(self.value_norm.normalize(returns, self.task).flatten())
         rows.advantage.copy_(standardize(advantage, self.task, self.spec.num_tasks).flatten())
         self._explained.copy_(self._explained_variance(advantage, returns))
+
+    def _outputs(self) -> Tensor:
+        """Return log-probability, value and next value (3, T * n) of the own rows, in chunks of the minibatch size."""
+        obs, task, action, next_obs = self._own_columns
+        outputs = torch.empty(3, len(task), device=self.device)
+        for part in chunks(len(task), self._rows_per_update):
+            outputs[0, part] = log_prob(action[part], *self.actor.fused_at(obs[part], task[part]))
+            outputs[1, part] = self._fused_value_at(obs[part], task[part])
+            outputs[2, part] = self._fused_value_at(next_obs[part], task[part])
+        return outputs
 
     def _explained_variance(self, advantage: Tensor, returns: Tensor) -> Tensor:
         """Return the share () of the return variance that the values explain, every task scaled by its variance."""

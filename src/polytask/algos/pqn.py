@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -95,8 +94,9 @@ class PQN:
         self._build_learner(context)
         # Every tensor that a captured graph reads or writes is allocated once.
         self.rows = PQNRows(*self.loop.columns(), torch.zeros(self.frames_per_iteration, device=self.device))
+        self._own_columns = self.loop.own_columns()
         self._epsilon = torch.ones((), device=self.device)
-        self.loop.start(self.rows, self.learners, partial(self.act, explore=True))
+        self.loop.start(self.rows, self.learners, self._explore)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learner(self, context: AlgoContext) -> None:
@@ -106,7 +106,7 @@ class PQN:
         # There is only one network, so the gradient method acts on it and `apply_to` is ignored.
         method = grads.build(context.grads, spec.num_tasks, self.device, self.generator)
         autocast = torch.bfloat16 if cfg.bf16 else None
-        backward = Backward(method, self.net, self._loss, autocast, is_fused=cfg.compile)
+        backward = Backward(method, self.net, self._loss, autocast, is_fused=cfg.compile, ranks=context.ranks)
         self.learners = {"critic": Learner(backward, radam(self.net, cfg.lr, self.device), cfg.max_grad_norm)}
 
     # Act
@@ -115,13 +115,26 @@ class PQN:
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A): the best levels or, if `explore` is true, random ones with probability epsilon."""
         choice = self._values_at(obs, task).argmax(dim=-1)  # (N, A)
-        return levels(self._perturb(choice) if explore else choice, self.cfg.bins)
+        if explore:
+            choice = self._perturb(choice, self._random_choice(len(choice)), self._coin(len(choice)))
+        return levels(choice, self.cfg.bins)
 
-    def _perturb(self, choice: Tensor) -> Tensor:
+    @torch.no_grad()
+    def _explore(self, obs: Tensor, task: Tensor) -> Tensor:
+        """Choose the actions (n, A) of a rollout, for the worlds of this rank."""
+        choice, draw = self._values_at(obs, task).argmax(dim=-1), self.loop.worlds.draw
+        return levels(self._perturb(choice, draw(self._random_choice), draw(self._coin)), self.cfg.bins)
+
+    def _perturb(self, choice: Tensor, anything: Tensor, coin: Tensor) -> Tensor:
         """Replace the whole action of a world by a random one, with probability epsilon."""
-        anything = torch.randint(self.cfg.bins, choice.shape, generator=self.generator, device=self.device)
-        coin = torch.rand(len(choice), 1, generator=self.generator, device=self.device)
         return torch.where(coin < self._epsilon, anything, choice)
+
+    def _random_choice(self, count: int) -> Tensor:
+        shape = (count, self.spec.action_dim)
+        return torch.randint(self.cfg.bins, shape, generator=self.generator, device=self.device)
+
+    def _coin(self, count: int) -> Tensor:
+        return torch.rand(count, 1, generator=self.generator, device=self.device)
 
     def _values_at(self, obs: Tensor, task: Tensor) -> Tensor:
         """Return the values (B, A, bins) of every level at raw observations (B, O)."""
@@ -155,9 +168,11 @@ class PQN:
     def _targets(self) -> None:
         """Compute the targets of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
-        next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.target)
-        for part in chunks(len(rows.task), -(-len(rows.task) // cfg.minibatches)):
-            next_value[part] = best(self._values_at(next_obs[part], rows.task[part]))
+        _, task, _, next_obs = self._own_columns
+        next_values = torch.empty(1, len(task), device=self.device)
+        for part in chunks(len(task), -(-len(rows.task) // cfg.minibatches)):
+            next_values[0, part] = best(self._values_at(next_obs[part], task[part]))
+        next_value = self.loop.gather(next_values)[0]
         for reward, done in zip(rollout.reward, rollout.done, strict=True):
             self.reward_norm.update(reward, done)
         reward, next_value = rollout.reward / self.reward_norm.scale()[self.task], next_value.view_as(rollout.reward)

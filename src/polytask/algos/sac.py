@@ -142,7 +142,7 @@ class SAC:
         self.loop.add_learner("actor", self.policy, self._actor_loss)
         self.loop.add_learner("critic", self.critic, self._critic_loss)
         method = build(MeanConfig(), spec.num_tasks, device, self.generator)  # tasks share no parameter here
-        alpha = Backward(method, self.temperature, self._alpha_loss)
+        alpha = Backward(method, self.temperature, self._alpha_loss, ranks=context.ranks)
         self.learners = self.loop.learners
         self.learners["alpha"] = Learner(alpha, adam(self.temperature, cfg.alpha_lr, device))
 
@@ -179,9 +179,11 @@ class SAC:
         """Environment steps that one iteration takes, over all worlds."""
         return self.loop.frames_per_iteration
 
+    @torch.no_grad()
     def _choose_actions(self) -> None:
-        stage = self.experience.stage
-        stage.action.copy_(self.act(stage.obs, self.experience.task, explore=True))
+        own, task = self.experience.own, self.experience.own_task
+        mean, log_std = self._policy_at(self.experience.obs_norm.normalize(own.obs, task), task)
+        own.action.copy_(draw(mean, log_std, self.loop.world_noise(mean))[0])
 
     # Targets and losses
 
@@ -189,7 +191,7 @@ class SAC:
     def _targets(self, batch: ReplayBatch) -> Tensor:
         """Return the critics' targets (K, b): the reward plus the discounted soft value of the target critics."""
         mean, log_std = self._policy_at(batch.next_obs, batch.task)
-        action, density = draw(mean, log_std, self.loop.noise(mean))  # (K, b, A), (K, b)
+        action, density = draw(mean, log_std, self.loop.batch_noise(mean))  # (K, b, A), (K, b)
         rows = (batch.next_obs, action, batch.task)
         with autocast(self.device, self.cfg.bf16):
             both = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, 1)
@@ -221,7 +223,7 @@ class SAC:
         self.loop.learn("critic", SACCriticRows(batch.obs, batch.task, batch.action, target))
         with torch.no_grad():
             alpha = self.temperature(batch.task)
-        noise = self.loop.noise(batch.action)
+        noise = self.loop.batch_noise(batch.action)
         self.loop.learn("actor", SACActorRows(batch.obs, batch.task, noise, alpha))
         with torch.no_grad():
             _, density = draw(*self._policy_at(batch.obs, batch.task), noise)

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from types import FrameType
@@ -19,6 +20,7 @@ from typing import Any
 import polytask
 from polytask.cli.commands import COMMANDS, FAMILIES
 from polytask.cli.help import help_of, overview
+from polytask.cli.rank import end_as_rank, join_others, leave_others, quiet_unless_first
 from polytask.errors import UserError, require_known
 
 _HELP = ("-h", "--help")
@@ -34,16 +36,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _answer(words: list[str], received: list[int]) -> int:
     """Run a command; turn an error into one line and an exit code. `received` lists the interrupts so far."""
     try:
-        return _main(words)
+        with quiet_unless_first():
+            code = _main(words)
+            leave_others(code)
+            return code
     except Exception as error:
         line, code = ("interrupted", 130) if received else _explain(error)
         if line is None or os.environ.get("POLYTASK_DEBUG"):
+            end_as_rank(code, traceback.format_exc())
             raise
-        sys.stderr.write(f"polytask: {line}\n")
-        return code
+        return _fail(line, code)
     except KeyboardInterrupt:
-        sys.stderr.write("polytask: interrupted\n")
-        return 130
+        return _fail("interrupted", 130)
+
+
+def _fail(line: str, code: int) -> int:
+    """Print the line that explains an error, and return the exit code."""
+    text = f"polytask: {line}\n"
+    end_as_rank(code, text)
+    sys.stderr.write(text)
+    return code
 
 
 def _explain(error: Exception) -> tuple[str | None, int]:
@@ -137,6 +149,7 @@ def _run(command: str, target: str, words: list[str]) -> int:
 
     schema, saved = COMMANDS[target].schema, COMMANDS[target].saved
     config = compose(schema, words)
+    join_others(command)
     settings = _function(saved)(config) if saved else None
     if settings is not None:
         config = compose(schema, words, saved=settings)

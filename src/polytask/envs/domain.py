@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polytask.envs.options import EnvOptions
+from polytask.parallel.worlds import WorldShare
 from polytask.sim import WarpSettings
 from polytask.sim.base import Batch
 
@@ -152,7 +153,8 @@ class EnvConfig:
         options: The user's options, completed with the defaults of the domain.
         domain: Manipulation or parkour.
         tasks: Task records of the domain.
-        envs_per_task: Number of worlds of each task.
+        envs_per_task: Number of worlds of each task, over all ranks.
+        share: The worlds that this process simulates.
         robot: Record of the robot.
         sim: Name of the physics backend, "cpu" or "warp".
         sim_config: Settings of the Warp backend.
@@ -163,6 +165,7 @@ class EnvConfig:
     domain: Domain
     tasks: tuple[Any, ...]
     envs_per_task: tuple[int, ...]
+    share: WorldShare
     robot: Any
     sim: str
     sim_config: WarpSettings

@@ -18,6 +18,8 @@ from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError, require_known
+from polytask.parallel.ranks import ALONE, Ranks
+from polytask.parallel.worlds import WorldShare
 from polytask.robots import ROBOTS
 from polytask.settings import check_values
 from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
@@ -50,13 +52,17 @@ make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
 )
 
 
-def make_env(options: EnvOptions) -> MultiTaskEnv:
-    """Create the environment that the options describe."""
-    return MultiTaskEnv(resolve(options))
+def make_env(options: EnvOptions, ranks: Ranks = ALONE) -> MultiTaskEnv:
+    """Create the environment that the options describe; with several ranks, the worlds of this rank."""
+    return MultiTaskEnv(resolve(options, ranks))
 
 
-def resolve(options: EnvOptions) -> EnvConfig:
+def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
     """Look up every name and fill in every default.
+
+    Args:
+        options: The options, which count the worlds of all ranks.
+        ranks: The processes that share these worlds.
 
     Raises:
         UserError: If a name is unknown or a value is invalid.
@@ -70,15 +76,17 @@ def resolve(options: EnvOptions) -> EnvConfig:
         raise UserError(f"a task is named twice in {names}; give it more worlds with envs_per_task instead")
     tasks = tuple(TASKS[require_known("task", name, TASKS)] for name in names)
     domain = domain_of(tasks)
-    options = _fill_in(options, domain)
+    options = _fill_in(options, domain, ranks)
     device = check_device(options.device)
     sim = _sim(options.sim)
+    counts = _counts(len(names), options.num_envs, options.envs_per_task)
     robots = [name for name, robot in ROBOTS.items() if isinstance(robot, domain.robot)]
     return EnvConfig(
         options=options,
         domain=domain,
         tasks=tasks,
-        envs_per_task=_counts(len(names), options.num_envs, options.envs_per_task),
+        envs_per_task=counts,
+        share=WorldShare(ranks, counts, device),
         robot=ROBOTS[require_known(f"robot of {domain.name}", str(options.robot), robots)],
         sim=("warp" if device.type == "cuda" else "cpu") if sim.name == "auto" else sim.name,
         sim_config=sim if isinstance(sim, WarpSettings) else WarpSettings(),
@@ -95,13 +103,15 @@ def domain_of(tasks: Sequence[Task | Terrain]) -> Domain:
     return DOMAINS[type(tasks[0])]
 
 
-def _fill_in(options: EnvOptions, domain: Domain) -> EnvOptions:
+def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
     """Set missing options to the defaults of the domain, and reject options that the domain does not have."""
     defaults = {**domain.defaults}
     if "levels" in defaults:
         defaults["levels"] = options.chosen_levels or defaults["levels"]
+    cores = max(1, len(os.sched_getaffinity(0)) // ranks.local_size)
     filled: dict[str, Any] = {
-        "threads": len(os.sched_getaffinity(0)) if options.threads is None else options.threads,
+        "device": ranks.device(options.device),
+        "threads": cores if options.threads is None else options.threads,
         "stagger": options.stagger is not False,
     }
     for name in DOMAIN_OPTIONS:

@@ -10,6 +10,7 @@ worlds, and does not wait for the device. On the CPU, threads share the physics 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,8 +30,7 @@ class MultiTaskEnv:
         """Build every scene and start the first episodes."""
         self.config = config
         self.device = config.device
-        counts = config.envs_per_task
-        domain = config.domain
+        counts, domain = config.share.envs_per_task, config.domain
         names = tuple(task.name for task in config.tasks)
         self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, config.episode_length)
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
@@ -42,6 +42,11 @@ class MultiTaskEnv:
         self._runner = make_runner(self.groups, self.device, self.threads)
         self._before, self._after = Graphed(self._start_step, self.device), Graphed(self._end_step, self.device)
         self.reset()
+
+    @property
+    def total_spec(self) -> EnvSpec:
+        """The spec of an environment with the worlds of all ranks; in a single process it is `spec`."""
+        return replace(self.spec, envs_per_task=self.config.envs_per_task)
 
     @property
     def threads(self) -> int:
@@ -150,11 +155,16 @@ class MultiTaskEnv:
         return buffers
 
     def _draw(self, rows: Tensor, fill: Callable[[Tensor], Tensor]) -> None:
-        """Fill a buffer (N, ...) with random numbers; a world gets the same ones whatever the order of the rows."""
-        if self._order.is_sorted:
+        """Fill a buffer (n, ...) with random numbers.
+
+        A world gets the same ones whatever the order of the rows, and as if this process had the worlds of all ranks.
+        """
+        share = self.config.share
+        if share.ranks.is_alone and self._order.is_sorted:
             fill(rows)
         else:
-            rows.copy_(self._order.in_rows(fill(torch.empty_like(rows))))
+            own = share.draw(lambda count: fill(rows.new_empty(count, *rows.shape[1:])))
+            rows.copy_(self._order.in_rows(own))
 
     def _start_step(self) -> None:
         b = self._buffers

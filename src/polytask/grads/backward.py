@@ -23,6 +23,11 @@ One task with a bad number must not spoil the update of the others. A task whose
 share. So derivatives of the loss by the network's output that are not finite count as zero. This is also their right
 value where a loss clips an infinite ratio. If the network itself overflows, its gradient can still be NaN. Then the
 learner skips the step (`algos.shared.learner`).
+
+With several ranks, each has its part of the rows of every task. Task losses and gradients are averages over the rows of
+all ranks, so all ranks write the same `.grad`. Methods that need only the losses exchange K losses and one gradient.
+The Gram matrix is not linear in the gradients: it must be that of the averaged task gradients. So the other methods
+exchange all of them, K times as many numbers.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from polytask.cuda_graph import fused
 from polytask.grads.method import GradMethod
+from polytask.parallel.ranks import ALONE, Ranks
 
 Net = Callable[..., Any]  # called like the module
 Batch = Any  # a tree (dict, tuple, named tuple) of tensors whose leading axes agree
@@ -62,6 +68,7 @@ class Backward:
         autocast: torch.dtype | None = None,
         *,
         is_fused: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Store method, network and loss.
 
@@ -72,8 +79,10 @@ class Backward:
             autocast: Lower-precision type for the forward pass, such as torch.bfloat16; None for full precision.
             is_fused: On a GPU, compile the forward and backward pass into fewer kernels. This applies to methods that
                 need only the losses; torch cannot compile the gradients of all tasks under `vmap`.
+            ranks: The processes that share the rows of every batch.
         """
         self.method, self.net, self.loss, self.autocast, self.is_fused = method, net, loss, autocast, is_fused
+        self.ranks = ranks
         device = method.last_losses.device
         self._row_losses = fused(self._plain_row_losses, device, is_wanted=is_fused)
 
@@ -81,7 +90,7 @@ class Backward:
         """Overwrite `.grad` of the network's parameters and return the task losses (K,).
 
         Args:
-            batch: Tensors (K, B, ...); row k has the data of task k.
+            batch: Tensors (K, B, ...); row k has the data of task k. With several ranks, the rows of this rank.
         """
         return self._from_jacobian(batch) if self.method.needs_gram else self._from_losses(batch)
 
@@ -92,12 +101,19 @@ class Backward:
                 self.method.look_back(lambda: self.task_losses(batch))
 
     def task_losses(self, batch: Batch) -> Tensor:
-        """Return every task's mean loss (K,) from one pass over all rows."""
+        """Return every task's mean loss (K,), over the rows of all ranks, from one pass over the rows."""
+        return self.ranks.mean(self._own_losses(batch), rows_of(batch))[0]
+
+    def _own_losses(self, batch: Batch) -> Tensor:
+        """Return every task's mean loss (K,) over the rows of this rank."""
         rows = self._row_losses(self.net, tree_map(lambda tensor: tensor.flatten(0, 1), batch))  # (K * B,)
         return rows.view(len(tree_leaves(batch)[0]), -1).mean(1)
 
     def task_gradients(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the losses (K,) and the gradients (K, *parameter.shape) of all tasks, by parameter name."""
+        """Return the losses (K,) and the gradients (K, *parameter.shape) of all tasks, by parameter name.
+
+        With several ranks they are averages over the rows of all.
+        """
         parameters = {name: p.detach() for name, p in self.net.named_parameters() if p.requires_grad}
 
         def task_loss(parameters: dict[str, Tensor], rows: Batch) -> Tensor:
@@ -107,7 +123,19 @@ class Backward:
             return self._plain_row_losses(net, rows).mean()
 
         gradients, losses = vmap(grad_and_value(task_loss), in_dims=(None, 0))(parameters, batch)
-        return losses, gradients
+        return self._averaged(losses, gradients, rows_of(batch))
+
+    @torch.no_grad()
+    def _averaged(self, losses: Tensor, gradients: dict[str, Tensor], rows: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """Average losses and task gradients over the rows of all ranks, in one exchange."""
+        if self.ranks.is_alone:
+            return losses, gradients
+        parts = [gradient.flatten(1) for gradient in gradients.values()]
+        parts += [losses[:, None], torch.ones_like(losses)[:, None]]  # the last column counts the rows
+        flat = self.ranks.sum_(torch.cat(parts, 1).mul_(rows))  # (K, P + 2)
+        *means, mean_losses, _ = (flat / flat[:, -1:]).split([part.shape[1] for part in parts], 1)
+        named = zip(gradients.items(), means, strict=True)
+        return mean_losses.squeeze(1), {name: mean.view(gradient.shape) for (name, gradient), mean in named}
 
     def _plain_row_losses(self, net: Net, rows: Batch) -> Tensor:
         """Return the loss of every row (R,) in float32; the forward pass may run in lower precision."""
@@ -122,15 +150,17 @@ class Backward:
 
     def _from_losses(self, batch: Batch) -> Tensor:
         """Weigh the losses and differentiate their sum once."""
-        losses = self.task_losses(batch)
+        own = self._own_losses(batch)
         with torch.no_grad():
-            self.weights = self.method.weigh(losses.detach(), None)
+            losses, share = self.ranks.mean(own.detach(), rows_of(batch))
+            self.weights = self.method.weigh(losses, None)
+            factors = self.weights if self.ranks.is_alone else share * self.weights
         parameters = [p for p in self.net.parameters() if p.requires_grad]
         # Not backward(): a network inside the loss, such as the critic in an actor's loss, must not get a gradient.
-        gradients = torch.autograd.grad(losses, parameters, self.weights, materialize_grads=True)
+        gradients = self.ranks.sum_all(torch.autograd.grad(own, parameters, factors, materialize_grads=True))
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = _laid_out_as(parameter, gradient)
-        return losses.detach()
+        return losses
 
     def _from_jacobian(self, batch: Batch) -> Tensor:
         """Differentiate the loss of every task and combine the gradients by their weights."""
@@ -167,6 +197,11 @@ class FiniteDerivative(torch.autograd.Function):
 def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
     """Return a gradient with its parameter's strides, also on axes of size one, as fused optimizers require."""
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
+
+
+def rows_of(batch: Batch) -> int:
+    """Return the number of rows of each task in a batch (K, B, ...)."""
+    return int(tree_leaves(batch)[0].shape[1])
 
 
 def gram_matrix(gradients: dict[str, Tensor]) -> Tensor:

@@ -30,7 +30,8 @@ FIELDS: Fields = {
         "episode_length": int,
     },
     "algo": {"learners": dict},
-    "env": dict,
+    "env": dict,  # of several ranks: {"ranks": [their environments]}
+    "ranks": int | None,  # of a single process: missing
     "window": dict,
     "iteration": int,
     "frames": int | None,  # version 0.1 did not save them
@@ -76,6 +77,10 @@ def load(path: str | Path) -> dict[str, Any]:
     worlds = state["spec"]["envs_per_task"]
     if len(worlds) != len(state["spec"]["tasks"]) or min(worlds, default=0) < 1:
         raise UserError(f"'{file}' is damaged: field 'spec.envs_per_task' must have a positive number for every task")
+    if state.get("ranks") is not None:
+        check_fields(state["env"], {"ranks": [dict]}, file, "env.")
+        if len(state["env"]["ranks"]) != state["ranks"]:
+            raise UserError(f"'{file}' is damaged: field 'env.ranks' must have {state['ranks']} entries")
     learners = state["algo"]["learners"]
     check_fields(learners, dict.fromkeys(learners, LEARNER_FIELDS), file, "algo.learners.")
     for name, learner in learners.items():

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from polytask.errors import UserError
 from polytask.files import LogRow
+from polytask.parallel.ranks import ALONE, Ranks
 from polytask.runs.transfer import saved_parts, shorten
 
 MOST_SKIPPED = 0.5  # largest share of an iteration's updates that may leave out a task
@@ -56,17 +57,18 @@ def check_metrics(row: LogRow, tasks: Sequence[str]) -> None:
         )
 
 
-def check_state(algo: dict[str, Any], iteration: int) -> None:
+def check_state(algo: dict[str, Any], iteration: int, ranks: Ranks = ALONE) -> None:
     """Check that the state of an algorithm is finite.
 
     Args:
-        algo: What `Algo.state_dict` returned.
+        algo: What `Algo.state_dict` returned. The states of all ranks are equal, so only that of rank 0 is read.
         iteration: Number of finished iterations.
+        ranks: The processes that call this together.
 
     Raises:
-        DivergedError: If it is not.
+        DivergedError: If it is not, on every rank.
     """
-    if names := not_finite(algo):
+    if names := ranks.of_first(not_finite(algo) if ranks.is_first else []):
         raise DivergedError(f"the learner diverged by iteration {iteration}: NaN or infinity in {shorten(names)}")
 
 

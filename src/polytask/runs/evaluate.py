@@ -14,7 +14,7 @@ from torch import Tensor
 from polytask.config.schema import EvalConfig, RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import WorldOptions
-from polytask.files import check_fields
+from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
@@ -93,12 +93,15 @@ def goals_of(state: dict[str, Any], tasks: Sequence[str]) -> Goals:
     """Return the goals that the state of a manipulation environment contains.
 
     Args:
-        state: What `MultiTaskEnv.state_dict` returned, or a checkpoint's copy of it.
+        state: What `MultiTaskEnv.state_dict` or `world_state` returned, or a checkpoint's copy of it.
         tasks: The tasks of that environment, in the order of its groups; a newer state has them itself.
     """
-    vectors = [part["vector"] for group in state["groups"] for part in group["tasks"]]
-    found = dict(zip(state.get("tasks", tasks), vectors, strict=True))
-    return {task: found[task] for task in tasks}
+    found: dict[str, list[Tensor]] = {}
+    for one in state.get("ranks", [state]):  # the ranks own consecutive worlds of each task
+        vectors = [part["vector"] for group in one["groups"] for part in group["tasks"]]
+        for task, vector in zip(one.get("tasks", tasks), vectors, strict=True):
+            found.setdefault(task, []).append(vector)
+    return {task: found[task][0] if len(found[task]) == 1 else torch.cat(found[task]) for task in tasks}
 
 
 def training_goals(config: EvalConfig | RecordConfig) -> Goals | None:
@@ -108,7 +111,8 @@ def training_goals(config: EvalConfig | RecordConfig) -> Goals | None:
     state, path = load(config.checkpoint), locate(config.checkpoint)
     if state["config"].get("goals") != "fixed":
         return None
-    check_fields(state["env"], {"groups": [{"tasks": [{"vector": Tensor}]}]}, path, "env.")
+    fields: Fields = {"groups": [{"tasks": [{"vector": Tensor}]}]}
+    check_fields(state["env"], {"ranks": [fields]} if "ranks" in state["env"] else fields, path, "env.")
     goals = goals_of(state["env"], state["spec"]["tasks"])
     # A task that the policy was not trained on is refused where the policy is built.
     return goals if all(task in goals for task in config.task_names) else None

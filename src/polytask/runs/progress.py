@@ -24,9 +24,10 @@ BAR = 20  # length of a full bar, in characters
 class ProgressDisplay:
     """Show the latest row of a run's metrics."""
 
-    def __init__(self, tasks: tuple[str, ...], total_frames: int, start_frames: int = 0) -> None:
+    def __init__(self, tasks: tuple[str, ...], total_frames: int, start_frames: int = 0, ranks: int = 1) -> None:
         """Create the display. It becomes visible when its context is entered."""
         self._tasks = tasks
+        self._ranks = f"on {ranks} ranks  " if ranks > 1 else ""
         self._total, self._start = total_frames, start_frames
         self._began = self._printed = time.monotonic()
         self._console = Console(file=sys.stderr)
@@ -68,7 +69,7 @@ class ProgressDisplay:
         left = (time.monotonic() - self._began) * (self._total - frames) / max(done, 1)
         speed = row.get("frames_per_second") or 0.0
         return (
-            f"iteration {row['iteration']}  {frames:,} frames  {speed:,.0f}/s  "
+            f"iteration {row['iteration']}  {frames:,} frames  {speed:,.0f}/s  {self._ranks}"
             f"success {cell(row.get('success'))}  {clock(left)} left"
         )
 

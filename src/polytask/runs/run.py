@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from polytask.config.compose import to_plain, to_yaml
 from polytask.config.schema import TrainConfig
@@ -16,6 +17,7 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.files import LogRow, read_json_lines, restore, write_text
 from polytask.files.folder_lock import FolderLock
+from polytask.parallel.ranks import ALONE, Ranks
 from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.divergence import check_state
 from polytask.runs.evaluate import Evaluator, Goals, goals_of
@@ -37,6 +39,8 @@ class Run:
     env: MultiTaskEnv
     algo: Algo
     window: EpisodeWindow
+    ranks: Ranks = ALONE  # rank 0 writes all files
+    goals: Goals | None = None  # the goals of training, if they are fixed
     evaluator: Evaluator | None = None  # kept between evaluations, so that its scenes are built only once
     iteration: int = 0
     saved_iteration: int = 0  # of the last checkpoint
@@ -66,12 +70,10 @@ class Run:
         """The number of frames after the last iteration."""
         return self.frames + (self.last_iteration - self.iteration) * self.algo.frames_per_iteration
 
-    @property
-    def goals(self) -> Goals | None:
-        """The goals of training, if they are fixed."""
-        if self.env.config.options.goals != "fixed":
-            return None
-        return goals_of(self.env.state_dict(), self.env.spec.tasks)
+    def world_state(self) -> dict[str, Any]:
+        """Return the state of the worlds: that of the environment, or those of all ranks' environments."""
+        state = self.env.state_dict()
+        return state if self.ranks.is_alone else {"ranks": self.ranks.of_all(to_cpu(state))}
 
     def act(self, obs: Tensor, task: Tensor) -> Tensor:
         """Return actions without exploration noise, for evaluations and videos."""
@@ -80,32 +82,45 @@ class Run:
     def save(self) -> None:
         """Write a checkpoint from which the run can continue.
 
+        All ranks have the same learner, so rank 0 saves its own.
+
         Raises:
             DivergedError: If the algorithm's state is not finite. The old checkpoint is kept.
         """
+        worlds = self.world_state()
+        algo = self.algo.state_dict() if self.ranks.is_first else {}
+        check_state(algo, self.iteration, self.ranks)
+        if self.ranks.is_first:
+            self._write(algo, worlds)
+        self.saved_iteration = self.iteration
+
+    def _write(self, algo: dict[str, Any], worlds: dict[str, Any]) -> None:
+        """Write the checkpoint."""
         state: dict[str, Any] = {
             "config": to_plain(self.config),
-            "spec": asdict(self.env.spec),
-            "algo": self.algo.state_dict(),
-            "env": self.env.state_dict(),
+            "spec": asdict(self.env.total_spec),
+            "algo": algo,
+            "env": worlds,
             "window": self.window.state_dict(),
             "iteration": self.iteration,
             "frames": self.frames,
             "seconds": self.seconds,
             "initialization": self.initialization and asdict(self.initialization),
         }
-        check_state(state["algo"], self.iteration)
+        if not self.ranks.is_alone:
+            state["ranks"] = self.ranks.size
         save(self.directory / CHECKPOINT_FILE, state)
-        self.saved_iteration = self.iteration
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load the state of a checkpoint."""
-        now = asdict(self.env.spec)
+        check_ranks(state.get("ranks") or 1, self.ranks)
+        now = asdict(self.env.total_spec)
         for name, value in now.items():
             if state["spec"][name] != value:
                 raise UserError(f"the checkpoint does not fit: its {name} is {state['spec'][name]}, not {value}")
         restore(self.algo, state["algo"], "algorithm")
-        restore(self.env, state["env"], "environment")
+        worlds = state["env"] if self.ranks.is_alone else state["env"]["ranks"][self.ranks.rank]
+        restore(self.env, worlds, "environment")
         restore(self.window, state["window"], "metrics window")
         self.iteration, self.seconds = state["iteration"], state["seconds"]
         self.saved_iteration = self.iteration
@@ -120,44 +135,60 @@ class Run:
         self.lock.release()
 
 
-def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
+def check_ranks(saved: int, ranks: Ranks) -> None:
+    """Check that a run continues with as many ranks as it had.
+
+    Raises:
+        UserError: If not.
+    """
+    if saved != ranks.size:
+        how = f"torchrun --nproc-per-node={saved}" if saved > 1 else "a single process, without torchrun"
+        raise UserError(f"the checkpoint was written by {saved} rank(s), but there are {ranks.size} now; use {how}")
+
+
+def to_cpu(tree: Any) -> Any:
+    """Copy the tensors of a tree to the CPU."""
+    return tree_map(lambda leaf: leaf.cpu() if isinstance(leaf, Tensor) else leaf, tree)
+
+
+def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRow]]:
     """Build or continue a run, lock its folder, and return the run with the rows that it has logged so far.
 
     The folder of a run that continues is locked before its files are read. A new folder is made only after everything
-    is built and the checkpoint, if any, is loaded, so that a mistake leaves nothing behind.
+    is built and the checkpoint, if any, is loaded, so that a mistake leaves nothing behind. Only rank 0 locks and
+    writes.
 
     Raises:
         UserError: If another process has the folder, or the folder contains another run.
     """
     _check(config)
     source = None if config.checkpoint is None else locate(config.checkpoint)
-    directory = choose_folder(config, source)
+    directory = ranks.of_first(choose_folder(config, source))
     is_continued = source is not None and source.parent.resolve() == directory.resolve()
     with ExitStack() as stack:
         lock = FolderLock(directory)
         stack.callback(lock.release)
-        if is_continued:
+        if ranks.is_first and is_continued:
             lock.take()
-        elif config.run_dir is not None:
+        elif ranks.is_first and config.run_dir is not None:
             check_free(directory)
         state = None if source is None else load(source)
         start = None if config.init_from is None else load(config.init_from)
         history: list[LogRow] = []
         if source is not None and state is not None:
             history = read_json_lines(source.parent / METRICS_FILE, until=state["iteration"], is_numeric=True)
-        run = _build(replace(config, checkpoint=None), directory, lock)
+        run = _build(replace(config, checkpoint=None), directory, lock, ranks)
         stack.callback(run.env.close)
         if state is not None:
             run.restore(state)
         if start is not None:
             run.initialization = initialize(run.algo, run.env.spec.tasks, start, str(config.init_from))
-        if config.eval_episodes and config.eval_every:
-            run.evaluator = Evaluator(config, config.eval_episodes, run.goals)
-        if not is_continued:
-            run.directory, run.lock = claim_folder(directory, is_named=config.run_dir is not None)
-            stack.callback(run.lock.release)
+        if run.env.config.options.goals == "fixed":
+            run.goals = goals_of(run.world_state(), run.env.spec.tasks)
+        if ranks.is_first:
+            _prepare_to_write(run, stack, is_new=not is_continued, is_named=config.run_dir is not None)
+        run.directory = ranks.of_first(run.directory)
         run.config = replace(run.config, run_dir=str(run.directory))
-        write_text(run.directory / CONFIG_FILE, to_yaml(to_plain(run.config)))
         if source != run.directory / CHECKPOINT_FILE:
             # A run can be continued from its first moment on. This comes before the log is written: a log without its
             # checkpoint would be a dead end.
@@ -166,12 +197,24 @@ def open_run(config: TrainConfig) -> tuple[Run, list[LogRow]]:
     return run, history
 
 
-def _build(config: TrainConfig, directory: Path, lock: FolderLock) -> Run:
+def _prepare_to_write(run: Run, stack: ExitStack, *, is_new: bool, is_named: bool) -> None:
+    """Build the evaluator, claim the folder of a new run, and write the settings to it: the part of rank 0."""
+    config = run.config
+    if config.eval_episodes and config.eval_every:
+        run.evaluator = Evaluator(config, config.eval_episodes, run.goals)
+    if is_new:
+        run.directory, run.lock = claim_folder(run.directory, is_named=is_named)
+        stack.callback(run.lock.release)
+    settings = to_plain(replace(config, run_dir=str(run.directory)))
+    write_text(run.directory / CONFIG_FILE, to_yaml(settings))
+
+
+def _build(config: TrainConfig, directory: Path, lock: FolderLock, ranks: Ranks) -> Run:
     """Build all parts of a run."""
-    env = build_train_env(config)
-    algo = build_algo(config, env.spec, env.device)
+    env = build_train_env(config, ranks)
+    algo = build_algo(config, env.total_spec, env.device, ranks)
     window = EpisodeWindow(env.spec.tasks, config.success_window, env.config.domain.metrics)
-    return Run(config, directory, lock, env, algo, window)
+    return Run(config, directory, lock, env, algo, window, ranks)
 
 
 def _check(config: TrainConfig) -> None:

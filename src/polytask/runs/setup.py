@@ -20,6 +20,7 @@ from polytask.envs.options import EnvOptions, WorldOptions
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.errors import UserError
 from polytask.files import restore
+from polytask.parallel.ranks import ALONE, Ranks
 from polytask.runs.checkpoint import load
 from polytask.types import Algo, EnvSpec
 
@@ -27,29 +28,30 @@ WORLDS_PER_TASK = 16  # if the user gives no number
 Policy = Callable[[Tensor, Tensor], Tensor]  # obs (N, O), task (N,) -> action (N, A)
 
 
-def build_env(config: WorldOptions, **options: Any) -> MultiTaskEnv:
+def build_env(config: WorldOptions, ranks: Ranks = ALONE, **options: Any) -> MultiTaskEnv:
     """Build the environment that a config describes.
 
     Args:
         config: The options of the worlds.
+        ranks: The processes that share the worlds.
         options: Fields of `EnvOptions` to add or replace.
     """
     shared = {each.name: getattr(config, each.name) for each in fields(WorldOptions)}
-    env = make_env(EnvOptions(**{"stagger": False, **shared, **options}))
+    env = make_env(EnvOptions(**{"stagger": False, **shared, **options}), ranks)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     return env
 
 
-def build_train_env(config: TrainConfig) -> MultiTaskEnv:
-    """Build the training environment of a run."""
+def build_train_env(config: TrainConfig, ranks: Ranks = ALONE) -> MultiTaskEnv:
+    """Build the training environment of a run, with the worlds of this rank."""
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
         num_envs = WORLDS_PER_TASK * len(config.task_names)
     stagger = config.stagger
     if stagger is None:
         stagger = not getattr(config.algo, "needs_whole_episodes", False)
-    return build_env(config, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=stagger)
+    return build_env(config, ranks, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=stagger)
 
 
 def check_source(config: EvalConfig | RecordConfig) -> None:
@@ -82,8 +84,8 @@ def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
     return lambda obs, task: algo.act(obs, number[task], explore=False)
 
 
-def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo:
-    """Build the algorithm that a config describes."""
+def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device, ranks: Ranks = ALONE) -> Algo:
+    """Build the algorithm that a config describes; `spec` counts the worlds of all ranks."""
     tune_torch(device)
     context = AlgoContext(
         spec=spec,
@@ -92,6 +94,7 @@ def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device) -> Algo
         critic_net=config.critic_net,
         grads=config.grads,
         seed=config.seed,
+        ranks=ranks,
     )
     # A schedule ends at `max_frames`. `max_iterations` only stops a run early and must not change the schedule.
     if config.max_frames is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +14,7 @@ from polytask.config.schema import TrainConfig
 from polytask.envs.video import VideoFormat, record_video
 from polytask.errors import UserError
 from polytask.files import LogRow, finite, read_json_lines, write_text
+from polytask.parallel.ranks import join
 from polytask.result import Result, Table, note
 from polytask.runs.divergence import DivergedError, advice, check_metrics
 from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_table, set_goals
@@ -26,10 +29,10 @@ from polytask.stopping import exit_code, stop_requests
 
 
 def train(config: TrainConfig) -> Result:
-    """Run `polytask train`."""
-    run, history = open_run(config)
+    """Run `polytask train`; processes that torchrun started train together."""
+    run, history = open_run(config, join())
     try:
-        if run.initialization is not None and config.checkpoint is None:
+        if run.initialization is not None and config.checkpoint is None and run.ranks.is_first:
             note(run.initialization.message())
         return _train(run, history)
     finally:
@@ -39,33 +42,53 @@ def train(config: TrainConfig) -> Result:
 def _train(run: Run, history: list[LogRow]) -> Result:
     """Iterate until a limit is reached or a signal arrives, and write the results."""
     row: LogRow = history[-1] if history else {}
-    logger = Logger(run.directory, to_plain(run.config), history)
-    display = ProgressDisplay(run.env.spec.tasks, run.last_frames, run.frames)
+    ranks, signal = run.ranks, 0
     try:
-        with stop_requests() as stops, logger, display:
-            while not run.is_over and not stops:
+        with stop_requests(is_announced=ranks.is_alone) as stops, writer(run, history) as write:
+            # All ranks stop after the same iteration, also if a signal reaches one of them earlier than another.
+            while not run.is_over and not (signal := ranks.largest(stops[0] if stops else 0)):
                 row = iterate(run)
-                logger.write(row)
-                display.update(row)
+                write(row)
                 check_metrics(row, run.env.spec.tasks)
                 if is_due(run.iteration, run.config.save_every):
                     run.save()
+            if signal and ranks.is_first and not ranks.is_alone:
+                note(f"stopping all {ranks.size} ranks")
             run.save()
     except DivergedError as error:
         reason = f"{error}; {advice(run.directory / CHECKPOINT_FILE, run.saved_iteration)}"
         finish(run, row, code=2, reason=reason)
         raise DivergedError(reason) from error
-    return finish(run, row, exit_code(stops))
+    agreed = stops if ranks.is_alone else [signal] * (signal > 0)
+    return finish(run, row, exit_code(agreed))
+
+
+@contextmanager
+def writer(run: Run, history: list[LogRow]) -> Iterator[Callable[[LogRow], None]]:
+    """Open the log and the display of a run, and yield the function that writes a row to both. Only rank 0 does so."""
+    if not run.ranks.is_first:
+        yield lambda row: None
+        return
+    logger = Logger(run.directory, to_plain(run.config), history)
+    with logger, ProgressDisplay(run.env.spec.tasks, run.last_frames, run.frames, run.ranks.size) as display:
+
+        def write(row: LogRow) -> None:
+            logger.write(row)
+            display.update(row)
+
+        yield write
 
 
 def iterate(run: Run) -> LogRow:
     """Run one iteration and return its metrics as a flat row."""
     begin = time.perf_counter()
-    metrics = {**run.algo.iterate(run.env), **run.env.world_metrics()}
+    ranks = run.ranks
+    metrics = {**run.algo.iterate(run.env), **ranks.sum_dict(run.env.world_metrics())}
     run.iteration += 1
     run.frames += run.algo.frames_per_iteration
-    numbers = read_metrics(metrics, run.env.pop_metrics(), run.window)  # the only wait for the device
-    elapsed = time.perf_counter() - begin
+    episodes = ranks.sum_dict(run.env.pop_metrics())
+    numbers = read_metrics(metrics, episodes, run.window)  # the only wait for the device
+    elapsed = ranks.of_first(time.perf_counter() - begin)  # one clock decides for all when `max_minutes` are over
     run.seconds += elapsed
     row: LogRow = {
         "iteration": run.iteration,
@@ -89,12 +112,20 @@ def is_due(iteration: int, every: int) -> bool:
 def finish(run: Run, row: LogRow, code: int, reason: str | None = None) -> Result:
     """Write a summary and a figure of the run. If the run is complete, also evaluate it and write a video.
 
+    Rank 0 does this, and the others wait for it.
+
     Args:
         run: The run.
         row: The last row of its metrics.
         code: The exit code: 0 if the run is complete, another one if a signal or an error stopped it.
         reason: The error that stopped it.
     """
+    result = _finish(run, row, code, reason) if run.ranks.is_first else Result({}, exit_code=code)
+    run.ranks.wait()
+    return result
+
+
+def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
     tasks, is_complete = run.env.spec.tasks, code == 0
     summary: dict[str, Any] = {
         "run_dir": str(run.directory),
@@ -106,6 +137,7 @@ def finish(run: Run, row: LogRow, code: int, reason: str | None = None) -> Resul
         "success": row.get("success"),
         "tasks": {task: {"success": row.get(f"success/{task}")} for task in tasks},
         "initialization": run.initialization and asdict(run.initialization),
+        "ranks": run.ranks.size,
         **provenance(run.env.device),
     }
     cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
@@ -116,7 +148,8 @@ def finish(run: Run, row: LogRow, code: int, reason: str | None = None) -> Resul
     rows = read_json_lines(run.directory / METRICS_FILE, is_numeric=True)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
     if not is_complete:
-        lines.append(f"stopped after {run.iteration} iterations; continue: polytask train checkpoint={run.directory}")
+        how = "polytask" if run.ranks.is_alone else f"torchrun --nproc-per-node={run.ranks.size} -m polytask"
+        lines.append(f"stopped after {run.iteration} iterations; continue: {how} train checkpoint={run.directory}")
     elif run.config.video:
         lines.append(film_run(run))
     return Result(summary, shown, lines, exit_code=code)

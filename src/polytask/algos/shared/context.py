@@ -14,6 +14,7 @@ from polytask.errors import UserError
 from polytask.grads import GradConfig, GradMethod, build_for
 from polytask.grads.mean import MeanConfig
 from polytask.nets.mlp import MlpConfig
+from polytask.parallel.ranks import ALONE, Ranks
 from polytask.types import EnvSpec
 
 
@@ -29,6 +30,7 @@ class AlgoContext:
         grads: Config of the gradient method.
         seed: Seed of all random numbers of the algorithm.
         total_frames: Environment steps of the whole run, for schedules.
+        ranks: The processes that train together; `spec` counts the worlds of all of them.
     """
 
     spec: EnvSpec
@@ -38,6 +40,7 @@ class AlgoContext:
     grads: GradConfig = field(default_factory=MeanConfig)
     seed: int = 0
     total_frames: int = 1_000_000_000
+    ranks: Ranks = ALONE
 
     def __post_init__(self) -> None:
         """Check that every task has a world, because all statistics are per task."""

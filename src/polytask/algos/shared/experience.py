@@ -5,7 +5,7 @@ Statistics come from new steps only. Rows are normalized when they are sampled, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from polytask.algos.shared.replay import ReplayBatch, ReplayBuffer, Transition
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import task_index
 from polytask.cuda_graph import Graphed
+from polytask.parallel.worlds import WorldShare
 from polytask.settings import setting
 from polytask.types import Step, VecEnv
 
@@ -41,9 +42,13 @@ class Experience:
     """Stores one step of all worlds at a time and returns task-major batches.
 
     Attributes:
-        stage: The current step, in tensors with fixed addresses; before the first episode `done` is true everywhere.
+        stage: The current step of all worlds, in tensors with fixed addresses; before the first episode `done` is true
+            everywhere.
+        own: The same of the worlds of this rank, which `begin` and `finish` write; in a single process it is `stage`.
         steps: Steps of every world that were added to the replay buffer.
         task: Task of each world. (N,)
+        own_task: Task of each world of this rank. (n,)
+        worlds: The worlds of this rank.
     """
 
     def __init__(self, cfg: ExperienceConfig, context: AlgoContext, return_bound: float = 10.0) -> None:
@@ -59,6 +64,11 @@ class Experience:
         self.task = task_index(spec, device)
         self.stage = Transition.zeros(spec, device)
         self.stage.done.fill_(True)
+        self.worlds = WorldShare(context.ranks, spec.envs_per_task, device)
+        self.own_task, self.own = self.task, self.stage
+        if not context.ranks.is_alone:
+            own_spec = replace(spec, envs_per_task=self.worlds.envs_per_task)
+            self.own_task, self.own = task_index(own_spec, device), Transition.zeros(own_spec, device)
         self.steps = 0
         self.replay = ReplayBuffer(spec, cfg.capacity, cfg.n_step, cfg.gamma, device)
         self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
@@ -67,32 +77,33 @@ class Experience:
         self._store = Graphed(self._take_in, device)
 
     def begin(self, env: VecEnv) -> Transition:
-        """Copy the current observations to the stage; the caller writes `stage.action` and steps the environment."""
-        self.stage.obs.copy_(env.obs)
-        return self.stage
+        """Copy the current observations to `own`; the caller writes `own.action` and steps the environment."""
+        self.own.obs.copy_(env.obs)
+        return self.own
 
     def finish(self, step: Step) -> None:
-        """Store the staged step together with its result."""
-        stage = self.stage
-        stage.reward.copy_(step.reward)
-        stage.next_obs.copy_(step.next_obs)
-        stage.terminated.copy_(step.terminated)
-        torch.logical_or(step.terminated, step.truncated, out=stage.done)
+        """Store the staged step of all ranks together with its result."""
+        own = self.own
+        own.reward.copy_(step.reward)
+        own.next_obs.copy_(step.next_obs)
+        own.terminated.copy_(step.terminated)
+        torch.logical_or(step.terminated, step.truncated, out=own.done)
         self._store()
         self.steps += 1
 
     @torch.no_grad()
     def _take_in(self) -> None:
         stage = self.stage
+        self.worlds.gather_into(stage, self.own)
         self.replay.add(stage)
         self.obs_norm.update(stage.obs, self.task)
         self.reward_norm.update(stage.reward, stage.done)
         self._reward += stage.reward.mean()
 
     @torch.no_grad()
-    def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
+    def sample(self, rows_per_task: int, generator: torch.Generator, columns: slice = slice(None)) -> ReplayBatch:
         """Sample a batch (K, b, ...) with normalized observations and, with `normalize_reward`, scaled rewards."""
-        raw = self.replay.sample(rows_per_task, generator)
+        raw = self.replay.sample(rows_per_task, generator, columns)
         obs, next_obs = (self.obs_norm.normalize(x, raw.task) for x in (raw.obs, raw.next_obs))
         scale = self.reward_norm.scale().unsqueeze(-1) if self.cfg.normalize_reward else 1.0  # (K, 1)
         return raw._replace(obs=obs, next_obs=next_obs, reward=raw.reward / scale)

@@ -88,7 +88,7 @@ class GaussianActor:
         """Build the policy, which draws its noise from the loop's generator."""
         spec = context.spec
         self.cfg, self.device = cfg, context.device
-        self.generator, self.obs_norm = loop.generator, loop.obs_norm
+        self.generator, self.obs_norm, self.worlds = loop.generator, loop.obs_norm, loop.worlds
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
@@ -97,7 +97,8 @@ class GaussianActor:
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
         autocast = torch.bfloat16 if self.cfg.bf16 else None
-        backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile)
+        ranks = self.worlds.ranks
+        backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile, ranks=ranks)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
     def at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,13 +110,19 @@ class GaussianActor:
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if `explore` is true."""
-        return (self.sample(obs, task) if explore else self.at(obs, task)[0]).clamp(-1.0, 1.0)
+        if not explore:
+            return self.at(obs, task)[0].clamp(-1.0, 1.0)
+        mean, log_std = self.fused_at(obs, task)
+        return (mean + log_std.exp() * self._noise(len(mean), mean.shape[-1])).clamp(-1.0, 1.0)
 
     def sample(self, obs: Tensor, task: Tensor) -> Tensor:
-        """Sample actions (N, A) without clipping them."""
+        """Sample actions (n, A) for the worlds of this rank, without clipping them."""
         mean, log_std = self.fused_at(obs, task)
-        noise = torch.randn(mean.shape, generator=self.generator, device=self.device)
+        noise = self.worlds.draw(lambda count: self._noise(count, mean.shape[-1]))
         return mean + log_std.exp() * noise
+
+    def _noise(self, count: int, width: int) -> Tensor:
+        return torch.randn(count, width, generator=self.generator, device=self.device)
 
     @torch.no_grad()
     def metrics(self, rows: Rows) -> dict[str, Tensor]:

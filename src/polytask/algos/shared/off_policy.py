@@ -16,6 +16,7 @@ from polytask.algos.shared.learner import Learner, adam, restore_generator
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.grads import Backward
 from polytask.grads.backward import Loss
+from polytask.parallel.ranks import require_rows
 from polytask.settings import setting
 from polytask.types import VecEnv
 
@@ -65,26 +66,32 @@ class OffPolicyLoop:
         self.cfg, self.context, self.spec, self.device = cfg, context, context.spec, context.device
         self.generator = context.generator("algo")
         self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
+        self.ranks = context.ranks
+        require_rows(self.ranks, self.rows_per_task, "use a larger algo.batch")
+        self._columns = self.ranks.share(self.rows_per_task)  # of each task's rows, those of this rank
         self.experience = Experience(cfg, context, return_bound)
         self.learners: dict[str, Learner] = {}
         self.steps = 0
         # Sums over an iteration's updates, in tensors with fixed addresses, because a captured update adds to them.
         self._losses: dict[str, Tensor] = {}  # (K,) of each learner
         self._scalars: dict[str, Tensor] = {}  # () by the name of the metric, including gradient norms
+        self._reported: tuple[str, ...] = ()  # names of the scalars that are means over the rows of this rank
 
     def add_learner(self, group: str, net: nn.Module, loss: Loss, *, weight_decay: float = 0.0) -> None:
         """Add a learner, "actor" or "critic", that trains a network on a loss per row and reports metrics."""
         cfg = self.cfg
         method = self.context.grad_method(group, self.generator)
-        backward = Backward(method, net, loss, torch.bfloat16 if cfg.bf16 else None, is_fused=cfg.compile)
+        autocast = torch.bfloat16 if cfg.bf16 else None
+        backward = Backward(method, net, loss, autocast, is_fused=cfg.compile, ranks=self.ranks)
         optimizer = adam(net, cfg.lr, self.device, weight_decay=weight_decay)
         self.learners[group] = Learner(backward, optimizer, cfg.max_grad_norm)
         self._losses[group] = torch.zeros(self.spec.num_tasks, device=self.device)
-        self.reserve(f"grad_norm/{group}")
+        self._scalars[f"grad_norm/{group}"] = torch.zeros((), device=self.device)
 
     def reserve(self, *names: str) -> None:
         """Allocate the scalars that updates will `report`."""
         self._scalars |= {name: torch.zeros((), device=self.device) for name in names}
+        self._reported += names
 
     # Collect
 
@@ -93,7 +100,7 @@ class OffPolicyLoop:
 
         Args:
             env: The environment.
-            choose_actions: Writes the actions of `experience.stage`.
+            choose_actions: Writes the actions of `experience.own`.
             update: Runs one update.
         """
         updates = 0
@@ -115,22 +122,33 @@ class OffPolicyLoop:
 
     def _step(self, env: VecEnv, choose_actions: Callable[[], Any]) -> None:
         """Take one step of every world and store it."""
-        stage = self.experience.begin(env)
+        own = self.experience.begin(env)
         choose_actions()
         if self.steps < self.cfg.learning_starts:
-            stage.action.uniform_(-1.0, 1.0, generator=self.generator)
-        self.experience.finish(env.step(stage.action))
+            action = torch.empty_like(self.experience.stage.action).uniform_(-1.0, 1.0, generator=self.generator)
+            own.action.copy_(self.experience.worlds.own(action))
+        self.experience.finish(env.step(own.action))
         self.steps += 1
 
     # Update
 
     def sample(self) -> ReplayBatch:
-        """Sample the batch (K, b, ...) of an update."""
-        return self.experience.sample(self.rows_per_task, self.generator)
+        """Sample the batch (K, b, ...) of an update; with several ranks, the rows of this rank."""
+        return self.experience.sample(self.rows_per_task, self.generator, self._columns)
 
     def noise(self, like: Tensor) -> Tensor:
         """Draw standard normal numbers with the shape of a tensor."""
         return torch.randn(like.shape, generator=self.generator, device=self.device)
+
+    def batch_noise(self, like: Tensor) -> Tensor:
+        """Draw standard normal numbers (K, b, A) for the rows of a batch (K, b, A), with several ranks for all rows."""
+        if self.ranks.is_alone:
+            return self.noise(like)
+        return self.noise(like[:, :1].expand(-1, self.rows_per_task, -1))[:, self._columns]
+
+    def world_noise(self, like: Tensor) -> Tensor:
+        """Draw standard normal numbers (n, A) for the own worlds, with several ranks for all worlds."""
+        return self.experience.worlds.draw(lambda count: self.noise(like[:1].expand(count, -1)))
 
     def learn(self, group: str, rows: Any) -> None:
         """Take one optimizer step of a learner and add its losses and gradient norm to the sums."""
@@ -148,7 +166,7 @@ class OffPolicyLoop:
         counts = {"actor": max(1, actor_updates), "critic": max(1, updates)}
         average = {group: total / counts[group] for group, total in self._losses.items()}  # (K,) each
         metrics = {f"loss/{group}": losses.mean() for group, losses in average.items()}
-        for name, total in self._scalars.items():
+        for name, total in self._sums_over_ranks().items():
             metrics[name] = total / counts.get(name.removeprefix("grad_norm/"), counts["critic"])
         for name, learner in self.learners.items():
             metrics[f"skipped/{name}"] = learner.pop_skipped(actor_updates if name == "actor" else updates)
@@ -159,6 +177,14 @@ class OffPolicyLoop:
                 metrics[f"per_task/{task}/{group}_loss"] = loss
             metrics |= self.learners[group].conflicts(f"conflict/{group}", self.spec.tasks)
         return metrics
+
+    def _sums_over_ranks(self) -> dict[str, Tensor]:
+        """Return the scalars; the reported ones as means over the rows of all ranks."""
+        if self.ranks.is_alone or not self._reported:
+            return self._scalars
+        own = torch.stack([self._scalars[name] for name in self._reported])
+        means, _ = self.ranks.mean(own, self._columns.stop - self._columns.start)
+        return {**self._scalars, **dict(zip(self._reported, means, strict=True))}
 
     # Save
 

@@ -1,8 +1,14 @@
-"""The iteration that on-policy learners share: a rollout of all worlds, then epochs of task-major minibatches."""
+"""The iteration that on-policy learners share: a rollout of all worlds, then epochs of task-major minibatches.
+
+With several ranks, each acts in its own worlds, runs the networks on its own rows of the rollout, and computes the
+gradients of its part of each minibatch. Between these steps all ranks hold the rows of all worlds, in the order of a
+single process. So targets, statistics and the order of the minibatches are computed by all ranks alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -14,6 +20,8 @@ from polytask.algos.shared.learner import Learner, restore_generator
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed
+from polytask.parallel.ranks import require_rows
+from polytask.parallel.worlds import WorldShare
 from polytask.types import VecEnv
 
 Rows = Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
@@ -40,8 +48,11 @@ class OnPolicyLoop:
     Attributes:
         generator: Source of all random numbers of the algorithm.
         task: Task of each world. (N,)
+        own_task: Task of each world of this rank. (n,)
         obs_norm: Running statistics of the observations.
-        rollout: The last T steps of every world.
+        rollout: The last T steps of every world. With several ranks, `next_obs` is only in `own`.
+        own: The last T steps of the worlds of this rank; in a single process it is `rollout`.
+        worlds: The worlds of this rank.
         iteration: Number of finished iterations.
         frames: Environment steps of all worlds so far. A run may continue with another horizon, so they are counted.
     """
@@ -59,19 +70,36 @@ class OnPolicyLoop:
         self.cfg, self.spec, self.device, self.total_frames = cfg, spec, device, context.total_frames
         self.generator = context.generator("algo")
         self.task = task_index(spec, device)
+        self.ranks, self.worlds = context.ranks, WorldShare(context.ranks, spec.envs_per_task, device)
+        own = spec if self.ranks.is_alone else replace(spec, envs_per_task=self.worlds.envs_per_task)
+        self.own_task = self.task if self.ranks.is_alone else task_index(own, device)
         self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
-        self.rollout = Rollout.allocate(spec, horizon, device)
+        self.own = Rollout.allocate(own, horizon, device)
+        self.rollout = self.own if self.ranks.is_alone else Rollout.allocate(spec, horizon, device)
         self.iteration = self.frames = 0
         self._sampler = TaskMajorSampler(self.task, spec.num_tasks, horizon, minibatches)
+        rows = self._sampler.shape[2]  # of each task in a minibatch
+        require_rows(self.ranks, rows, "use larger minibatches, more worlds or a longer algo.horizon")
+        self._columns = self.ranks.share(rows)  # those of this rank
+        self.rows_per_task = self._columns.stop - self._columns.start
         # Inputs of the captured graphs: the observations to act on, and the rows (K, b) of a minibatch.
-        self._obs = torch.zeros(spec.num_envs, spec.obs_dim, device=device)
-        self._index = torch.zeros(spec.num_tasks, self._sampler.shape[2], dtype=torch.int64, device=device)
-        self._aside = SideStream(device)
+        self._obs = torch.zeros(own.num_envs, spec.obs_dim, device=device)
+        self._index = torch.zeros(spec.num_tasks, self.rows_per_task, dtype=torch.int64, device=device)
+        # Exchanges between ranks must have the same order on all, so they stay on one stream.
+        self._aside = SideStream(device if self.ranks.is_alone else torch.device("cpu"))
 
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the rollout's raw observations (T * N, O), tasks (T * N,) and actions (T * N, A)."""
-        obs, action = self.rollout.obs.flatten(0, 1), self.rollout.action.flatten(0, 1)  # views
-        return obs, self.task.repeat(len(self.rollout.obs)), action
+        return flat_columns(self.rollout, self.task)
+
+    def own_columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the same of the worlds of this rank (T * n, ...), and the observations after the actions."""
+        return *flat_columns(self.own, self.own_task), self.own.next_obs.flatten(0, 1)
+
+    def gather(self, own: Tensor) -> Tensor:
+        """Put together what the ranks computed from their `own_columns`: (M, T * n) becomes (M, T * N)."""
+        by_world = own.view(len(own), *self.own.reward.shape)  # (M, T, n)
+        return self.worlds.gather(by_world, axis=2).flatten(1)
 
     def start(self, rows: Rows, learners: dict[str, Learner], sample: Sample) -> None:
         """Add what the iterations need.
@@ -79,7 +107,7 @@ class OnPolicyLoop:
         Args:
             rows: All rows of a rollout (T * N, ...): the `columns`, and tensors that the targets overwrite.
             learners: The learners by name, "actor" or "critic", in the order of their steps.
-            sample: Chooses the actions of a rollout.
+            sample: Chooses the actions of a rollout, for the worlds of this rank.
         """
         self.rows, self.learners, self._sample = rows, learners, sample
         # The losses and the gradient norm of each learner, summed over the updates.
@@ -88,7 +116,7 @@ class OnPolicyLoop:
 
     def _capture(self) -> None:
         """Discard captured graphs, which would still use an optimizer's or the generator's old tensors."""
-        self._act = Graphed(lambda: self._sample(self._obs, self.task), self.device, self.generator)
+        self._act = Graphed(lambda: self._sample(self._obs, self.own_task), self.device, self.generator)
         self.update = Graphed(self._update_once, self.device, self.generator)
 
     # Collect
@@ -108,7 +136,8 @@ class OnPolicyLoop:
         rate = scheduled(self.cfg.lr, self.cfg.schedule, self.progress)
         for learner in self.learners.values():
             learner.set_learning_rate(rate)
-        roll_out(env, self._explore, self.rollout)
+        roll_out(env, self._explore, self.own)
+        self.worlds.gather_into(self.rollout.known_to_all, self.own.known_to_all, axis=1)
 
     def _explore(self, obs: Tensor) -> Tensor:
         self._obs.copy_(obs)
@@ -127,7 +156,7 @@ class OnPolicyLoop:
         self._totals.zero_()
         for _ in range(epochs):
             for index in self._sampler.draw(self.generator):
-                self._index.copy_(index)
+                self._index.copy_(index[:, self._columns])
                 self.update()
 
     @torch.no_grad()
@@ -164,6 +193,13 @@ class OnPolicyLoop:
     def last(self) -> Rows:
         """Return the rows (K * b, ...) of the last minibatch, with normalized observations."""
         return tree_map(lambda tensor: tensor.flatten(0, 1), self._minibatch())
+
+    def merge(self, metrics: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Average metrics () of the `last` rows over the rows of all ranks."""
+        if self.ranks.is_alone:
+            return metrics
+        means, _ = self.ranks.mean(torch.stack(list(metrics.values())), self.rows_per_task)
+        return dict(zip(metrics, means, strict=True))
 
     def finish(self) -> None:
         """Update the statistics of the observations and count the iteration."""
@@ -222,6 +258,12 @@ class SideStream:
         if self._stream is not None and self._is_busy:
             torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
         self._is_busy = False
+
+
+def flat_columns(rollout: Rollout, task: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a rollout's observations, tasks and actions, one row per step and world; its worlds have these tasks."""
+    obs, action = rollout.obs.flatten(0, 1), rollout.action.flatten(0, 1)  # views
+    return obs, task.repeat(len(rollout.obs)), action
 
 
 def chunks(rows: int, size: int) -> Iterator[slice]:

@@ -87,14 +87,15 @@ class ReplayBuffer:
         self.count += 1
 
     @torch.no_grad()
-    def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
+    def sample(self, rows_per_task: int, generator: torch.Generator, columns: slice = slice(None)) -> ReplayBatch:
         """Sample b rows of every task, uniformly and with replacement; the ring must hold at least one step.
 
         Args:
-            rows_per_task: Number of rows b.
+            rows_per_task: Number of rows to draw.
             generator: Source of random numbers.
+            columns: The drawn rows to return, the same of every task: those of this rank.
         """
-        age, world = self._draw(rows_per_task, generator)  # (K, b) each
+        age, world = (drawn[:, columns] for drawn in self._draw(rows_per_task, generator))  # (K, b) each
         first = self.count - 1 - age
         steps = first.unsqueeze(-1) + self._offset  # (K, b, n) may pass the newest step; `taken` masks this
         index = steps % self.num_steps * self.num_worlds + world.unsqueeze(-1)  # (K, b, n) into flat rows
@@ -107,7 +108,7 @@ class ReplayBuffer:
         start, last = index[..., 0], index.gather(-1, length.unsqueeze(-1) - 1).squeeze(-1)
         return ReplayBatch(
             obs=flat.obs[start],
-            task=self._task.expand(-1, rows_per_task),
+            task=self._task.expand(-1, age.shape[1]),
             action=flat.action[start],
             reward=(flat.reward[index] * self._powers[:-1] * taken).sum(-1),
             next_obs=flat.next_obs[last],

@@ -36,6 +36,11 @@ class Rollout:
         )
 
     @property
+    def known_to_all(self) -> tuple[Tensor, ...]:
+        """The tensors that all ranks need; `next_obs` is read only by the rank that simulates its world."""
+        return self.obs, self.action, self.reward, self.terminated, self.truncated
+
+    @property
     def done(self) -> Tensor:
         """Whether the episode ended with the step, terminated or truncated (T, N)."""
         return self.terminated | self.truncated

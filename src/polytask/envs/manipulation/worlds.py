@@ -262,7 +262,7 @@ def share_batches(config: EnvConfig) -> list[list[tuple[Task, int]]]:
     Warp needs few large batches: tasks whose scenes have the same shape share one. The CPU has no use for that: there,
     consecutive tasks with the same scene share one.
     """
-    tasks = zip(config.tasks, config.envs_per_task, strict=True)
+    tasks = zip(config.tasks, config.share.envs_per_task, strict=True)
     if config.sim != "warp":
         return [list(run) for _, run in groupby(tasks, key=lambda each: each[0].scene)]
     members: dict[tuple[Any, ...], list[tuple[Task, int]]] = {}

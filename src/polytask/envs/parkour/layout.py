@@ -37,7 +37,10 @@ class WorldLayout:
 
     @classmethod
     def draw(cls, config: EnvConfig, generator: torch.Generator) -> WorldLayout:
-        """Spread the worlds of each task over the levels or, with a curriculum, draw one of the lowest levels."""
+        """Spread the worlds of each task over the levels or, with a curriculum, draw one of the lowest levels.
+
+        With several ranks, this is done for all worlds, and those of this rank are returned.
+        """
         counts, device = config.envs_per_task, config.device
         uniform = torch.rand(sum(counts), bodies.DRAWS + 1, generator=generator, device=device)
         column = torch.cat([torch.full((count,), index) for index, count in enumerate(counts)]).to(device)
@@ -45,7 +48,8 @@ class WorldLayout:
             level = (FIRST_LEVELS * uniform[:, -1]).long()
         else:
             level = torch.cat([torch.arange(count) % NUM_LEVELS for count in counts]).to(device)
-        return cls(column, level, bodies.Body.draw(uniform[:, :-1]))
+        own = config.share.own
+        return cls(own(column), own(level), bodies.Body.draw(own(uniform)[:, :-1]))
 
     def part(self, worlds: slice) -> WorldLayout:
         """Return the layout of some of the worlds."""

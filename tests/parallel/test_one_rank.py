@@ -1,0 +1,72 @@
+"""A single rank that exchanges everything with itself learns what a process without exchanges learns.
+
+One GPU is enough for this: the exchanges by NCCL are captured into the graphs of the learners.
+"""
+
+import socket
+from dataclasses import replace
+
+import pytest
+import torch.distributed as dist
+from helpers.learning import SMALL_NETS, context_of, flat
+from helpers.toy import PointMass
+from torch.testing import assert_close
+
+from polytask.algos import build
+from polytask.algos.fast_td3 import FastTD3Config
+from polytask.algos.grpo import GRPOConfig
+from polytask.algos.ppo import PPOConfig
+from polytask.algos.pqn import PQNConfig
+from polytask.algos.sac import SACConfig
+from polytask.grads.cagrad import CAGradConfig
+from polytask.grads.famo import FAMOConfig
+from polytask.parallel.ranks import connect
+
+OFF_POLICY = {"steps_per_iteration": 8, "learning_starts": 4, "updates_per_step": 1.0, "batch": 48, "capacity": 4000}
+CASES = {
+    "ppo": (PPOConfig(horizon=8, epochs=2), CAGradConfig(apply_to="both")),
+    "grpo": (GRPOConfig(epochs=2), FAMOConfig(apply_to="both")),
+    "pqn": (PQNConfig(horizon=8, epochs=2), None),
+    "sac": (SACConfig(**OFF_POLICY), FAMOConfig(apply_to="both")),
+    "fast_td3": (FastTD3Config(**OFF_POLICY, atoms=11), CAGradConfig(apply_to="both")),
+}
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+ITERATIONS = 5  # after four, every graph is captured
+
+
+@pytest.fixture(scope="module")
+def rank():
+    """Connect this process to itself."""
+    with socket.socket() as free, pytest.MonkeyPatch.context() as patch:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+        free.close()
+        settings = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+        for name, value in settings.items():
+            patch.setenv(name, str(value))
+        yield connect(0, 1, 0, 1)
+        dist.destroy_process_group()
+
+
+def learned(case, device, **changes):
+    """Train on the point mass and return the networks and the last metrics."""
+    config, grads = CASES[case]
+    env = PointMass((5, 4, 3), device=device)
+    algo = build(config, replace(context_of(env, SMALL_NETS["mlp"], grads), **changes))
+    for _ in range(ITERATIONS):
+        metrics = algo.iterate(env)
+    return {name: net.state_dict() for name, net in algo.networks().items()}, metrics
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", CASES)
+def test_exchanges_change_nothing(rank, case, device):
+    networks, metrics = learned(case, device)
+    same_networks, same_metrics = learned(case, device, ranks=rank)
+    assert_close(flat(same_networks), flat(networks), rtol=1e-3, atol=1e-5)
+    assert_close(same_metrics, metrics, rtol=1e-3, atol=1e-4)
+
+
+def test_only_the_first_failure_is_reported(rank):
+    assert rank.is_first_to_fail()
+    assert not rank.is_first_to_fail()
