@@ -18,9 +18,11 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from polytask.cuda_graph import no_collection
 from polytask.sim.base import Shapes
 from polytask.sim.config import WarpSettings
 from polytask.sim.geometry import rotation_matrix
+from polytask.sim.kernels import is_recording
 
 wp.config.log_level = wp.LOG_ERROR  # otherwise Warp prints a line for every kernel that it loads
 wp.init()  # must run before any torch stream is wrapped
@@ -93,7 +95,7 @@ class WarpBatch:
     def step(self, substeps: int, *, refresh: bool = True) -> None:
         """Advance every world by `substeps` time steps; refresh all tensors or, without `refresh`, the state only."""
         with self.on_stream():
-            if self.device.type != "cuda":
+            if self.device.type != "cuda" or is_recording():
                 self._advance(substeps, refresh)
             else:
                 key = (substeps, refresh)
@@ -214,14 +216,15 @@ class WarpBatch:
             wp.launch(_replace_non_finite, dim=rows.shape, inputs=[broken], outputs=[rows])
 
     def _capture(self, substeps: int, refresh: bool) -> wp.Graph:
-        """Capture a control step; an eager step loads the kernels first, and the state before it is restored."""
+        """Capture a control step; an eager time step loads the kernels first, and the state before it is restored."""
         before = self.state_dict()
-        self._advance(substeps, refresh)
+        self._advance(1, refresh)  # all time steps launch the same kernels
         for name, value in before.items():
             getattr(self, name).copy_(value)
         torch.cuda.synchronize(self.device)
         # On a new stream: CUDA cannot capture the default stream, which the caller may use.
-        with torch.cuda.stream(torch.cuda.Stream(self.device)), self.on_stream(), wp.ScopedCapture() as capture:
+        stream = torch.cuda.stream(torch.cuda.Stream(self.device))
+        with no_collection(), stream, self.on_stream(), wp.ScopedCapture() as capture:
             self._advance(substeps, refresh)
         return capture.graph
 
