@@ -175,6 +175,7 @@ class Domain:
         metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
         draws: Return the shape (candidates, R) of the random numbers that a world of some tasks may need in a step.
         make_groups: Build the groups on rows of the buffers; one-time random draws use the generator.
+        scene: Return the name of a task's scene. Tasks with the same scene need the same kernels.
     """
 
     name: str
@@ -185,3 +186,4 @@ class Domain:
     metrics: tuple[str, ...]
     draws: Callable[[Sequence[Any]], tuple[int, int]]
     make_groups: Callable[[EnvConfig, Buffers, torch.Generator], Sequence[WorldGroup]]
+    scene: Callable[[Any], str]

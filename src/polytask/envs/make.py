@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from inspect import cleandoc
 from typing import Any
 
@@ -17,6 +18,7 @@ from polytask.envs.options import EnvOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.tasks import TASKS
+from polytask.envs.warmup import prepare
 from polytask.errors import UserError, require_known
 from polytask.robots import ROBOTS
 from polytask.settings import check_values
@@ -51,8 +53,11 @@ make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
 
 
 def make_env(options: EnvOptions) -> MultiTaskEnv:
-    """Create the environment that the options describe."""
-    return MultiTaskEnv(resolve(options))
+    """Create the environment that the options describe. On a GPU, kernels that no earlier run compiled come first."""
+    config = resolve(options)
+    if config.sim == "warp" and config.device.type == "cuda" and find_spec("mujoco_warp") is not None:
+        prepare(config)
+    return MultiTaskEnv(config)
 
 
 def resolve(options: EnvOptions) -> EnvConfig:

@@ -18,6 +18,9 @@ import mujoco_warp as mjw
 import torch
 import warp as wp
 
+wp.config.log_level = wp.LOG_ERROR  # otherwise Warp prints a line for every kernel that it loads
+wp.init()  # must run before any torch stream is wrapped
+
 _recorded: dict[Variant, None] | None = None  # None while kernels run
 
 

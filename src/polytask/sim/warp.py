@@ -22,10 +22,7 @@ from polytask.cuda_graph import no_collection
 from polytask.sim.base import Shapes
 from polytask.sim.config import WarpSettings
 from polytask.sim.geometry import rotation_matrix
-from polytask.sim.kernels import is_recording
-
-wp.config.log_level = wp.LOG_ERROR  # otherwise Warp prints a line for every kernel that it loads
-wp.init()  # must run before any torch stream is wrapped
+from polytask.sim.kernels import is_recording  # also initializes Warp
 
 _INVALID = int(
     mjw.OverflowType.NEFC

@@ -257,4 +257,5 @@ DOMAIN = Domain(
     metrics=(),
     draws=draws,
     make_groups=make_groups,
+    scene=lambda task: str(task.scene),
 )

@@ -263,4 +263,5 @@ DOMAIN = Domain(
     metrics=METRICS,
     draws=draws,
     make_groups=make_groups,
+    scene=lambda _: "parkour",
 )

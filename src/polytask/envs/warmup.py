@@ -1,0 +1,223 @@
+"""Compile the kernels that an environment needs, on all cores, before it is built.
+
+Warp compiles one module after another in one process. For the scenes of MT50 this takes minutes, once per machine. Here
+worker processes share the modules: each looks for the modules of the scenes, and compiles those that no other worker
+has claimed. Warp's cache on disk, where every module appears whole or not at all, carries the results to this process.
+A note beside the cache then tells that a scene is complete, so that later starts do not look again. Nothing depends on
+success: a module that is missing when it is first launched is compiled there, as Warp always does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from polytask import scenes
+from polytask.envs.domain import EnvConfig
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.render_progress import RenderProgress
+from polytask.result import note
+from polytask.sim import WarpSettings
+
+if TYPE_CHECKING:
+    from polytask.sim.kernels import Variant
+
+JOBS_FILE, DONE = "jobs.json", ".done"
+GIB = 2**30
+WORKER_MEMORY = 2 * GIB  # of the host; a worker imports torch and Warp
+WORKER_DEVICE_MEMORY = GIB  # a CUDA context and one world
+LOOK_EVERY = 0.2  # seconds between two looks at the progress
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What a warm-up did."""
+
+    scenes: int  # scenes that were not known to be complete
+    modules: int  # modules of these scenes
+    compiled: int  # modules that the cache did not have
+    workers: int
+    seconds: float
+    slowest: tuple[tuple[str, float], ...] = ()  # modules that took longest, with seconds
+
+
+@dataclass(frozen=True)
+class Job:
+    """The smallest environment that needs the kernels of one scene."""
+
+    config: EnvConfig
+    marker: Path  # exists if the scene is complete; names the folders of its modules in the cache
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cache had all modules of the scene, and still has their folders."""
+        try:
+            folders = json.loads(self.marker.read_text())
+            return all((self.marker.parent.parent / folder).is_dir() for folder in folders)
+        except (OSError, ValueError, TypeError):
+            return False
+
+    def words(self) -> dict[str, Any]:
+        """Return the options of the environment as plain values, from which a worker builds it."""
+        settings = {each.name: getattr(self.config.sim_config, each.name) for each in fields(WarpSettings)}
+        return {**asdict(self.config.options), "sim": settings, "device": str(self.config.device)}
+
+
+def prepare(config: EnvConfig) -> None:
+    """Compile the kernels of an environment that is about to be built. If this fails, building it compiles them."""
+    try:
+        compile_kernels(config)
+    except Exception as error:  # whatever happened, the environment can do without
+        note(f"kernels could not be compiled in parallel ({_first_line(error)}); they are compiled one by one")
+
+
+def compile_kernels(config: EnvConfig) -> Compilation:
+    """Compile what the scenes of an environment need and the cache does not have. `config.sim` must be `warp`."""
+    begin = time.perf_counter()
+    jobs = [job for job in jobs_of(config) if not job.is_complete]
+    if not jobs:
+        return Compilation(0, 0, 0, 0, time.perf_counter() - begin)
+    with TemporaryDirectory(prefix="polytask-kernels-") as name:
+        folder = Path(name)
+        (folder / JOBS_FILE).write_text(json.dumps([job.words() for job in jobs]))
+        began = time.monotonic()
+        with _workers(folder, _worker_count(config.device)) as workers:
+            # The hashes that are computed here are needed in any case: loading a module needs its hash.
+            found = {job.marker: [each.folder for each in modules_of(job.config)] for job in jobs}
+            names = sorted({module for modules in found.values() for module in modules})
+            _wait(workers, folder, RenderProgress("compiling kernels, once per machine", len(names), began))
+        done = {module: json.loads(text) for module in names if (text := _read(folder / f"{module}{DONE}"))}
+        if len(done) < len(names):
+            _explain_failure(workers, folder)
+    for marker, modules in found.items():
+        if done.keys() >= set(modules):
+            _write_marker(marker, modules)
+    seconds = {module: took["seconds"] for module, took in done.items() if took["is_new"]}
+    slowest = tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:5])
+    return Compilation(len(jobs), len(names), len(seconds), len(workers), time.perf_counter() - begin, slowest)
+
+
+def jobs_of(config: EnvConfig) -> list[Job]:
+    """Return one job for each scene of an environment.
+
+    Kernels do not depend on the number of worlds, with one exception: where worlds differ in their geoms, as in parkour,
+    the search for colliding pairs does. A run with another number of worlds compiles this one module by itself.
+    """
+    from polytask.sim.kernels import cache_folder, platform_of
+
+    jobs = dict[str, Job]()
+    for task in config.tasks:
+        scene = config.domain.scene(task)
+        if scene in jobs:
+            continue
+        options = replace(config.options, tasks=[task.name], num_envs=1, envs_per_task=None, stagger=False, threads=1)
+        smallest = replace(config, options=options, tasks=(task,), envs_per_task=(1,))
+        facts = (*platform_of(config.device), scenes.digest(), scene, config.robot.file, asdict(config.sim_config))
+        key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        jobs[scene] = Job(smallest, cache_folder() / "polytask" / f"{scene}-{key}.json")
+    return list(jobs.values())
+
+
+def modules_of(config: EnvConfig) -> list[Variant]:
+    """Return the modules that building an environment and stepping it once launches, without launching them."""
+    from polytask.sim.kernels import recording
+
+    with recording() as found:
+        env = MultiTaskEnv(config)
+        for group in env.groups:
+            group.simulate()
+        env.close()
+    return list(found)
+
+
+def _worker_count(device: torch.device) -> int:
+    """Return the number of cores, or less if the memory is small."""
+    limits = [len(os.sched_getaffinity(0)), _available_memory() // WORKER_MEMORY]
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        limits.append(free // WORKER_DEVICE_MEMORY)
+    return max(1, min(limits))
+
+
+def _available_memory() -> int:
+    """Return the memory of the host that programs can still get, in bytes."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+
+
+@contextmanager
+def _workers(folder: Path, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Start worker processes, and end those that still run when the context is left."""
+    from polytask.sim.kernels import cache_folder
+
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "WARP_CACHE_PATH": str(cache_folder().parent),  # Warp adds its version
+        "OMP_NUM_THREADS": "1",  # the workers share the cores already
+    }
+    workers: list[subprocess.Popen[bytes]] = []
+    try:
+        for index in range(count):
+            with (folder / f"{index}.log").open("wb") as log:
+                command = [sys.executable, "-m", "polytask.envs.warmup_worker", str(folder), str(index)]
+                null = subprocess.DEVNULL
+                workers.append(subprocess.Popen(command, stdin=null, stdout=log, stderr=log, env=environment))
+        yield workers
+    finally:
+        for worker in workers:
+            worker.terminate()  # has no effect on one that has ended
+        for worker in workers:
+            worker.wait()
+
+
+def _wait(workers: Sequence[subprocess.Popen[bytes]], folder: Path, progress: RenderProgress) -> None:
+    """Wait until all modules are done or all workers have ended, and show the progress."""
+    with progress:
+        while not progress.is_over:
+            have_ended = all(worker.poll() is not None for worker in workers)
+            progress.advance(len(list(folder.glob(f"*{DONE}"))) - progress.done)
+            if have_ended:
+                break
+            time.sleep(LOOK_EVERY)
+
+
+def _explain_failure(workers: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+    """Say why modules are missing, in one line."""
+    codes = [worker.wait() for worker in workers]
+    failed = next((index for index, code in enumerate(codes) if code > 0), None)
+    lines = [] if failed is None else _read(folder / f"{failed}.log").strip().splitlines()
+    reason = f" ({lines[-1]})" if lines else ""
+    note(f"kernels could not all be compiled in parallel{reason}; the rest are compiled one by one")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _read(path: Path) -> str:
+    """Return the content of a file, or nothing if there is no such file."""
+    return path.read_text(errors="replace") if path.is_file() else ""
+
+
+def _write_marker(path: Path, modules: Sequence[str]) -> None:
+    """Note that a scene is complete. Where the cache is read-only, later starts look again."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(json.dumps(list(modules)))
+        part.replace(path)
+    except OSError:
+        return
