@@ -71,8 +71,13 @@ class Job:
 
     def words(self) -> dict[str, Any]:
         """Return the options of the environment as plain values, from which a worker builds it."""
-        settings = {each.name: getattr(self.config.sim_config, each.name) for each in fields(WarpSettings)}
-        return {**asdict(self.config.options), "sim": settings, "device": str(self.config.device)}
+        options = asdict(self.config.options)
+        return {**options, "sim": _settings(self.config), "device": str(self.config.device)}
+
+
+def _settings(config: EnvConfig) -> dict[str, Any]:
+    """Return the settings of Warp, without the name of the backend: `sim=auto` and `sim=warp` share their kernels."""
+    return {each.name: getattr(config.sim_config, each.name) for each in fields(WarpSettings)}
 
 
 def prepare(config: EnvConfig) -> None:
@@ -112,8 +117,8 @@ def compile_kernels(config: EnvConfig) -> Compilation:
 def jobs_of(config: EnvConfig) -> list[Job]:
     """Return one job for each scene of an environment.
 
-    Kernels do not depend on the number of worlds, with one exception: where worlds differ in their geoms, as in parkour,
-    the search for colliding pairs does. A run with another number of worlds compiles this one module by itself.
+    Kernels do not depend on the number of worlds, with one exception: where worlds differ in their geoms, as they do in
+    parkour, the search for colliding pairs does. A run with another number of worlds compiles this one module itself.
     """
     from polytask.sim.kernels import cache_folder, platform_of
 
@@ -124,7 +129,7 @@ def jobs_of(config: EnvConfig) -> list[Job]:
             continue
         options = replace(config.options, tasks=[task.name], num_envs=1, envs_per_task=None, stagger=False, threads=1)
         smallest = replace(config, options=options, tasks=(task,), envs_per_task=(1,))
-        facts = (*platform_of(config.device), scenes.digest(), scene, config.robot.file, asdict(config.sim_config))
+        facts = (*platform_of(config.device), scenes.digest(), scene, config.robot.file, _settings(config))
         key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
         jobs[scene] = Job(smallest, cache_folder() / "polytask" / f"{scene}-{key}.json")
     return list(jobs.values())

@@ -1,7 +1,7 @@
 """`polytask warmup`: compile the physics kernels of an environment ahead of time, as for the image of a container.
 
-It does not compile the updates of a learner (`algo.compile`), which depend on the algorithm and the network. Torch keeps
-those in a cache of its own.
+It does not compile the updates of a learner (`algo.compile`), which depend on the algorithm and the network; torch has
+a cache of its own for those.
 """
 
 from __future__ import annotations
