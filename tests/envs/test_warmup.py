@@ -19,7 +19,6 @@ from polytask.envs.warmup import Compilation, Job, compile_kernels, jobs_of, mod
 from polytask.sim import AutoSim, WarpSim
 from polytask.sim.kernels import cache_folder
 
-
 # Tests run in several processes, which share the cache. Kernels do not depend on this number, but marks do.
 TOLERANCE = 1e-4 + 1e-10 * os.getpid()
 
