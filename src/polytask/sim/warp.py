@@ -23,6 +23,7 @@ from polytask.sim.base import Shapes
 from polytask.sim.config import WarpSettings
 from polytask.sim.geometry import rotation_matrix
 from polytask.sim.kernels import is_recording  # also initializes Warp
+from polytask.sim.pair_types import with_shared_pairs
 
 _INVALID = int(
     mjw.OverflowType.NEFC
@@ -58,6 +59,7 @@ class WarpBatch:
         limited.opt.ccd_tolerance = config.collision_tolerance
         with self.on_stream():
             self.warp_model = mjw.put_model(limited)
+            self.warp_model.geom_pair_type_count = with_shared_pairs(self.warp_model.geom_pair_type_count)
             self.warp_model.opt.warn_overflow = 0  # `diverged` reports overflows, so kernels need not print them
             self.warp_data = mjw.make_data(
                 model,
