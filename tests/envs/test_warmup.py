@@ -16,6 +16,7 @@ from polytask.envs.domain import EnvConfig
 from polytask.envs.make import resolve
 from polytask.envs.options import EnvOptions
 from polytask.envs.warmup import Compilation, Job, compile_kernels, jobs_of, modules_of, prepare
+from polytask.errors import UserError
 from polytask.sim import AutoSim, WarpSim
 from polytask.sim.kernels import cache_folder
 
@@ -38,14 +39,35 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     job.marker.unlink(missing_ok=True)
 
 
-def test_a_worker_compiles_every_module_of_a_scene_once_per_machine(job: Job) -> None:
+@pytest.fixture
+def empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no module be in the cache when this process looks. Workers find those that are."""
+    monkeypatch.setattr("polytask.sim.kernels.Variant.is_cached", False)
+
+
+def test_a_worker_compiles_every_module_of_a_scene_once_per_machine(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = {variant.folder for variant in modules_of(job.config)}
+    monkeypatch.setattr(warmup, "_missing", lambda found: {"some"} if found else set())
     done = compile_kernels(config_of("reach"))
     assert (done.scenes, done.modules, done.workers) == (1, len(needed), 1)
     assert set(json.loads(job.marker.read_text())) == needed
     assert all((cache_folder() / folder).is_dir() for folder in needed)
     again = compile_kernels(config_of("reach"))
     assert (again.scenes, again.modules, again.compiled, again.workers) == (0, 0, 0, 0)
+
+
+def test_no_worker_starts_if_the_cache_has_everything(job: Job) -> None:
+    for variant in modules_of(job.config):
+        variant.load()
+    done = compile_kernels(config_of("reach"))
+    assert (done.scenes, done.workers, done.compiled) == (1, 0, 0)
+    assert job.is_complete
+
+
+def test_few_modules_are_left_to_the_environment(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warmup, "_missing", lambda found: {"one", "two", "three"})
+    monkeypatch.setattr(warmup, "_share_work", None)  # not called
+    assert compile_kernels(config_of("reach"), worth_it=4).workers == 0
 
 
 def test_a_scene_whose_modules_were_deleted_is_not_complete(job: Job) -> None:
@@ -78,7 +100,7 @@ def test_a_job_depends_on_what_kernels_depend_on(job: Job) -> None:
 
 
 def test_workers_that_fail_are_one_line_and_leave_no_mark(
-    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    job: Job, empty_cache: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(warmup, "sys", SimpleNamespace(executable="/bin/false", path=[]))
     assert compile_kernels(config_of("reach")).compiled == 0
@@ -88,7 +110,7 @@ def test_workers_that_fail_are_one_line_and_leave_no_mark(
 
 
 def test_an_environment_can_do_without_workers(
-    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    job: Job, empty_cache: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(warmup, "sys", SimpleNamespace(executable="/nowhere/python", path=[]))
     prepare(config_of("reach"))
@@ -106,6 +128,14 @@ def test_a_worker_leaves_what_others_have_claimed(job: Job, tmp_path: Path) -> N
     assert [path.name for path in tmp_path.glob(f"*{warmup.DONE}")] == [f"{names[0]}{warmup.DONE}"]
 
 
+def test_a_job_that_fails_does_not_keep_a_worker_from_the_others(job: Job, tmp_path: Path) -> None:
+    unknown = {**job.words(), "tasks": ["of-a-plug-in"]}
+    (tmp_path / warmup.JOBS_FILE).write_text(json.dumps([unknown, job.words()]))
+    with pytest.raises(UserError, match="unknown task 'of-a-plug-in'"):
+        warmup_worker.main(tmp_path, index=0)
+    assert len(list(tmp_path.glob(f"*{warmup.DONE}"))) == len(modules_of(job.config))
+
+
 def test_only_a_gpu_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[str] = []
     monkeypatch.setattr(make, "prepare", lambda config: prepared.append(config.device.type))
@@ -118,4 +148,5 @@ def test_only_a_gpu_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_to_do_is_a_compilation_of_nothing(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warmup, "jobs_of", lambda config: [])
-    assert compile_kernels(job.config) == Compilation(0, 0, 0, 0, pytest.approx(0.0, abs=1.0))
+    done = compile_kernels(job.config)
+    assert done == Compilation(0, 0, 0, 0, done.seconds)

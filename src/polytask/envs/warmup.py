@@ -34,10 +34,13 @@ from polytask.sim import WarpSettings
 if TYPE_CHECKING:
     from polytask.sim.kernels import Variant
 
+    Found = dict[Path, list[Variant]]  # the modules of each job, by its marker
+
 JOBS_FILE, DONE = "jobs.json", ".done"
 GIB = 2**30
 WORKER_MEMORY = 2 * GIB  # of the host; a worker imports torch and Warp
 WORKER_DEVICE_MEMORY = GIB  # a CUDA context and one world
+WORTH_WORKERS = 4  # missing modules; workers take some seconds to start, in which one process compiles a few
 LOOK_EVERY = 0.2  # seconds between two looks at the progress
 
 
@@ -83,35 +86,71 @@ def _settings(config: EnvConfig) -> dict[str, Any]:
 def prepare(config: EnvConfig) -> None:
     """Compile the kernels of an environment that is about to be built. If this fails, building it compiles them."""
     try:
-        compile_kernels(config)
+        compile_kernels(config, worth_it=WORTH_WORKERS)
     except Exception as error:  # whatever happened, the environment can do without
         note(f"kernels could not be compiled in parallel ({_first_line(error)}); they are compiled one by one")
 
 
-def compile_kernels(config: EnvConfig) -> Compilation:
-    """Compile what the scenes of an environment need and the cache does not have. `config.sim` must be `warp`."""
+def compile_kernels(config: EnvConfig, worth_it: int = 1) -> Compilation:
+    """Compile what the scenes of an environment need and the cache does not have.
+
+    Args:
+        config: The environment. Its `sim` must be `warp`.
+        worth_it: Number of missing modules that workers are started for. Fewer are left to the environment.
+    """
     begin = time.perf_counter()
     jobs = [job for job in jobs_of(config) if not job.is_complete]
-    if not jobs:
-        return Compilation(0, 0, 0, 0, time.perf_counter() - begin)
+    found = _find(jobs[:1])
+    if not _missing(found):
+        # Perhaps all modules are there, compiled without workers, and only the notes are missing.
+        found = {**found, **_find(jobs[1:])}
+    took: dict[str, dict[str, Any]] = {}
+    workers = 0
+    if len(_missing(found)) >= worth_it:
+        workers = _worker_count(config.device)
+        found, took = _share_work(jobs, found, workers)
+    for marker, modules in found.items():
+        if all(each.is_cached for each in modules):
+            _write_marker(marker, [each.folder for each in modules])
+    names = {each.folder for modules in found.values() for each in modules}
+    seconds = {module: each["seconds"] for module, each in took.items() if each["is_new"]}
+    slowest = tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:5])
+    return Compilation(len(jobs), len(names), len(seconds), workers, time.perf_counter() - begin, slowest)
+
+
+def _find(jobs: Sequence[Job]) -> Found:
+    """Return the modules of each job. Their hashes, which take a while, are needed in any case to load them."""
+    return {job.marker: modules_of(job.config) for job in jobs}
+
+
+def _missing(found: Found) -> set[str]:
+    """Return the names of the modules that the cache does not have."""
+    return {each.folder for modules in found.values() for each in modules if not each.is_cached}
+
+
+def _share_work(jobs: Sequence[Job], found: Found, count: int) -> tuple[Found, dict[str, dict[str, Any]]]:
+    """Let workers compile the modules of all jobs.
+
+    Args:
+        jobs: The jobs.
+        found: The modules of some of the jobs.
+        count: Number of workers.
+
+    Returns:
+        The modules of all jobs, and what the workers said about each module: its seconds and whether it was missing.
+    """
+    began = time.monotonic()
     with TemporaryDirectory(prefix="polytask-kernels-") as name:
         folder = Path(name)
         (folder / JOBS_FILE).write_text(json.dumps([job.words() for job in jobs]))
-        began = time.monotonic()
-        with _workers(folder, _worker_count(config.device)) as workers:
-            # The hashes that are computed here are needed in any case: loading a module needs its hash.
-            found = {job.marker: [each.folder for each in modules_of(job.config)] for job in jobs}
-            names = sorted({module for modules in found.values() for module in modules})
+        with _workers(folder, count) as workers:
+            found = {**found, **_find([job for job in jobs if job.marker not in found])}
+            names = sorted({each.folder for modules in found.values() for each in modules})
             _wait(workers, folder, RenderProgress("compiling kernels, once per machine", len(names), began))
-        done = {module: json.loads(text) for module in names if (text := _read(folder / f"{module}{DONE}"))}
-        if len(done) < len(names):
+        took = {module: json.loads(text) for module in names if (text := _read(folder / f"{module}{DONE}"))}
+        if len(took) < len(names):
             _explain_failure(workers, folder)
-    for marker, modules in found.items():
-        if done.keys() >= set(modules):
-            _write_marker(marker, modules)
-    seconds = {module: took["seconds"] for module, took in done.items() if took["is_new"]}
-    slowest = tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:5])
-    return Compilation(len(jobs), len(names), len(seconds), len(workers), time.perf_counter() - begin, slowest)
+    return found, took
 
 
 def jobs_of(config: EnvConfig) -> list[Job]:

@@ -22,17 +22,23 @@ from polytask.sim.kernels import Variant
 def main(folder: Path, index: int) -> None:
     """Look for the modules of all jobs, and compile those that no other worker has claimed.
 
-    Every worker begins with another job, so that modules that only one scene needs are found early.
+    Every worker begins with another job, so that modules that only one scene needs are found early. A job that fails,
+    such as a task that a plug-in added, does not keep the worker from the others.
     """
     jobs: list[dict[str, Any]] = json.loads((folder / JOBS_FILE).read_text())
     start, parent = index % len(jobs), os.getppid()
+    errors: list[Exception] = []
     for words in (*jobs[start:], *jobs[:start]):
-        options = EnvOptions(**{**words, "sim": WarpSim(**words["sim"])})
-        for variant in modules_of(resolve(options)):
-            if os.getppid() != parent:  # the process that waits for the modules was killed
-                return
-            if _claim(folder / variant.folder):
-                _load(variant, folder)
+        try:
+            for variant in modules_of(resolve(EnvOptions(**{**words, "sim": WarpSim(**words["sim"])}))):
+                if os.getppid() != parent:  # the process that waits for the modules was killed
+                    return
+                if _claim(folder / variant.folder):
+                    _load(variant, folder)
+        except Exception as error:  # raised after the other jobs
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _claim(path: Path) -> bool:

@@ -39,8 +39,9 @@ class Variant:
 
     @property
     def is_cached(self) -> bool:
-        """Whether the cache has the folder, which is complete if it exists."""
-        return (cache_folder() / self.folder).is_dir()
+        """Whether the cache has the module, compiled for this kind of device."""
+        device = wp.get_device(self.device)
+        return any((cache_folder() / self.folder).glob(f"*.sm{device.arch}*" if device.is_cuda else "*.o"))
 
     def load(self) -> None:
         """Load the module from the cache, or compile it."""
