@@ -12,21 +12,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from polytask.result import note
 
 PATIENCE = 2.0  # seconds before anything is shown
-ENOUGH = 0.1  # share of the steps after which the time left can be told in a line, which cannot be corrected
 
 
 class RenderProgress:
     """Count finished steps. Nothing is shown if all are finished within `PATIENCE`."""
 
-    def __init__(self, what: str, total: int, began: float | None = None) -> None:
+    def __init__(self, what: str, total: int, began: float | None = None, enough: float = 0.0) -> None:
         """Prepare to count steps.
 
         Args:
             what: What they are, such as "drawing the video".
             total: Their number.
             began: When they began, as `time.monotonic` tells it; now, if not given.
+            enough: Share of the steps that must be finished before a line tells the time left, for steps that differ.
         """
-        self._what, self._total, self.done = what, total, 0
+        self._what, self._total, self._enough, self.done = what, total, enough * total, 0
         self._began = time.monotonic() if began is None else began
         self._is_shown = False
         columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
@@ -52,7 +52,7 @@ class RenderProgress:
         """Count `count` more finished steps."""
         self.done += count
         seconds = time.monotonic() - self._began
-        is_due = seconds > PATIENCE and (self._bar.console.is_terminal or self.done >= ENOUGH * self._total)
+        is_due = seconds > PATIENCE and (self._bar.console.is_terminal or self.done >= self._enough)
         if not self._is_shown and is_due and 0 < self.done < self._total:
             self._is_shown = True
             self._show(seconds * (self._total - self.done) / self.done)

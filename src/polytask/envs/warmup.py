@@ -146,7 +146,8 @@ def _share_work(jobs: Sequence[Job], found: Found, count: int) -> tuple[Found, d
         with _workers(folder, count) as workers:
             found = {**found, **_find([job for job in jobs if job.marker not in found])}
             names = sorted({each.folder for modules in found.values() for each in modules})
-            _wait(workers, folder, RenderProgress("compiling kernels, once per machine", len(names), began))
+            # Large modules come first, so that a few of them tell little about the rest.
+            _wait(workers, folder, RenderProgress("compiling kernels, once per machine", len(names), began, enough=0.3))
         took = {module: json.loads(text) for module in names if (text := _read(folder / f"{module}{DONE}"))}
         if len(took) < len(names):
             _explain_failure(workers, folder)
