@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -63,6 +64,15 @@ def test_another_scene_shares_most_modules_and_has_its_own(needed: dict[Variant,
     assert names(found) - names(needed)
 
 
+def test_a_question_to_a_kernel_needs_its_module_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warp asks the compiled kernel how many threads suit it, with the default number of threads per block."""
+    monkeypatch.setattr(wp, "get_device", lambda device=None: SimpleNamespace(is_cuda=True, alias="cuda:0"))
+    module = type("FakeModule", (), {"options": {"block_dim": 256}})()
+    with recording() as found:
+        wp.get_suggested_block_size(SimpleNamespace(module=module), "cuda:0")
+    assert [(each.device, each.block_dim) for each in found] == [("cuda:0", 256)]
+
+
 def test_nothing_moves_while_modules_are_recorded() -> None:
     with recording():
         assert is_recording()
@@ -86,3 +96,27 @@ def test_a_loaded_module_is_in_the_cache(needed: dict[Variant, None]) -> None:
     first.load()
     assert first.is_cached
     assert (cache_folder() / first.folder).is_dir()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("scene", "robot", "refresh"), [("drawer", "sawyer.xml", True), ("parkour", "go1.xml", False)])
+def test_on_a_gpu_the_recorded_modules_are_those_that_the_work_loads(scene: str, robot: str, refresh: bool) -> None:
+    device = torch.device("cuda", 0)
+
+    def work() -> None:
+        WarpBatch(compile_scene(scene, robot), 3, device, WarpSettings()).step(5, refresh=refresh)
+        torch.cuda.synchronize()
+
+    with recording() as found:
+        work()
+    loaded: set[str] = set()
+    load = wp.Module.load
+
+    def spy(module: Any, device: Any, block_dim: int | None = None) -> Any:
+        loaded.add(module.get_module_identifier(block_dim))
+        return load(module, device, block_dim)
+
+    with patch.object(wp.Module, "load", spy):
+        work()
+    assert loaded == names(found)
+    assert all(each.is_cached for each in found)
