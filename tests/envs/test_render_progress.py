@@ -31,6 +31,17 @@ def test_without_a_terminal_slow_work_prints_one_line(clock: SimpleNamespace, ca
     assert capsys.readouterr().err == "drawing: 3 of 20 done, about 13 s left\n"
 
 
+def test_the_line_waits_until_enough_is_done_to_tell_the_time_left(
+    clock: SimpleNamespace, capsys: pytest.CaptureFixture
+) -> None:
+    with RenderProgress("compiling", 10, began=-8.0, enough=0.3) as progress:
+        for count in (0, 2, 2, 6):
+            progress.advance(count)
+            clock.now += 4.0
+        assert progress.is_over
+    assert capsys.readouterr().err == "compiling: 4 of 10 done, about 24 s left\n"
+
+
 def test_fast_work_prints_nothing(clock: SimpleNamespace, capsys: pytest.CaptureFixture) -> None:
     run(clock, steps=20, seconds=0.1)
     assert capsys.readouterr().err == ""

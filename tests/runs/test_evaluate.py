@@ -148,7 +148,7 @@ def test_a_run_with_fixed_goals_is_evaluated_on_them_and_on_new_ones(tmp_path, m
     monkeypatch.setattr(
         evaluate_module,
         "run_episodes",
-        lambda env, policy: (seen.append(env.obs[:, -3:].clone()), play(env, policy))[1],
+        lambda env, *rest: (seen.append(env.obs[:, -3:].clone()), play(env, *rest))[1],
     )
     small = ["num_envs=4", "eval_episodes=2", "video=false", "run_dir=run", "net.hidden=[4]"]
     trained = train(compose(TrainConfig, [*FIXED, *small])).payload
@@ -181,3 +181,39 @@ def test_a_policy_of_fixed_goals_refuses_tasks_it_never_saw(tmp_path, monkeypatc
     config = compose(EvalConfig, ["checkpoint=run", "tasks=[sweep]"], saved=to_plain(compose(TrainConfig, words)))
     with pytest.raises(UserError, match="not trained on 'sweep'"):
         evaluate(config)
+
+
+def test_watchers_see_every_step_before_it_happens_and_change_nothing():
+    env = build_env(compose(EvalConfig, WORDS), num_envs=4)
+    start = env.state_dict()
+    quiet = run_episodes(env, lambda obs, task: torch.ones(4, 4))
+    env.load_state_dict(start)
+    lengths = []
+    watched = run_episodes(
+        env, lambda obs, task: torch.ones(4, 4), [lambda: lengths.append(int(env.state_dict()["episode"]["length"][0]))]
+    )
+    assert lengths == list(range(env.spec.episode_length))
+    assert all((getattr(quiet, name) == getattr(watched, name)).all() for name in vars(quiet))
+    env.close()
+
+
+def test_the_video_of_a_run_shows_its_evaluation(tmp_path, monkeypatch):
+    shown = []
+
+    def write(footage, path, video, seconds):
+        shown.append((len(footage._poses), seconds))
+        return 3
+
+    monkeypatch.setattr("polytask.runs.train.Footage.write", write)
+    monkeypatch.setattr("polytask.runs.train.build_env", None)  # no other environment is built for the video
+    words = ["num_envs=4", "eval_episodes=2", f"run_dir={tmp_path / 'run'}", "net.hidden=[4]", "episode_length=7"]
+    result = train(compose(TrainConfig, [*FIXED, *words]))
+    assert result.lines[-1] == f"video: {tmp_path / 'run' / 'video.mp4'} (3 frames)"
+    assert shown == [(7, 10.0)]
+
+
+def test_a_run_without_evaluation_plays_an_episode_for_its_video(tmp_path, monkeypatch):
+    monkeypatch.setattr("polytask.runs.train.record_video", lambda env, policy, path, video: env.spec.num_envs)
+    words = ["num_envs=4", "eval_episodes=0", f"run_dir={tmp_path / 'run'}", "net.hidden=[4]"]
+    result = train(compose(TrainConfig, [*FIXED, *words]))
+    assert result.lines[-1].endswith("(2 frames)")

@@ -19,6 +19,7 @@ from polytask.config.schema import (
     SweepConfig,
     TrainConfig,
     VerifyConfig,
+    WarmupConfig,
 )
 from polytask.mtopt.config import (
     CheckConfig,
@@ -109,6 +110,15 @@ COMMANDS: dict[str, Command] = {
             "polytask bench what=grads device=cuda num_tasks=[10,50]",
         ),
         saved=_CHECKPOINT,
+    ),
+    "warmup": Command(
+        "compile the physics kernels of a suite for a GPU ahead of time, on all cores",
+        WarmupConfig,
+        "polytask.tools.warmup:warmup",
+        (
+            "polytask warmup suite=mt50 device=cuda",
+            "polytask warmup tasks=[reach,push] robot=panda device=cuda format=json",
+        ),
     ),
     "record": Command(
         "film a policy",

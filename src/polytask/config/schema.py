@@ -86,6 +86,11 @@ class BenchConfig(TrainConfig):
 
 
 @dataclass
+class WarmupConfig(WorldOptions, CommandConfig):
+    """`polytask warmup`."""
+
+
+@dataclass
 class SweepConfig(CommandConfig):
     """`polytask sweep`."""
 

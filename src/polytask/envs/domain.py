@@ -191,6 +191,7 @@ class Domain:
         metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
         draws: Return the shape (candidates, R) of the random numbers that a world of some tasks may need in a step.
         make_groups: Build the groups on rows of the buffers; one-time random draws use the generator.
+        share_batches: Return which tasks share a batch, with their numbers of worlds. A batch needs its own kernels.
     """
 
     name: str
@@ -201,3 +202,4 @@ class Domain:
     metrics: tuple[str, ...]
     draws: Callable[[Sequence[Any]], tuple[int, int]]
     make_groups: Callable[[EnvConfig, Buffers, torch.Generator], Sequence[WorldGroup]]
+    share_batches: Callable[[EnvConfig], Sequence[Sequence[tuple[Any, int]]]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from inspect import cleandoc
 from typing import Any
 
@@ -17,6 +18,7 @@ from polytask.envs.options import EnvOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.tasks import TASKS
+from polytask.envs.warmup import prepare
 from polytask.errors import UserError, require_known
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.parallel.worlds import WorldShare
@@ -53,8 +55,14 @@ make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
 
 
 def make_env(options: EnvOptions, ranks: Ranks = ALONE) -> MultiTaskEnv:
-    """Create the environment that the options describe; with several ranks, the worlds of this rank."""
-    return MultiTaskEnv(resolve(options, ranks))
+    """Create the environment that the options describe; with several ranks, the worlds of this rank.
+
+    On a GPU, kernels that no earlier run compiled come first.
+    """
+    config = resolve(options, ranks)
+    if config.sim == "warp" and config.device.type == "cuda" and find_spec("mujoco_warp") is not None:
+        prepare(config)
+    return MultiTaskEnv(config)
 
 
 def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:

@@ -55,9 +55,13 @@ class Renderer:
 
     def frame(self, world: int = 0) -> NDArray[np.uint8]:
         """Draw the current state of the task's `world`-th world. (H, W, 3)"""
+        self.follow_layout(world)
+        return self.draw(pose_of(self._env, self._task, world))
+
+    def follow_layout(self, world: int = 0) -> None:
+        """Give the geoms that do not move the places and sizes that they now have in a world."""
         group, own = _find(self._env, self._task)
         group.batch.copy_layout(world=own.worlds.start + world, model=self._model)
-        return self.draw(pose_of(self._env, self._task, world))
 
     def draw(self, pose: Pose) -> NDArray[np.uint8]:
         """Draw a world in a given pose. (H, W, 3)"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -42,23 +42,42 @@ def record_video(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], 
         UserError: If a required library is missing, an episode is too short or the file cannot be written. Then there
             is no new file.
     """
-    if find_spec("imageio_ffmpeg") is None:
-        raise UserError("no video: it needs an extra, pip install 'polytask[video]'")
-    steps = env.spec.episode_length - 1  # after the last step the worlds already show the next episode
-    if steps < 1:
-        raise UserError("no video: the last step of an episode is not shown, so episode_length must be at least 2")
+    steps = frames_of(env)
     with closing(_frames(env, policy, video, steps)) as frames:
-        first = next(frames)  # without OpenGL this fails here, before any file exists
-
-        def write(temporary: Path) -> None:
-            _encode(temporary, first, frames, video.frames_per_second)
-            _check_video(temporary, steps)
-
-        write_atomically(path, write)
+        save_video(path, frames, video.frames_per_second, steps)
     return steps
 
 
-def _encode(path: Path, first: Image, others: Iterable[Image], frames_per_second: int) -> None:
+def frames_of(env: MultiTaskEnv) -> int:
+    """Return the number of frames of an episode: after its last step, the worlds already show the next one.
+
+    Raises:
+        UserError: If a required library is missing or an episode is too short.
+    """
+    if find_spec("imageio_ffmpeg") is None:
+        raise UserError("no video: it needs an extra, pip install 'polytask[video]'")
+    steps = env.spec.episode_length - 1
+    if steps < 1:
+        raise UserError("no video: the last step of an episode is not shown, so episode_length must be at least 2")
+    return steps
+
+
+def save_video(path: Path, frames: Iterator[Image], frames_per_second: float, count: int) -> None:
+    """Write a video of `count` frames, each as soon as it is drawn.
+
+    Raises:
+        UserError: If the file cannot be written. Then there is no new file.
+    """
+    first = next(frames)  # without OpenGL this fails here, before any file exists
+
+    def write(temporary: Path) -> None:
+        _encode(temporary, first, frames, frames_per_second)
+        _check_video(temporary, count)
+
+    write_atomically(path, write)
+
+
+def _encode(path: Path, first: Image, others: Iterable[Image], frames_per_second: float) -> None:
     """Write the images, one at a time: a whole video would take gigabytes of memory.
 
     Raises:

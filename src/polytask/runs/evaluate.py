@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from polytask.config.schema import EvalConfig, RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import WorldOptions
+from polytask.envs.render_progress import RenderProgress
 from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
@@ -38,13 +39,21 @@ class Outcome:
 
 
 @torch.no_grad()
-def run_episodes(env: MultiTaskEnv, policy: Policy) -> Outcome:
-    """Run one episode in every world. All worlds must be at the start of an episode."""
+def run_episodes(env: MultiTaskEnv, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> Outcome:
+    """Run one episode in every world. All worlds must be at the start of an episode.
+
+    Args:
+        env: The environment.
+        policy: The policy.
+        watchers: Functions to call before each step: they film the worlds or show the progress.
+    """
     shape = (env.spec.num_envs,)
     going = torch.ones(shape, dtype=torch.bool, device=env.device)
     at_end = torch.zeros_like(going)
     success, returns = torch.zeros(shape, device=env.device), torch.zeros(shape, device=env.device)
     for _ in range(env.spec.episode_length):
+        for watch in watchers:
+            watch()
         step = env.step(policy(env.obs, env.task))
         returns += torch.where(going, step.reward, 0.0)
         success = torch.maximum(success, torch.where(going, env.score, 0.0))
@@ -79,10 +88,15 @@ class Evaluator:
             set_goals(self.env, goals)
         self._start = copy.deepcopy(self.env.state_dict())
 
-    def run(self, policy: Policy) -> dict[str, Any]:
-        """Run all episodes and summarize them."""
+    def run(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
+        """Run all episodes and summarize them; `watchers` are those of `run_episodes`."""
         self.env.load_state_dict(copy.deepcopy(self._start))
-        return summarize(run_episodes(self.env, policy), self.env.spec.tasks)
+        return summarize(run_episodes(self.env, policy, watchers), self.env.spec.tasks)
+
+    def run_and_show(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
+        """Do the same as `run`, and show the progress if it takes long."""
+        with RenderProgress("evaluating", self.env.spec.episode_length) as progress:
+            return self.run(policy, (*watchers, progress.advance))
 
     def close(self) -> None:
         """Close the environment."""
@@ -178,7 +192,7 @@ def evaluate(config: EvalConfig) -> Result:
     for label, goals in sets.items():
         evaluator = Evaluator(config, config.episodes, goals)
         length = evaluator.env.spec.episode_length
-        summaries[label] = evaluator.run(build_policy(config, evaluator.env))
+        summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env))
         evaluator.close()
     title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}"
     first = next(iter(summaries.values()))

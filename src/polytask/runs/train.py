@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from polytask.config.compose import to_plain
 from polytask.config.schema import TrainConfig
+from polytask.envs.footage import Footage
 from polytask.envs.video import VideoFormat, record_video
 from polytask.errors import UserError
 from polytask.files import LogRow, finite, read_json_lines, write_text
@@ -26,6 +28,9 @@ from polytask.runs.report import draw_run
 from polytask.runs.run import Run, open_run
 from polytask.runs.setup import build_env
 from polytask.stopping import exit_code, stop_requests
+
+# Drawing the video may take this share of the duration of the run, or this many seconds if that is more.
+VIDEO_SHARE, VIDEO_SECONDS = 0.1, 10.0
 
 
 def train(config: TrainConfig) -> Result:
@@ -142,8 +147,9 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
     }
     cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
     shown = [Table("episodes of training", ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])]
+    footage = None
     if is_complete and run.config.eval_episodes:
-        shown = evaluate_run(run, summary)
+        shown, footage = evaluate_run(run, summary)
     write_text(run.directory / SUMMARY_FILE, json.dumps(finite(summary), indent=2) + "\n")
     rows = read_json_lines(run.directory / METRICS_FILE, is_numeric=True)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
@@ -151,39 +157,60 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
         how = "polytask" if run.ranks.is_alone else f"torchrun --nproc-per-node={run.ranks.size} -m polytask"
         lines.append(f"stopped after {run.iteration} iterations; continue: {how} train checkpoint={run.directory}")
     elif run.config.video:
-        lines.append(film_run(run))
+        lines.append(film_run(run, footage))
     return Result(summary, shown, lines, exit_code=code)
 
 
-def evaluate_run(run: Run, summary: dict[str, Any]) -> list[Table]:
-    """Evaluate the policy without noise, add the results to the summary and return them as tables.
+def evaluate_run(run: Run, summary: dict[str, Any]) -> tuple[list[Table], Footage]:
+    """Evaluate the policy without noise, and add the results to the summary.
 
     If the goals of training are fixed, the evaluation is on these goals, and a second one is on new goals.
+
+    Returns:
+        The results as tables, and what was filmed: the first evaluation.
     """
     episodes, goals = run.config.eval_episodes, run.goals
     evaluator = run.evaluator or Evaluator(run.config, episodes, goals)
-    summary["evaluation"] = evaluator.run(run.act)
+    footage = Footage(evaluator.env)
+    summary["evaluation"] = evaluator.run_and_show(run.act, [footage.take] if run.config.video else [])
     evaluator.close()
     title = f"{episodes} noiseless episodes per task"
     if goals is None:
-        return [evaluation_table(title, summary["evaluation"])]
+        return [evaluation_table(title, summary["evaluation"])], footage
     evaluator = Evaluator(run.config, episodes)
-    summary["evaluation_new_goals"] = evaluator.run(run.act)
+    summary["evaluation_new_goals"] = evaluator.run_and_show(run.act)
     evaluator.close()
-    return [
+    tables = [
         evaluation_table(title + TRAINING_GOALS, summary["evaluation"]),
         evaluation_table(title + NEW_GOALS, summary["evaluation_new_goals"]),
     ]
+    return tables, footage
 
 
-def film_run(run: Run) -> str:
-    """Film the trained policy on all tasks of a run. Return the line to print: the video, or why there is none."""
-    env, path = build_env(run.config, num_envs=run.env.spec.num_tasks), run.directory / "video.mp4"
-    if goals := run.goals:
-        set_goals(env, goals)
+def film_run(run: Run, footage: Footage | None) -> str:
+    """Write a video of the trained policy on all tasks. Return the line to print: the video, or why there is none.
+
+    Args:
+        run: The run.
+        footage: What was filmed during its evaluation. Without one, an episode is played for the video.
+    """
+    path, video = run.directory / "video.mp4", VideoFormat(width=320, height=240)
     try:
-        return f"video: {path} ({record_video(env, run.act, path, VideoFormat(width=320, height=240))} frames)"
+        if footage is not None:
+            frames = footage.write(path, video, seconds=max(VIDEO_SECONDS, VIDEO_SHARE * run.seconds))
+        else:
+            frames = play_for_video(run, path, video)
     except UserError as error:
         return str(error)
+    return f"video: {path} ({frames} frames)"
+
+
+def play_for_video(run: Run, path: Path, video: VideoFormat) -> int:
+    """Play one episode of every task, write a video of it and return its number of frames."""
+    env = build_env(run.config, num_envs=run.env.spec.num_tasks)
+    try:
+        if goals := run.goals:
+            set_goals(env, goals)
+        return record_video(env, run.act, path, video)
     finally:
         env.close()

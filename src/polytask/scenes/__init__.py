@@ -5,6 +5,7 @@ A scene file includes `arena.xml`, usually `table.xml`, and `robot.xml`, a place
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from importlib import resources
 
@@ -27,3 +28,11 @@ def load_spec(scene: str, robot_file: str) -> mujoco.MjSpec:
     include = {name: (_FOLDER / name).read_bytes() for name in ("arena.xml", "table.xml")}
     include["robot.xml"] = (_FOLDER / robot_file).read_bytes()
     return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"), include=include)
+
+
+@cache
+def digest() -> str:
+    """Return a hash of all scene files. It changes when any of them does."""
+    files = sorted((each for each in _FOLDER.iterdir() if each.is_file()), key=lambda each: each.name)
+    contents = [each.name.encode() + b"\0" + each.read_bytes() for each in files]
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()

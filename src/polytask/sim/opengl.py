@@ -33,12 +33,17 @@ def make_renderer(model: mujoco.MjModel, width: int, height: int) -> Any:
     # imports Triton with its first optimizer, so it is imported here first.
     if find_spec("triton") is not None:
         import_module("triton")
+    size = largest.offwidth, largest.offheight
     try:
         _use_egl()
+        # The whole buffer is filled and read: one larger than the pictures takes more memory and a third more time.
+        largest.offwidth, largest.offheight = width, height
         return mujoco.Renderer(model, height, width)
     # The exception depends on which library is missing: ImportError, AttributeError or the binding's own error.
     except Exception as error:
         raise UserError(_MISSING) from error
+    finally:
+        largest.offwidth, largest.offheight = size
 
 
 def _use_egl() -> None:

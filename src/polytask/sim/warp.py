@@ -18,12 +18,12 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from polytask.cuda_graph import no_collection
 from polytask.sim.base import Shapes
 from polytask.sim.config import WarpSettings
 from polytask.sim.geometry import rotation_matrix
-
-wp.config.log_level = wp.LOG_ERROR  # otherwise Warp prints a line for every kernel that it loads
-wp.init()  # must run before any torch stream is wrapped
+from polytask.sim.kernels import is_recording  # also initializes Warp
+from polytask.sim.pair_types import with_shared_pairs
 
 _INVALID = int(
     mjw.OverflowType.NEFC
@@ -66,6 +66,7 @@ class WarpBatch:
             # This flag selects the collision of two boxes that MuJoCo has on the CPU. Otherwise Warp finds the contacts
             # of two boxes by a search for convex bodies, which takes longer and gives other contacts.
             self.warp_model.opt.disableflags |= int(mjw.DisableBit.NATIVECCD)
+            self.warp_model.geom_pair_type_count = with_shared_pairs(self.warp_model.geom_pair_type_count)
             self.warp_model.opt.warn_overflow = 0  # `diverged` reports overflows, so kernels need not print them
             self.warp_data = mjw.make_data(
                 model,
@@ -100,7 +101,7 @@ class WarpBatch:
     def step(self, substeps: int, *, refresh: bool = True) -> None:
         """Advance every world by `substeps` time steps; refresh all tensors or, without `refresh`, the state only."""
         with self.on_stream():
-            if self.device.type != "cuda":
+            if self.device.type != "cuda" or is_recording():
                 self._advance(substeps, refresh)
             else:
                 key = (substeps, refresh)
@@ -228,14 +229,15 @@ class WarpBatch:
             wp.launch(_replace_non_finite, dim=rows.shape, inputs=[broken], outputs=[rows])
 
     def _capture(self, substeps: int, refresh: bool) -> wp.Graph:
-        """Capture a control step; an eager step loads the kernels first, and the state before it is restored."""
+        """Capture a control step; an eager time step loads the kernels first, and the state before it is restored."""
         before = self.state_dict()
-        self._advance(substeps, refresh)
+        self._advance(1, refresh)  # all time steps launch the same kernels
         for name, value in before.items():
             getattr(self, name).copy_(value)
         torch.cuda.synchronize(self.device)
         # On a new stream: CUDA cannot capture the default stream, which the caller may use.
-        with torch.cuda.stream(torch.cuda.Stream(self.device)), self.on_stream(), wp.ScopedCapture() as capture:
+        stream = torch.cuda.stream(torch.cuda.Stream(self.device))
+        with no_collection(), stream, self.on_stream(), wp.ScopedCapture() as capture:
             self._advance(substeps, refresh)
         return capture.graph
 

@@ -285,4 +285,5 @@ DOMAIN = Domain(
     metrics=(),
     draws=draws,
     make_groups=make_groups,
+    share_batches=share_batches,
 )

@@ -249,6 +249,11 @@ def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator)
     return [ParkourGroup(config, worlds.part(rows), tiles, buffers.rows(rows)) for rows in slices]
 
 
+def share_batches(config: EnvConfig) -> list[list[tuple[Terrain, int]]]:
+    """Return which tasks share a batch on a GPU, with their numbers of worlds: all of them."""
+    return [list(zip(config.tasks, config.share.envs_per_task, strict=True))]
+
+
 def draws(tasks: Sequence[Terrain]) -> tuple[int, int]:
     """Return the shape of the random numbers that a world may need in a step."""
     return 1, DRAWS
@@ -263,4 +268,5 @@ DOMAIN = Domain(
     metrics=METRICS,
     draws=draws,
     make_groups=make_groups,
+    share_batches=share_batches,
 )

@@ -1,0 +1,84 @@
+"""Film an evaluation: keep the poses of some worlds while it runs, and draw them afterwards.
+
+So a video needs no worlds and no episode of its own. Drawing is the expensive part: where OpenGL runs in software, a
+picture takes a twentieth of a second, and an episode of fifty tasks has thousands. So drawing gets a limited time. If
+that is short, only every second or third step is drawn, and the video has fewer frames per second at the same speed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.render import Pose, Renderer, pose_of
+from polytask.envs.render_progress import RenderProgress
+from polytask.envs.video import Image, VideoFormat, frames_of, save_video, tile
+
+MIN_FRAMES_PER_SECOND = 5
+
+
+class Footage:
+    """The poses of the first world of each task, one set per control step."""
+
+    def __init__(self, env: MultiTaskEnv) -> None:
+        """Prepare to film an environment at the start of its episodes."""
+        self._env = env
+        self._poses: list[list[Pose]] = []  # (T, K)
+
+    def take(self) -> None:
+        """Keep the current poses. Call it before every step of an episode."""
+        self._poses.append([pose_of(self._env, task) for task in self._env.spec.tasks])
+
+    def write(self, path: Path, video: VideoFormat, seconds: float) -> int:
+        """Draw the episode and write the video.
+
+        Args:
+            path: File to write.
+            video: Size of the pictures and largest number of frames per second.
+            seconds: How long drawing may take, if five frames per second allow it.
+
+        Returns:
+            The number of frames.
+
+        Raises:
+            UserError: As `record_video`.
+        """
+        poses = self._poses[: frames_of(self._env)]
+        with ExitStack() as stack:
+            renderers = [
+                stack.enter_context(closing(Renderer(self._env, task, video.width, video.height)))
+                for task in self._env.spec.tasks
+            ]
+            for renderer in renderers:
+                renderer.follow_layout()
+            stride = _stride(renderers, poses, video.frames_per_second, seconds)
+            chosen = poses[::stride]
+            frames = _draw(renderers, chosen)
+            stack.enter_context(closing(frames))
+            save_video(path, frames, video.frames_per_second / stride, len(chosen))
+        return len(chosen)
+
+
+def _stride(
+    renderers: Sequence[Renderer], poses: Sequence[Sequence[Pose]], frames_per_second: int, seconds: float
+) -> int:
+    """Return how many steps to advance from one frame to the next. The second of two frames is timed."""
+    for _ in range(2):
+        begin = time.perf_counter()
+        for renderer, pose in zip(renderers, poses[0], strict=True):
+            renderer.draw(pose)
+        took = time.perf_counter() - begin
+    largest = max(1, frames_per_second // MIN_FRAMES_PER_SECOND)
+    return min(largest, max(1, math.ceil(took * len(poses) / seconds)))
+
+
+def _draw(renderers: Sequence[Renderer], poses: Sequence[Sequence[Pose]]) -> Generator[Image, None, None]:
+    """Draw one frame after another."""
+    with RenderProgress("drawing the video", len(poses)) as progress:
+        for step in poses:
+            yield tile([renderer.draw(pose) for renderer, pose in zip(renderers, step, strict=True)])
+            progress.advance()
