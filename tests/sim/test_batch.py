@@ -159,3 +159,16 @@ def test_too_small_buffers_are_noticed() -> None:
 def test_cpu_sim_refuses_a_gpu() -> None:
     with pytest.raises(UserError, match="sim=warp for a GPU"):
         make_batch("cpu", compile_scene("puck", "sawyer.xml"), 1, torch.device("cuda"), WarpSettings())
+
+
+def test_contacts_count_in_steps_after_poses_were_refreshed_without_them() -> None:
+    """The CPU backend refreshes poses without contacts. A puck on the table must still not fall through it."""
+    batch = make_batch("cpu", compile_scene("puck", "sawyer.xml"), 2, CPU)
+    height = int(batch.model.joint("obj").qposadr[0]) + 2
+    for _ in range(10):
+        batch.step(5)
+        batch.forward()
+    assert (batch.qpos[:, height] > 0.015).all()
+    model = copy.copy(batch.model)
+    batch.copy_layout(1, model)
+    assert model.opt.disableflags == batch.model.opt.disableflags

@@ -22,9 +22,11 @@ def make_batch(
     sim: str, model: mujoco.MjModel, num_worlds: int, device: torch.device, config: WarpSettings | None = None
 ) -> Batch:
     """Create `num_worlds` worlds of `model` on the named backend."""
+    from polytask.sim.mujoco_clock import stop_clock
     from polytask.sim.mujoco_warnings import count_warnings
 
     count_warnings()
+    stop_clock()
     if sim == "cpu":
         if device.type != "cpu":
             raise UserError(f"sim=cpu runs on the CPU only, not on {device}; use sim=warp for a GPU")

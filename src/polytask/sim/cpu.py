@@ -16,6 +16,9 @@ from polytask.sim.base import Shapes
 _STATE = ("qpos", "qvel", "time", "sensordata")
 _READ = (*_STATE, "xpos", "xquat", "site_xpos")
 _WRITTEN = ("ctrl", "mocap_pos")
+_POSITION, _WHOLE = int(mujoco.mjtStage.mjSTAGE_POS), int(mujoco.mjtStage.mjSTAGE_ACC)
+# Without these two, the position stage computes poses and nothing else that takes long.
+_NO_CONTACTS = int(mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
 # Warnings that report a full buffer.
 _FULL = slice(int(mujoco.mjtWarning.mjWARN_CONTACTFULL), int(mujoco.mjtWarning.mjWARN_CNSTRFULL) + 1)
 
@@ -29,9 +32,7 @@ class CpuBatch:
         self.num_worlds = num_worlds
         self.device = torch.device("cpu")
         self._batch = MujocoBatch(model, num_worlds, nthread=1)
-        # Poses are current after the position stage; sensors of contact forces need the whole forward pass.
-        stage = mujoco.mjtStage.mjSTAGE_ACC if model.nsensor else mujoco.mjtStage.mjSTAGE_POS
-        self._stage = int(stage)
+        self._flags = self._batch.expand("opt.disableflags")
         self._source = {name: self._batch.bind(name) for name in (*_READ, *_WRITTEN, "mocap_quat")}
         tensors = {name: torch.zeros(array.shape, dtype=torch.float32) for name, array in self._source.items()}
         self.qpos, self.qvel, self.time = tensors["qpos"], tensors["qvel"], tensors["time"]
@@ -42,8 +43,9 @@ class CpuBatch:
         self.diverged, self.overflowed = torch.zeros(2, num_worlds, dtype=torch.bool).unbind()
         self._mirror = {name: tensor.numpy() for name, tensor in tensors.items()}
         self._diverged, self._overflowed = self.diverged.numpy(), self.overflowed.numpy()
+        self._warnings = self._batch.warning[:, :, 1]  # (N, kinds); the last axis is (info, count)
         self._reset = np.zeros(num_worlds, dtype=bool)  # worlds that were reset since the last `forward`
-        self._batch.reset(stage=self._stage)
+        self._batch.reset(stage=_WHOLE)
         for name in (*_WRITTEN, "mocap_quat"):
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")
         self._pull()
@@ -51,19 +53,17 @@ class CpuBatch:
     def step(self, substeps: int, *, refresh: bool = True) -> None:
         """Advance every world by `substeps` time steps; refresh all tensors or, without `refresh`, the state only."""
         self._push()
-        self._batch.warning[:] = 0
+        self._warnings[:] = 0
+        self._batch.step(nstep=substeps)
         if refresh:
-            self._batch.step(nstep=substeps, stage=self._stage)
-            self._pull()
+            self._derive()
         else:
-            self._batch.step(nstep=substeps)
             self._pull(_STATE)
 
     def check(self) -> None:
         """Set `diverged` and `overflowed` where MuJoCo counted warnings; it resets worlds with a bad state itself."""
-        warned = self._batch.warning[:, :, 1] > 0  # the last axis is (info, count)
-        np.any(warned, axis=1, out=self._diverged)
-        np.any(warned[:, _FULL], axis=1, out=self._overflowed)
+        np.logical_or.reduce(self._warnings, axis=1, out=self._diverged)
+        np.logical_or.reduce(self._warnings[:, _FULL], axis=1, out=self._overflowed)
 
     def warn_of_overflow(self) -> None:
         """Do nothing: MuJoCo's buffers grow as needed."""
@@ -71,9 +71,8 @@ class CpuBatch:
     def forward(self) -> None:
         """Recompute what derives from `qpos` and `mocap_pos`: of worlds that were reset or, if none was, of all."""
         self._push()
-        self._batch.forward(np.flatnonzero(self._reset) if self._reset.any() else None, stage=self._stage)
+        self._derive(np.flatnonzero(self._reset) if self._reset.any() else None)
         self._reset[:] = False
-        self._pull()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         """Write state rows and zero time where `mask` (N,) is true."""
@@ -111,7 +110,16 @@ class CpuBatch:
         self._batch.state[:] = state["state"].numpy()
         for name in _WRITTEN:
             np.copyto(self._mirror[name], self._source[name], casting="same_kind")
-        self._batch.forward(stage=self._stage)
+        self._derive()
+
+    def _derive(self, worlds: np.ndarray | None = None) -> None:
+        """Recompute poses and sensors of some worlds or of all, and refresh all tensors."""
+        if self.model.nsensor:  # sensors of contact forces need the whole forward pass
+            self._batch.forward(worlds, stage=_WHOLE)
+        else:
+            self._flags |= _NO_CONTACTS
+            self._batch.forward(worlds, stage=_POSITION)
+            self._flags &= ~_NO_CONTACTS
         self._pull()
 
     def _push(self) -> None:
