@@ -74,6 +74,17 @@ class BenchConfig(TrainConfig):
         "sim: physics; env: physics, rewards and resets; train: env and learning; grads: gradient methods",
         choices=("sim", "env", "train", "grads"),
     )
+    policy: str | None = setting(
+        None,
+        "with what=env: whose recorded actions are timed, scripted or random (default: random)",
+        choices=("scripted", "random"),
+    )
+    checkpoint: str | None = setting(
+        None,
+        "with what=env: checkpoint file or run directory of the policy whose recorded actions are timed",
+        is_path=True,
+        is_transient=True,
+    )
     warmup: int = setting(3, "iterations before the timed ones", at_least=0)
     iterations: int = setting(10, "timed iterations", at_least=1)
     steps: int = setting(32, "control steps per iteration of sim and env; updates per iteration of grads", at_least=1)
@@ -83,6 +94,14 @@ class BenchConfig(TrainConfig):
         at_least=1,
         at_most=10_000,
     )
+
+    def check_together(self, prefix: str) -> None:
+        """Check that a policy is named only where it acts."""
+        super().check_together(prefix)
+        if self.checkpoint is not None and self.policy is not None:
+            raise UserError(f"name one policy: {prefix}checkpoint=PATH or {prefix}policy={self.policy}, not both")
+        if self.what != "env" and (self.checkpoint is not None or self.policy == "scripted"):
+            raise UserError(f"a policy acts only with {prefix}what=env; what={self.what} does not use one")
 
 
 @dataclass

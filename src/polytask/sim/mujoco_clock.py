@@ -9,11 +9,13 @@ import mujoco
 
 
 def stop_clock() -> None:
-    """Leave `mjData.timer` at zero from now on, unless the user has installed another clock.
-
-    Python cannot take away the clock of the package with `set_mjcb_time(None)`, so this writes MuJoCo's own variable.
-    """
+    """Leave `mjData.timer` at zero from now on, unless the user has installed another clock."""
     if mujoco.get_mjcb_time() is None:
-        for library in Path(mujoco.__file__).parent.glob("*mujoco*.*"):
-            if library.name.startswith(("libmujoco.", "mujoco.dll")):
-                ctypes.c_void_p.in_dll(ctypes.CDLL(str(library)), "mjcb_time").value = None
+        clock().value = None
+
+
+def clock() -> ctypes.c_void_p:
+    """Return MuJoCo's variable of the clock; `set_mjcb_time(None)` would leave the clock of the package in place."""
+    names = ("libmujoco.*", "mujoco.dll")  # Linux and macOS, Windows
+    library = next(path for name in names for path in Path(mujoco.__file__).parent.glob(name))
+    return ctypes.c_void_p.in_dll(ctypes.CDLL(str(library)), "mjcb_time")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 from polytask.runs.setup import build_algo, build_train_env
 from polytask.tools.bench_grads import bench_grads
+from polytask.tools.bench_replay import Replay, bench_policy
 
 MIB = 2.0**20
 # Calls of the CUDA runtime and driver that start work on the device. A graph counts as one.
@@ -40,21 +42,23 @@ def bench(config: BenchConfig) -> Result:
     begin = time.perf_counter()
     env = build_train_env(config)
     startup = _start(env) - begin
-    iterate, frames = _workload(config, env)
+    workload = _workload(config, env)
     for _ in range(config.warmup):
-        iterate()
+        workload.iterate()
+    workload.restart()
     begin = time_after_work(env.device)
     for _ in range(config.iterations):
-        iterate()
+        workload.iterate()
     seconds = time_after_work(env.device) - begin
     payload = {
         "what": config.what,
         "suite": config.suite if config.tasks is None else list(env.spec.tasks),
         "sim": env.config.sim,
         "num_envs": env.spec.num_envs,
-        "frames_per_second": frames * config.iterations / seconds,
+        "policy": workload.policy,
+        "frames_per_second": workload.frames * config.iterations / seconds,
         "seconds": seconds,
-        "frames": frames * config.iterations,
+        "frames": workload.frames * config.iterations,
         "startup_seconds": startup,
         **_memory(env.device),
         "launches_per_step": _launches(env) if config.what == "env" else None,
@@ -66,11 +70,34 @@ def bench(config: BenchConfig) -> Result:
     return Result(payload, [Table("bench", ("", "value"), list(shown.items()))])
 
 
-def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any], int]:
-    """Return the function of one iteration, and its number of frames."""
+@dataclass(frozen=True)
+class Workload:
+    """What is timed.
+
+    Attributes:
+        iterate: Run one iteration.
+        frames: Control steps of all worlds in an iteration.
+        policy: Who acts: "random", "scripted" or "checkpoint"; None in training.
+        restart: Run between the warm-up and the timed iterations.
+    """
+
+    iterate: Callable[[], Any]
+    frames: int
+    policy: str | None
+    restart: Callable[[], None] = lambda: None
+
+
+def _workload(config: BenchConfig, env: MultiTaskEnv) -> Workload:
+    """Return what is timed for physics, the environment or training."""
     if config.what == "train":
         algo = build_algo(config, env.spec, env.device)
-        return lambda: algo.iterate(env), algo.frames_per_iteration
+        return Workload(lambda: algo.iterate(env), algo.frames_per_iteration, None)
+    frames = config.steps * env.spec.num_envs
+    policy = bench_policy(config, env)
+    if policy is not None:
+        replay = Replay(env, policy, config.iterations * config.steps)
+        name = "scripted" if config.checkpoint is None else "checkpoint"
+        return Workload(lambda: [replay.step() for _ in range(config.steps)], frames, name, replay.restart)
     generator = torch.Generator(env.device).manual_seed(config.seed)
     shape = (ACTION_SETS, env.spec.num_envs, env.spec.action_dim)
     actions = 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0  # (S, N, A)
@@ -80,7 +107,7 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> tuple[Callable[[], Any]
         for index in range(config.steps):
             step(actions[index % ACTION_SETS])
 
-    return iterate, config.steps * env.spec.num_envs
+    return Workload(iterate, frames, "random")
 
 
 def physics_of(env: MultiTaskEnv) -> Callable[[Tensor], None]:

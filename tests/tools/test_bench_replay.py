@@ -1,0 +1,55 @@
+"""Benchmarks with a policy: what is timed are its actions, in the states in which it took them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import polytask
+from polytask.config.compose import compose
+from polytask.config.schema import BenchConfig
+from polytask.errors import UserError
+from polytask.tools.bench import bench
+from polytask.tools.bench_replay import Replay
+
+TINY = ["tasks=[reach,push]", "num_envs=4", "sim=cpu", "episode_length=6", "iterations=2", "warmup=1", "steps=3"]
+
+
+def test_a_replay_repeats_the_recorded_steps_exactly() -> None:
+    env = polytask.make(tasks=["reach", "push"], num_envs=4, episode_length=5, seed=3)
+    seen = []
+
+    def policy(obs: torch.Tensor, task: torch.Tensor) -> torch.Tensor:
+        seen.append(obs.clone())
+        return (obs[:, :4] * 40.0).sin()  # depends on what it sees
+
+    replay = Replay(env, policy, 7)
+    recorded = seen[5:]  # the first episode is not recorded
+    assert len(recorded) == 7
+    for _ in range(2):  # a warm-up and the timed run; episodes end within both
+        for obs in recorded:
+            assert torch.equal(env.obs, obs)
+            replay.step()
+        replay.restart()
+    assert len(seen) == 12  # the policy does not run again
+    env.close()
+
+
+def test_the_result_names_the_policy() -> None:
+    payload = bench(compose(BenchConfig, ["what=env", "policy=scripted", *TINY])).payload
+    assert (payload["policy"], payload["frames"]) == ("scripted", 2 * 3 * 4)
+    assert bench(compose(BenchConfig, ["what=sim", *TINY])).payload["policy"] == "random"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["what=sim", "policy=scripted"], "a policy acts only with what=env"),
+        (["what=train", "checkpoint=runs/one"], "a policy acts only with what=env"),
+        (["policy=scripted", "checkpoint=runs/one"], "name one policy"),
+        (["policy=expert"], "policy"),
+    ],
+)
+def test_a_policy_without_use_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        compose(BenchConfig, words)
