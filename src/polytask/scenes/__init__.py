@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib import resources
+from xml.etree import ElementTree
 
 import mujoco
 
@@ -18,6 +19,13 @@ _FOLDER = resources.files("polytask.scenes") / "mjcf"
 def compile_scene(scene: str, robot_file: str) -> mujoco.MjModel:
     """Compile a scene with a robot; the model is cached and shared, so do not write to it."""
     return load_spec(scene, robot_file).compile()
+
+
+@cache
+def robot_bodies(robot_file: str) -> frozenset[str]:
+    """Return the names of the bodies in a robot's file."""
+    root = ElementTree.fromstring((_FOLDER / robot_file).read_text(encoding="utf-8"))
+    return frozenset(body.get("name", "") for body in root.iter("body"))
 
 
 def load_spec(scene: str, robot_file: str) -> mujoco.MjSpec:

@@ -21,7 +21,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.scenes import load_spec
+from polytask.scenes import load_spec, robot_bodies
 
 Indices = NDArray[np.int64]
 Role = str | tuple[str, int]  # the name of a body that all scenes have, or (kind, number) of another one
@@ -123,8 +123,11 @@ def _slim_spec(scene: str, robot_file: str) -> mujoco.MjSpec:
     for body in spec.bodies:
         if body.name and body.parent is not None and not body.mocap and not body.joints:
             body.add_site(name=_MARK + body.name)
-    for seen in [*spec.cameras, *spec.lights]:
-        spec.delete(seen)
+    # A scene may exclude pairs of its bodies that never meet. Merged scenes have all pairs of these bodies in common.
+    own = robot_bodies(robot_file)
+    excluded = [each for each in spec.excludes if not {each.bodyname1, each.bodyname2} <= own]
+    for removed in [*spec.cameras, *spec.lights, *excluded]:
+        spec.delete(removed)
     spec.compiler.fusestatic = True
     spec.compiler.discardvisual = True
     return spec
