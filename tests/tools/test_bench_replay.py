@@ -29,7 +29,7 @@ def test_a_replay_repeats_the_recorded_steps_exactly() -> None:
     for _ in range(2):  # a warm-up and the timed run; episodes end within both
         for obs in recorded:
             assert torch.equal(env.obs, obs)
-            replay.step()
+            replay.run(1)
         replay.restart()
     assert len(seen) == 12  # the policy does not run again
     env.close()

@@ -97,7 +97,7 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> Workload:
     if policy is not None:
         replay = Replay(env, policy, config.iterations * config.steps)
         name = "scripted" if config.checkpoint is None else "checkpoint"
-        return Workload(lambda: [replay.step() for _ in range(config.steps)], frames, name, replay.restart)
+        return Workload(lambda: replay.run(config.steps), frames, name, replay.restart)
     generator = torch.Generator(env.device).manual_seed(config.seed)
     shape = (ACTION_SETS, env.spec.num_envs, env.spec.action_dim)
     actions = 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0  # (S, N, A)

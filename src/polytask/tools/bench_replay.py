@@ -40,10 +40,11 @@ class Replay:
         self._env.load_state_dict(self._start)
         self._next = 0
 
-    def step(self) -> None:
-        """Take the next recorded action; after the last one, begin again with the first."""
-        self._env.step(self._actions[self._next])
-        self._next = (self._next + 1) % len(self._actions)
+    def run(self, steps: int) -> None:
+        """Take the next recorded actions; after the last one, begin again with the first."""
+        for _ in range(steps):
+            self._env.step(self._actions[self._next])
+            self._next = (self._next + 1) % len(self._actions)
 
 
 def bench_policy(config: BenchConfig, env: MultiTaskEnv) -> Policy | None:
