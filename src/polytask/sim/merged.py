@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import mujoco
-import mujoco_warp as mjw
 import numpy as np
 import torch
-import warp as wp
 from torch import Tensor
 
 from polytask.scenes.merge import Layout, MergedScene
 from polytask.sim.config import WarpSettings
 from polytask.sim.warp import WarpBatch
 
-# The fields of a Warp model that can differ from world to world, by the kind of thing that they describe.
+# The fields that can differ from world to world, by the kind of thing that they describe. MuJoCo and Warp store the
+# same numbers under these names.
 FIELDS: dict[str, tuple[str, ...]] = {
     "bodies": (
         "body_pos",
@@ -85,7 +83,10 @@ def make_merged_batch(
     counts = torch.tensor([count for _, count in worlds])
     scene = torch.repeat_interleave(torch.tensor([scenes.index(name) for name, _ in worlds]), counts)  # (N,)
     for name, rows in scene_fields(merged).items():
-        batch.per_world(name).copy_(rows[scene])
+        # A field that all worlds share is read faster.
+        is_same = torch.equal(rows, rows[:1].expand_as(rows))
+        field = batch.shared(name) if is_same else batch.per_world(name)
+        field.copy_((rows[:1] if is_same else rows[scene]).reshape(field.shape))
     batch.place_static_geoms()
     batch.qpos.copy_(_rows(merged, "qpos0")[scene])
     for index, layout in enumerate(merged.layouts.values()):
@@ -95,7 +96,7 @@ def make_merged_batch(
 
 
 def scene_fields(merged: MergedScene) -> dict[str, Tensor]:
-    """Return the fields of the merged model that differ between its scenes, with one row per scene. (S, ...)
+    """Return the fields of the merged model, with one row per scene. (S, ...)
 
     A geom that a scene does not have gets a bounding radius that is not a number. Every comparison with it is false, so
     the search for close pairs never finds this geom.
@@ -105,9 +106,7 @@ def scene_fields(merged: MergedScene) -> dict[str, Tensor]:
         is_unused = torch.ones(len(row), dtype=torch.bool)
         is_unused[torch.from_numpy(layout.geoms)] = False
         row.masked_fill_(is_unused, torch.nan)
-    return {
-        name: rows for name, rows in fields.items() if not torch.equal(rows, _field(merged.model, name).expand_as(rows))
-    }
+    return fields
 
 
 def _rows(merged: MergedScene, name: str) -> Tensor:
@@ -122,14 +121,7 @@ def _rows(merged: MergedScene, name: str) -> Tensor:
 
 
 def _field(model: mujoco.MjModel, name: str) -> Tensor:
-    """Return a field of a model in the form that Warp stores it."""
-    return wp.to_torch(getattr(_warp_model(model), name))[0]
-
-
-@cache
-def _warp_model(model: mujoco.MjModel) -> mjw.Model:
-    with wp.ScopedDevice("cpu"):
-        return mjw.put_model(model)
+    return torch.as_tensor(np.asarray(getattr(model, name)), dtype=torch.float32)
 
 
 def _pose_mocaps(batch: WarpBatch, layout: Layout, worlds: Tensor) -> None:

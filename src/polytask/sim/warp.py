@@ -197,6 +197,10 @@ class WarpBatch:
             self._graphs.clear()  # they use the shared field
         return self._varied[name]
 
+    def shared(self, name: str) -> Tensor:
+        """Return a field of the model that all worlds share. (1, ...)"""
+        return wp.to_torch(getattr(self.warp_model, name))
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on."""
         return {name: getattr(self, name).clone() for name in _STATE}

@@ -26,6 +26,7 @@ from polytask.sim.view import SceneView
 
 ACTIONS = 4
 SUBSTEPS = 5
+WORLDS_PER_BATCH = 3072  # of Warp: the kernels of one batch run one after another, those of several overlap
 
 
 class TaskWorlds:
@@ -249,11 +250,25 @@ def make_worlds(worlds: list[tuple[str, int]], config: EnvConfig) -> tuple[Batch
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ManipulationGroup]:
     """Build the groups. They take the rows of the buffers one after the other, whatever the order of the tasks."""
     groups, start = [], 0
-    for tasks in share_batches(config):
+    batches = share_batches(config)
+    if config.sim == "warp":
+        batches = [part for tasks in batches for part in split(tasks, WORLDS_PER_BATCH)]
+    for tasks in batches:
         stop = start + sum(count for _, count in tasks)
         groups.append(ManipulationGroup(tasks, buffers.rows(slice(start, stop)), config))
         start = stop
     return groups
+
+
+def split(tasks: list[tuple[Task, int]], worlds: int) -> list[list[tuple[Task, int]]]:
+    """Split tasks into consecutive parts of about `worlds` worlds each; a task stays whole."""
+    total, done = sum(count for _, count in tasks), 0
+    parts = min(len(tasks), max(1, round(total / worlds)))
+    found: list[list[tuple[Task, int]]] = [[] for _ in range(parts)]
+    for task, count in tasks:
+        found[min(parts - 1, (done + count // 2) * parts // total)].append((task, count))
+        done += count
+    return [part for part in found if part]
 
 
 def share_batches(config: EnvConfig) -> list[list[tuple[Task, int]]]:
