@@ -1,8 +1,7 @@
 """Profile the physics of each task on the CPU: cost of a control step, contacts, constraint rows, solver, stages.
 
 The cost is processor time of one thread, the smallest of several repetitions, so that other jobs on the machine change
-it little. It is measured by repeating the commands of one episode in the physics alone. Scenes declare the slots of
-MuJoCo Warp from the most contacts and constraint rows that any time step had.
+it little. It is measured by repeating the commands of one episode in the physics alone.
 
     python benchmarks/physics_profile.py --out profile.json
     python benchmarks/physics_profile.py --before profile.json --out benchmarks/results/physics_profile_cpu.json
@@ -34,7 +33,7 @@ from polytask.envs.suites import SUITES
 from polytask.sim.mujoco_clock import clock
 
 STEPS = 149  # control steps: an episode without its last step, which would reset the world
-HOLD = 15  # control steps for which `held` keeps an action
+HOLD = {"held": 15, "mixed": 8}  # control steps for which these keep the random part
 STAGES = ("POSITION", "COL_BROAD", "COL_NARROW", "POS_MAKE", "VELOCITY", "CONSTRAINT", "ADVANCE")
 PACKAGE_CLOCK = clock().value  # read before the first batch stops it
 TIMED = ("random", "scripted")
@@ -43,6 +42,9 @@ DRIVES: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {  # (expert's acti
     "scripted": lambda expert, noise, step: expert,
     "noisy": lambda expert, noise, step: expert + noise,
     "held": lambda expert, noise, step: noise.sign(),
+    "mixed": lambda expert, noise, step: torch.stack([noise.sign(), expert + noise, expert])[
+        torch.arange(len(noise)) % 3, torch.arange(len(noise))
+    ],
     "down": lambda expert, noise, step: torch.tensor([0.0, 0.0, -1.0, 1.0]).expand_as(noise),
 }
 
@@ -67,7 +69,7 @@ def record(env: MultiTaskEnv, drive: str) -> tuple[dict[str, Tensor], list[tuple
     noise = torch.zeros(env.spec.num_envs, env.spec.action_dim)
     start, commands, states = batch.state_dict(), [], []
     for step in range(STEPS):
-        if drive != "held" or step % HOLD == 0:
+        if step % HOLD.get(drive, 1) == 0:
             noise.uniform_(-1.0, 1.0, generator=generator)
         env.step(DRIVES[drive](expert(env.obs, env.task), noise, step))
         commands.append((batch.ctrl.clone(), batch.mocap_pos.clone()))
@@ -119,11 +121,11 @@ def inside(model: mujoco.MjModel, states: list[np.ndarray]) -> dict[str, Any]:
 def package_clock() -> Iterator[None]:
     """Let MuJoCo's timers run with the clock of its Python package."""
     variable: ctypes.c_void_p = clock()
-    variable.value = PACKAGE_CLOCK
+    before, variable.value = variable.value, PACKAGE_CLOCK
     try:
         yield
     finally:
-        variable.value = None
+        variable.value = before
 
 
 def profile(task: str, robot: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def test_the_result_is_one_line_or_one_object(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(warmup, "compile_kernels", compile_kernels)
     words = ["warmup", "tasks=[reach,drawer-open]", "sim=warp", "robot=panda", "sim.iterations=5"]
     assert main(words) == 0
-    assert capsys.readouterr().out == "compiled 40 of 43 modules for 2 scenes in 31 s, with 16 processes\n"
+    assert capsys.readouterr().out == "compiled 40 of 43 modules for 2 batches in 31 s, with 16 processes\n"
     assert main([*words, "format=json"]) == 0
     payload = json.loads(capsys.readouterr().out)
     assert (payload["sim"], payload["compiled"], payload["slowest"]) == ("warp", 40, [["wp_smooth", 12.5]])
@@ -38,9 +38,9 @@ def test_the_result_is_one_line_or_one_object(monkeypatch: pytest.MonkeyPatch, c
 @pytest.mark.parametrize(
     ("done", "line"),
     [
-        (Compilation(0, 0, 0, 0, 0.1), "nothing to compile: the cache has the kernels of every scene"),
+        (Compilation(0, 0, 0, 0, 0.1), "nothing to compile: the cache has the kernels of every batch"),
         (Compilation(3, 43, 0, 16, 9.0), "nothing to compile: the cache has all 43 modules (9 s to look)"),
-        (Compilation(1, 43, 1, 1, 9.0), "compiled 1 of 43 modules for 1 scene in 9 s, with 1 process"),
+        (Compilation(1, 43, 1, 1, 9.0), "compiled 1 of 43 modules for 1 batch in 9 s, with 1 process"),
     ],
 )
 def test_the_line_tells_why_nothing_was_compiled(done: Compilation, line: str) -> None:

@@ -33,6 +33,7 @@ class CpuBatch:
         self.device = torch.device("cpu")
         self._batch = MujocoBatch(model, num_worlds, nthread=1)
         self._flags = self._batch.expand("opt.disableflags")
+        self._is_placed = False
         self._source = {name: self._batch.bind(name) for name in (*_READ, *_WRITTEN, "mocap_quat")}
         tensors = {name: torch.zeros(array.shape, dtype=torch.float32) for name, array in self._source.items()}
         self.qpos, self.qvel, self.time = tensors["qpos"], tensors["qvel"], tensors["time"]
@@ -96,10 +97,12 @@ class CpuBatch:
             for name, values in vars(shapes).items():
                 self._batch.expand(f"geom_{name}")[rows, : values.shape[1]] = values.numpy()[rows]
             self._batch.set_const(rows)
+            self._is_placed = True
 
     def copy_layout(self, world: int, model: mujoco.MjModel) -> None:
-        """Write the model of a world into a copy."""
-        self._batch.get_model(world, model)
+        """Write the model of a world into a copy, if `place` has made it differ from others."""
+        if self._is_placed:
+            self._batch.get_model(world, model)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return MuJoCo's full integration state in float64."""

@@ -238,13 +238,11 @@ class ManipulationGroup:
 
 def make_worlds(worlds: list[tuple[str, int]], config: EnvConfig) -> tuple[Batch, dict[str, Layout]]:
     """Create the batch of some scenes and their numbers of worlds; return also where it has the parts of each scene."""
-    scenes = tuple(dict.fromkeys(scene for scene, _ in worlds))
-    if config.sim != "warp":
-        model = compile_scene(scenes[0], config.robot.file)
-        count = sum(count for _, count in worlds)
-        return make_batch(config.sim, model, count, config.device), {scenes[0]: Layout.alone(model)}
-    merged = merge_scenes(scenes, config.robot.file)
-    return make_merged_batch(merged, worlds, config.device, config.sim_config), merged.layouts
+    merged = merge_scenes(tuple(dict.fromkeys(scene for scene, _ in worlds)), config.robot.file)
+    if config.sim == "warp":
+        return make_merged_batch(merged, worlds, config.device, config.sim_config), merged.layouts
+    count = sum(count for _, count in worlds)
+    return make_batch(config.sim, merged.model, count, config.device), merged.layouts
 
 
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ManipulationGroup]:
