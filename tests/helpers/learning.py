@@ -52,6 +52,12 @@ def assert_resumes(build: Callable[[PointMass], Any], before: int = 1, after: in
     assert_close(flat(other.state_dict()), flat(algo.state_dict()), rtol=0, atol=0)
 
 
+def depends_on(loss: torch.Tensor, parameter: torch.Tensor) -> bool:
+    """Tell whether autograd would compute a gradient of the loss (R,) for the parameter."""
+    (gradient,) = torch.autograd.grad(loss.sum(), parameter, allow_unused=True, retain_graph=True)
+    return gradient is not None
+
+
 def flat(state: Any, prefix: str = "") -> dict[str, Any]:
     """Return the leaves of a nested state, by their paths."""
     if not isinstance(state, dict):

@@ -65,7 +65,7 @@ class OffPolicyLoop:
         self.cfg, self.context, self.spec, self.device = cfg, context, context.spec, context.device
         self.generator = context.generator("algo")
         self.rows_per_task = rows_per_task(cfg.batch, context.spec.num_tasks)
-        self.experience = Experience(cfg, context, return_bound)
+        self.experience = Experience(cfg, context, return_bound, is_fused=cfg.compile)
         self.learners: dict[str, Learner] = {}
         self.steps = 0
         # Sums over an iteration's updates, in tensors with fixed addresses, because a captured update adds to them.
