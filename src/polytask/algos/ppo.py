@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, surrogate_loss
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
@@ -81,11 +80,13 @@ class PPO:
         self.generator = self.loop.generator
         self._build_learners(context)
         # Every tensor that a captured graph reads or writes is allocated once.
-        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(4))
-        self.rows = PPORows(*self.loop.columns(), *empty)
+        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
+        self.rows = PPORows(*self.loop.columns(), self.rollout.log_prob.flatten(), *empty)
+        self._next_value = torch.zeros_like(self.rows.value)
         self._explained = torch.zeros((), device=self.device)
         self.loop.start(self.rows, self.learners, self.actor.sample)
         self._fused_value_at = fused(self._value_at, self.device, is_wanted=cfg.compile)
+        self._compute_values = Graphed(self._values, self.device)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learners(self, context: AlgoContext) -> None:
@@ -119,6 +120,8 @@ class PPO:
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect T steps of every world, learn from them, and return metrics."""
         self.loop.collect(env)
+        self._compute_values()
+        self._bootstrap()
         self._compute_targets()
         metrics = {
             **self.loop.learn(),
@@ -136,16 +139,33 @@ class PPO:
     # Targets
 
     @torch.no_grad()
+    def _values(self) -> None:
+        """Compute the values of all rows, in chunks of the minibatch size."""
+        for part in chunks(len(self.rows.task), self._rows_per_update):
+            self.rows.value[part] = self._fused_value_at(self.rows.obs[part], self.rows.task[part])
+
+    @torch.no_grad()
+    def _bootstrap(self) -> None:
+        """Find the values of the next observations: mostly those of the next rows, which are known.
+
+        The next row has another observation after the last step and where an episode was truncated. After a terminated
+        step no value is used.
+        """
+        rows, rollout = self.rows, self.rollout
+        worlds = self.spec.num_envs
+        self._next_value[:-worlds] = rows.value[worlds:]
+        is_unknown = rollout.truncated.clone()
+        is_unknown[-1] = True
+        next_obs = rollout.next_obs.flatten(0, 1)
+        # Waits for the device once per iteration. Not compiled, because the number of these rows is always another.
+        for part in is_unknown.flatten().nonzero().squeeze(-1).split(self._rows_per_update):
+            self._next_value[part] = self._value_at(next_obs[part], rows.task[part])
+
+    @torch.no_grad()
     def _targets(self) -> None:
-        """Compute log-probabilities, values, advantages and targets of all rows, in chunks of the minibatch size."""
+        """Compute advantages and targets of all rows."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
-        next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.value)
-        for part in chunks(len(rows.task), self._rows_per_update):
-            task = rows.task[part]
-            rows.log_prob[part] = log_prob(rows.action[part], *self.actor.fused_at(rows.obs[part], task))
-            rows.value[part] = self._fused_value_at(rows.obs[part], task)
-            next_value[part] = self._fused_value_at(next_obs[part], task)
-        values = torch.stack([rows.value, next_value]).view(2, *rollout.reward.shape)  # (2, T, N)
+        values = torch.stack([rows.value, self._next_value]).view(2, *rollout.reward.shape)  # (2, T, N)
         value, next_value = self.value_norm.denormalize(values.unsqueeze(-1), self.task).squeeze(-1)
         delta = td_error(rollout.reward, value, next_value, rollout.terminated, cfg.gamma)
         advantage = gae(delta, rollout.done, cfg.gamma, cfg.lam)  # (T, N)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +29,7 @@ from polytask.algos.shared.learner import Learner, autocast
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, chunks
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
+from polytask.algos.shared.rollout import Choice
 from polytask.cuda_graph import Graphed
 from polytask.grads import Backward
 from polytask.grads.backward import Net
@@ -96,7 +96,7 @@ class PQN:
         # Every tensor that a captured graph reads or writes is allocated once.
         self.rows = PQNRows(*self.loop.columns(), torch.zeros(self.frames_per_iteration, device=self.device))
         self._epsilon = torch.ones((), device=self.device)
-        self.loop.start(self.rows, self.learners, partial(self.act, explore=True))
+        self.loop.start(self.rows, self.learners, self._sample)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learner(self, context: AlgoContext) -> None:
@@ -116,6 +116,9 @@ class PQN:
         """Choose actions (N, A): the best levels or, if `explore` is true, random ones with probability epsilon."""
         choice = self._values_at(obs, task).argmax(dim=-1)  # (N, A)
         return levels(self._perturb(choice) if explore else choice, self.cfg.bins)
+
+    def _sample(self, obs: Tensor, task: Tensor) -> Choice:
+        return Choice(self.act(obs, task, explore=True))
 
     def _perturb(self, choice: Tensor) -> Tensor:
         """Replace the whole action of a world by a random one, with probability epsilon."""

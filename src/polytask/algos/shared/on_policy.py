@@ -12,12 +12,12 @@ from torch.utils._pytree import tree_map
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, restore_generator
 from polytask.algos.shared.normalize import TaskNormalizer
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, roll_out, task_index
+from polytask.algos.shared.rollout import Choice, Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed
 from polytask.types import VecEnv
 
 Rows = Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
-Sample = Callable[[Tensor, Tensor], Tensor]  # raw observations (N, O) and tasks (N,) -> random actions (N, A)
+Sample = Callable[[Tensor, Tensor], Choice]  # raw observations (N, O) and tasks (N,) -> random actions
 
 SCHEDULES = ("constant", "linear")  # of the learning rate
 KINDS = {"actor": "policy", "critic": "value"}  # name of each learner's loss in the metrics
@@ -110,10 +110,10 @@ class OnPolicyLoop:
             learner.set_learning_rate(rate)
         roll_out(env, self._explore, self.rollout)
 
-    def _explore(self, obs: Tensor) -> Tensor:
+    def _explore(self, obs: Tensor) -> Choice:
         self._obs.copy_(obs)
-        action: Tensor = self._act()
-        return action
+        choice: Choice = self._act()
+        return choice
 
     # Update
 
