@@ -30,7 +30,7 @@ from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, chunks
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import Choice
-from polytask.cuda_graph import Graphed
+from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward
 from polytask.grads.backward import Net
 from polytask.settings import setting
@@ -97,6 +97,8 @@ class PQN:
         self.rows = PQNRows(*self.loop.columns(), torch.zeros(self.frames_per_iteration, device=self.device))
         self._epsilon = torch.ones((), device=self.device)
         self.loop.start(self.rows, self.learners, self._sample)
+        self._fused_values_at = fused(self._values_at, self.device, is_wanted=cfg.compile)
+        self._fused_scale_update = fused(self.reward_norm.update, self.device, is_wanted=cfg.compile)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learner(self, context: AlgoContext) -> None:
@@ -118,7 +120,9 @@ class PQN:
         return levels(self._perturb(choice) if explore else choice, self.cfg.bins)
 
     def _sample(self, obs: Tensor, task: Tensor) -> Choice:
-        return Choice(self.act(obs, task, explore=True))
+        """Choose actions like `act`, for the fixed number of worlds of the training."""
+        choice = self._fused_values_at(obs, task).argmax(dim=-1)
+        return Choice(levels(self._perturb(choice), self.cfg.bins))
 
     def _perturb(self, choice: Tensor) -> Tensor:
         """Replace the whole action of a world by a random one, with probability epsilon."""
@@ -160,9 +164,9 @@ class PQN:
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
         next_obs, next_value = rollout.next_obs.flatten(0, 1), torch.empty_like(rows.target)
         for part in chunks(len(rows.task), -(-len(rows.task) // cfg.minibatches)):
-            next_value[part] = best(self._values_at(next_obs[part], rows.task[part]))
+            next_value[part] = best(self._fused_values_at(next_obs[part], rows.task[part]))
         for reward, done in zip(rollout.reward, rollout.done, strict=True):
-            self.reward_norm.update(reward, done)
+            self._fused_scale_update(reward, done)
         reward, next_value = rollout.reward / self.reward_norm.scale()[self.task], next_value.view_as(rollout.reward)
         target = peng_q_lambda(reward, next_value, rollout.terminated, rollout.truncated, cfg.gamma, cfg.lam)
         rows.target.copy_(target.flatten())

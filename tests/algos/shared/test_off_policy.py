@@ -65,6 +65,29 @@ def test_first_steps_are_random_and_without_updates(name: str) -> None:
     assert any((old != new).any() for old, new in zip(before[:-1], list(algo.policy.parameters())[:-1], strict=True))
 
 
+@pytest.mark.parametrize(
+    ("overlap", "expected"),
+    [(False, ["act", "step", "act", "step", "update"] + ["act", "step", "update"] * 2),
+     (True, ["act", "step", "act", "step"] + ["act", "update", "step"] * 2)],
+)  # fmt: skip
+def test_updates_come_after_their_step_or_during_the_next(overlap: bool, expected: list[str]) -> None:
+    env = PointMass((2, 2))
+    loop = make("sac", env, overlap=overlap, learning_starts=2, steps_per_iteration=4).loop
+    events: list[str] = []
+    take_step = env.step
+    env.step = lambda action: (events.append("step"), take_step(action))[1]
+    updates = loop.run(env, lambda: events.append("act"), lambda: events.append("update"))
+    assert events == expected
+    assert updates == events.count("update")
+    assert loop.run(env, lambda: None, lambda: None) == 4
+
+
+@every_algo
+def test_overlapped_run_learns_and_resumes_bit_for_bit(name: str) -> None:
+    assert_trains(make(name, env := PointMass((5, 4, 3)), overlap=True), env)
+    assert_resumes(lambda env: make(name, env, overlap=True))
+
+
 @every_algo
 def test_one_world_per_task_learns_at_any_rate(name: str) -> None:
     env = PointMass((1, 1, 1))
