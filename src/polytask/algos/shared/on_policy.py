@@ -13,7 +13,7 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, restore_generator
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.rollout import Choice, Rollout, TaskMajorSampler, roll_out, task_index
-from polytask.cuda_graph import Graphed
+from polytask.cuda_graph import Graphed, fused
 from polytask.types import VecEnv
 
 Rows = Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
@@ -30,6 +30,7 @@ class OnPolicyConfig(Protocol):
     lr: float
     schedule: str
     obs_clip: float
+    compile: bool
 
 
 class OnPolicyLoop:
@@ -84,6 +85,7 @@ class OnPolicyLoop:
         self.rows, self.learners, self._sample = rows, learners, sample
         # The losses and the gradient norm of each learner, summed over the updates.
         self._totals = torch.zeros(len(learners), self.spec.num_tasks + 1, device=self.device)
+        self._fused_minibatch = fused(self._minibatch, self.device, is_wanted=self.cfg.compile)
         self._capture()
 
     def _capture(self) -> None:
@@ -146,7 +148,7 @@ class OnPolicyLoop:
 
     def _update_once(self) -> None:
         """Take one optimizer step of every learner on the rows of `_index`, and sum up losses and gradient norms."""
-        batch = self._minibatch()
+        batch = self._fused_minibatch()
         # Learners that look back go first, so that their second evaluation overlaps with the steps of the others.
         pairs = zip(self._totals, self.learners.values(), strict=True)
         for total, learner in sorted(pairs, key=lambda pair: not pair[1].looks_back):
