@@ -90,10 +90,10 @@ def kernels_of(work: Callable[[], Any], device: torch.device) -> tuple[int, dict
     times: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for event in profiler.events() or ():
-        if event.device_type == DeviceType.CUDA:
+        if event.device_type == DeviceType.CUDA and not event.is_user_annotation:
             name = event.name[:NAME_LENGTH]
             counts[name] += 1
-            times[name] += event.device_time / 1e3
+            times[name] += event.time_range.elapsed_us() / 1e3
     return counts.total(), {name: [counts[name], round(time, 3)] for name, time in times.most_common(LARGEST)}
 
 
