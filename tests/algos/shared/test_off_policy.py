@@ -11,6 +11,7 @@ from helpers.learning import (
     assert_acts_in_bounds,
     assert_reports,
     assert_resumes,
+    assert_solves,
     assert_trains,
     context_of,
 )
@@ -86,6 +87,16 @@ def test_updates_come_after_their_step_or_during_the_next(overlap: bool, expecte
 def test_overlapped_run_learns_and_resumes_bit_for_bit(name: str) -> None:
     assert_trains(make(name, env := PointMass((5, 4, 3)), overlap=True), env)
     assert_resumes(lambda env: make(name, env, overlap=True))
+
+
+@pytest.mark.gpu
+@every_algo
+def test_overlapped_updates_are_captured_and_solve_the_point_mass(name: str) -> None:
+    env = PointMass((32, 32, 32), device="cuda")
+    learn = {"batch": 384, "updates_per_step": 2, "lr": 3e-3, "tau": 0.05, "n_step": 3, "gamma": 0.9}
+    net = MlpConfig(hidden=[64, 64], activation="relu")
+    algo = make(name, env, **learn, overlap=True, steps_per_iteration=32, capacity=50_000, net=net)
+    assert_solves(algo, env, iterations=12)
 
 
 @every_algo

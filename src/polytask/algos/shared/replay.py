@@ -118,7 +118,7 @@ class ReplayBuffer:
         start, last = index[..., 0], index.gather(-1, length.unsqueeze(-1) - 1).squeeze(-1)
         return ReplayBatch(
             obs=flat.obs[start],
-            task=self._task.expand_as(bits),
+            task=self._task.expand_as(bits).contiguous(),  # once here, not in every loss that flattens it
             action=flat.action[start],
             reward=(flat.reward[index] * self._powers[:-1] * taken).sum(-1),
             next_obs=flat.next_obs[last],
