@@ -108,6 +108,23 @@ def test_targets_agree_with_a_loop_over_steps() -> None:
         assert_close(ppo.rows.advantage.view(40, 5)[:, env.task == k], expected, rtol=1e-3, atol=1e-4)
 
 
+def test_no_row_passes_through_a_network_twice_before_the_updates() -> None:
+    env = PointMass((2, 3))
+    ppo = make(env, horizon=40)
+    rows = {"policy": 0, "critic": 0}
+
+    def count(name: str, obs: torch.Tensor) -> None:
+        rows[name] += 0 if torch.is_grad_enabled() else len(obs)
+
+    ppo.policy.register_forward_pre_hook(lambda _, inputs: count("policy", inputs[0]))
+    ppo.critic.register_forward_pre_hook(lambda _, inputs: count("critic", inputs[0]))
+    ppo.loop.collect(env)
+    assert rows == {"policy": 40 * 5, "critic": 0}
+    ppo._compute_values(), ppo._bootstrap(), ppo._compute_targets()
+    last = 5 + int(ppo.rollout.truncated[:-1].sum())  # observations that no action followed
+    assert rows == {"policy": 40 * 5, "critic": 40 * 5 + last}
+
+
 def centre(ppo: PPO) -> torch.Tensor:
     return ppo.value_norm.mean.float().squeeze(-1)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.learning import METHODS, assert_solves, context_of
+from helpers.learning import METHODS, assert_solves, context_of, depends_on
 from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
@@ -72,12 +72,12 @@ def test_targets_are_reward_and_the_smaller_soft_value_of_what_followed() -> Non
         sac.iterate(env)
     batch = sac.experience.sample(5, torch.Generator().manual_seed(0))
     batch = batch._replace(discount=batch.discount * torch.tensor([[1.0, 0.0, 1.0, 1.0, 1.0]]))
-    noise = torch.Generator()
-    noise.set_state(sac.generator.get_state())
-    targets = sac._targets(batch)
+    noise = torch.randn(batch.action.shape, generator=torch.Generator().manual_seed(1))
+    targets, temperatures = sac._targets(batch, noise)
     alpha = sac.temperature.log_alpha.detach().exp()
+    assert_close(temperatures, alpha[batch.task])
     mean, log_std = sac.policy(batch.next_obs.flatten(0, 1), batch.task.flatten())
-    before = mean + log_std.exp() * torch.randn(2, 5, 2, generator=noise).flatten(0, 1)
+    before = mean + log_std.exp() * noise.flatten(0, 1)
     action = torch.tanh(before)
     density = (Normal(mean, log_std.exp()).log_prob(before) - torch.log1p(-action.square())).sum(-1)
     x = torch.cat([batch.next_obs.flatten(0, 1), action], dim=-1)
@@ -100,6 +100,8 @@ def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
     sac.learners["actor"].step(rows)
     assert all(p.grad is None for p in sac.critic.parameters())
     assert_close(list(sac.critic.parameters()), before, rtol=0, atol=0)
+    loss = sac._actor_loss(sac.policy, SACActorRows(*(column.flatten(0, 1) for column in rows)))
+    assert not any(depends_on(loss, parameter) for parameter in sac.critic.parameters())  # compiled, this costs time
 
     obs, task, noise = torch.randn(6, 3), torch.zeros(6, dtype=torch.int64), torch.randn(6, 2)
     from_loss = sac._actor_loss(sac.policy, SACActorRows(obs, task, noise, torch.full((6,), 0.7)))

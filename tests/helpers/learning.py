@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch.testing import assert_close
 
@@ -50,6 +52,24 @@ def assert_resumes(build: Callable[[PointMass], Any], before: int = 1, after: in
     for _ in range(after):
         other.iterate(other_env)
     assert_close(flat(other.state_dict()), flat(algo.state_dict()), rtol=0, atol=0)
+
+
+def depends_on(loss: torch.Tensor, parameter: torch.Tensor) -> bool:
+    """Tell whether autograd would compute a gradient of the loss (R,) for the parameter."""
+    (gradient,) = torch.autograd.grad(loss.sum(), parameter, allow_unused=True, retain_graph=True)
+    return gradient is not None
+
+
+def compile_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile what is compiled on a GPU, without generating kernels; a break in the graph is an error."""
+
+    def compiled(function: Callable[..., Any], device: torch.device, *, is_wanted: bool) -> Callable[..., Any]:
+        return torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=False) if is_wanted else function
+
+    torch._dynamo.reset()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("polytask.") and hasattr(module, "fused"):
+            monkeypatch.setattr(module, "fused", compiled)
 
 
 def flat(state: Any, prefix: str = "") -> dict[str, Any]:

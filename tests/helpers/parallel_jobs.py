@@ -34,6 +34,7 @@ TRAININGS = {
     "grpo_famo": ("algo=grpo", "algo.epochs=2", "grads=famo", *CONFLICTS),
     "pqn_pcgrad": ("algo=pqn", *ON_POLICY, "grads=pcgrad"),
     "sac_famo": ("algo=sac", *OFF_POLICY, "grads=famo", "grads.apply_to=both"),
+    "sac_overlap": ("algo=sac", *OFF_POLICY, "algo.overlap=true"),
     "fast_td3_upgrad": ("algo=fast_td3", *OFF_POLICY, "algo.atoms=11", "grads=upgrad"),
     "parkour": ("algo=ppo", *ON_POLICY, "tasks=[box-climb,a-frame]", "levels=curriculum"),
 }

@@ -173,6 +173,13 @@ def test_vmapped_gradients_equal_a_loop_over_tasks(name: str) -> None:
             torch.testing.assert_close(together[key][k], alone, rtol=1e-3, atol=1e-5)
 
 
+@every_name
+def test_compiles_without_a_break(name: str) -> None:
+    net = awake(NETS[name][0]())
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True, dynamic=False)
+    torch.testing.assert_close(compiled(*batch()), net(*batch()))
+
+
 @pytest.mark.parametrize("config", MULTI, ids=lambda config: type(config).__name__)
 def test_a_loss_leaves_other_heads_alone(config: Any) -> None:
     net = awake(config)

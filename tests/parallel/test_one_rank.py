@@ -7,8 +7,9 @@ import socket
 from dataclasses import replace
 
 import pytest
+import torch
 import torch.distributed as dist
-from helpers.learning import SMALL_NETS, context_of, flat
+from helpers.learning import SMALL_NETS, compile_on_cpu, context_of, flat
 from helpers.toy import PointMass
 from torch.testing import assert_close
 
@@ -20,6 +21,7 @@ from polytask.algos.pqn import PQNConfig
 from polytask.algos.sac import SACConfig
 from polytask.grads.cagrad import CAGradConfig
 from polytask.grads.famo import FAMOConfig
+from polytask.parallel import ranks
 from polytask.parallel.ranks import connect
 
 OFF_POLICY = {"steps_per_iteration": 8, "learning_starts": 4, "updates_per_step": 1.0, "batch": 48, "capacity": 4000}
@@ -28,6 +30,7 @@ CASES = {
     "grpo": (GRPOConfig(epochs=2), FAMOConfig(apply_to="both")),
     "pqn": (PQNConfig(horizon=8, epochs=2), None),
     "sac": (SACConfig(**OFF_POLICY), FAMOConfig(apply_to="both")),
+    "sac_overlap": (SACConfig(**OFF_POLICY, overlap=True), None),
     "fast_td3": (FastTD3Config(**OFF_POLICY, atoms=11), CAGradConfig(apply_to="both")),
 }
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -65,6 +68,17 @@ def test_exchanges_change_nothing(rank, case, device):
     same_networks, same_metrics = learned(case, device, ranks=rank)
     assert_close(flat(same_networks), flat(networks), rtol=1e-3, atol=1e-5)
     assert_close(same_metrics, metrics, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch about itself
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_functions_exchange_and_draw_nothing(rank, case, monkeypatch):
+    networks, _ = learned(case, "cpu", ranks=rank)
+    compile_on_cpu(monkeypatch)  # refuses numbers of a generator
+    for module, name in ((dist, "all_reduce"), (ranks, "_all_gather")):
+        monkeypatch.setattr(module, name, torch._dynamo.disable(getattr(module, name)))  # now refused, too
+    same_networks, _ = learned(case, "cpu", ranks=rank)
+    assert_close(flat(same_networks), flat(networks), rtol=1e-3, atol=1e-5)
 
 
 def test_only_the_first_failure_is_reported(rank):

@@ -26,8 +26,8 @@ from polytask.algos.shared.distributional import cross_entropy, expectation, pro
 from polytask.algos.shared.learner import autocast
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.shared.replay import ReplayBatch
-from polytask.algos.shared.twin import TwinCritic, polyak, target_of
-from polytask.cuda_graph import Graphed
+from polytask.algos.shared.twin import TwinCritic, frozen_view, polyak, target_of
+from polytask.cuda_graph import Graphed, fused
 from polytask.grads.backward import Net
 from polytask.settings import require_order, setting
 from polytask.types import VecEnv
@@ -133,10 +133,12 @@ class FastTD3:
     def _build_learners(self, context: AlgoContext) -> None:
         self.policy = TD3Actor(context.actor_net(self.spec.action_dim))
         self.critic = TwinCritic(context, self.cfg.atoms)
-        self.target = target_of(self.critic)
+        self.target, self.frozen_critic = target_of(self.critic), frozen_view(self.critic)
         self.loop.add_learner("actor", self.policy, self._actor_loss, weight_decay=self.cfg.weight_decay)
         self.loop.add_learner("critic", self.critic, self._critic_loss, weight_decay=self.cfg.weight_decay)
         self.learners = self.loop.learners
+        self._fused_explore_from = fused(self._explore_from, self.device, is_wanted=self.cfg.compile)
+        self._fused_targets = fused(self._targets, self.device, is_wanted=self.cfg.compile)
 
     def _build_graphs(self) -> None:
         self._explore = Graphed(self._choose_actions, self.device, self.generator)
@@ -183,25 +185,34 @@ class FastTD3:
         for learner in self.learners.values():
             learner.set_learning_rate(rate)
 
-    @torch.no_grad()
     def _choose_actions(self) -> None:
-        """Write the staged actions; a world at the start of an episode draws the standard deviation of its noise."""
-        cfg, stage, own, task = self.cfg, self.experience.stage, self.experience.own, self.experience.own_task
+        """Write the own actions; a world at the start of an episode draws the standard deviation of its noise."""
         uniform = torch.rand(self.noise_std.shape, generator=self.generator, device=self.device)
+        self._fused_explore_from(uniform, self.loop.world_noise(self.experience.own.action))
+
+    @torch.no_grad()
+    def _explore_from(self, uniform: Tensor, noise: Tensor) -> None:
+        """Write the own actions, given uniform numbers (N, 1) of all worlds and standard normal noise (n, A)."""
+        cfg, stage, own, task = self.cfg, self.experience.stage, self.experience.own, self.experience.own_task
         fresh = cfg.min_noise + (cfg.max_noise - cfg.min_noise) * uniform
         self.noise_std.copy_(torch.where(stage.done.unsqueeze(-1), fresh, self.noise_std))
         action = self._policy_at(self.experience.obs_norm.normalize(own.obs, task), task)
         std = self.experience.worlds.own(self.noise_std)
-        own.action.copy_((action + std * self.loop.world_noise(action)).clamp(-1.0, 1.0))
+        own.action.copy_((action + std * noise).clamp(-1.0, 1.0))
 
     # Targets and losses
 
     @torch.no_grad()
-    def _targets(self, batch: ReplayBatch) -> Tensor:
-        """Return the critics' target distributions (K, b, M), from the target critic with the smaller mean."""
+    def _targets(self, batch: ReplayBatch, noise: Tensor) -> Tensor:
+        """Return the critics' target distributions (K, b, M), from the target critic with the smaller mean.
+
+        Args:
+            batch: Sampled rows.
+            noise: Standard normal noise of the target actions. (K, b, A)
+        """
         cfg = self.cfg
         action = self._policy_at(batch.next_obs, batch.task)
-        noise = (cfg.target_noise * self.loop.batch_noise(action)).clamp(-cfg.target_noise_clip, cfg.target_noise_clip)
+        noise = (cfg.target_noise * noise).clamp(-cfg.target_noise_clip, cfg.target_noise_clip)
         rows = (batch.next_obs, (action + noise).clamp(-1.0, 1.0), batch.task)
         with autocast(self.device, self.cfg.bf16):
             logits = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, M)
@@ -217,7 +228,7 @@ class FastTD3:
 
     def _actor_loss(self, policy: Net, rows: TD3ActorRows) -> Tensor:
         """Return every row's loss (R,): minus the smaller of the two critics' mean values."""
-        logits = self.critic(rows.obs, policy(rows.obs, rows.task), rows.task)  # (2, R, M)
+        logits = self.frozen_critic(rows.obs, policy(rows.obs, rows.task), rows.task)  # (2, R, M)
         return -expectation(logits, self.atoms).amin(dim=0)
 
     # Step
@@ -230,7 +241,7 @@ class FastTD3:
     def _update_once(self, *, moves_actor: bool) -> None:
         """Take one optimizer step of the critics, and with `moves_actor` of the actor; move the target critics."""
         batch = self.loop.sample()
-        target = self._targets(batch)
+        target = self._fused_targets(batch, self.loop.batch_noise(batch.action))
         self.loop.learn("critic", TD3CriticRows(batch.obs, batch.task, batch.action, target))
         self.loop.report("value/target", (target @ self.atoms).mean())
         self.loop.report("value/at_bounds", (target[..., 0] + target[..., -1]).mean())

@@ -21,10 +21,9 @@ from torch import Tensor, nn
 
 from polytask import grads
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, divergence, surrogate_loss
 from polytask.algos.shared.normalize import task_moments
-from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
+from polytask.algos.shared.on_policy import OnPolicyLoop
 from polytask.algos.shared.returns import discounted_sum, group_advantage
 from polytask.algos.shared.rollout import num_minibatches
 from polytask.cuda_graph import Graphed
@@ -89,8 +88,7 @@ class GRPO:
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         horizon = self.spec.episode_length
         rows = horizon * self.spec.num_envs
-        self._rows_per_update = cfg.rows_per_update(rows)
-        self.loop = OnPolicyLoop(cfg, context, horizon, num_minibatches(rows, self._rows_per_update))
+        self.loop = OnPolicyLoop(cfg, context, horizon, num_minibatches(rows, cfg.rows_per_update(rows)))
         self.rollout, self.task = self.loop.rollout, self.loop.task
         self.actor = GaussianActor(cfg, context, self.loop)
         self.policy = self.actor.policy
@@ -98,9 +96,8 @@ class GRPO:
         method = grads.build(context.grads, self.spec.num_tasks, self.device, self.loop.generator)
         self.learners = {"actor": self.actor.learner(method, self._loss)}
         # Every tensor that a captured graph reads or writes is allocated once.
-        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
-        self.rows = GRPORows(*self.loop.columns(), *empty)
-        self._own_columns = self.loop.own_columns()
+        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(2))
+        self.rows = GRPORows(*self.loop.columns(), self.rollout.log_prob.flatten(), *empty)
         self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds start an episode
         self._is_checked = False
         self.loop.start(self.rows, self.learners, self.actor.sample)
@@ -153,13 +150,8 @@ class GRPO:
 
     @torch.no_grad()
     def _targets(self) -> None:
-        """Compute log-probabilities, advantages and weights of all rows, in chunks of the minibatch size."""
+        """Compute advantages and weights of all rows."""
         cfg, rows, rollout, num_tasks = self.cfg, self.rows, self.rollout, self.spec.num_tasks
-        obs, task, action, _ = self._own_columns
-        log_probs = torch.empty(1, len(task), device=self.device)
-        for part in chunks(len(task), self._rows_per_update):
-            log_probs[0, part] = log_prob(action[part], *self.actor.fused_at(obs[part], task[part]))
-        rows.log_prob.copy_(self.loop.gather(log_probs)[0])
         done = rollout.done
         # After an early end a world starts a second episode, which the rollout cuts off. Only the first one counts.
         counted = done.cumsum(dim=0) - done.int() == 0  # (T, N)

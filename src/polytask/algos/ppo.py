@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, surrogate_loss
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
@@ -81,12 +80,15 @@ class PPO:
         self.generator = self.loop.generator
         self._build_learners(context)
         # Every tensor that a captured graph reads or writes is allocated once.
-        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(4))
-        self.rows = PPORows(*self.loop.columns(), *empty)
+        empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
+        self.rows = PPORows(*self.loop.columns(), self.rollout.log_prob.flatten(), *empty)
         self._own_columns = self.loop.own_columns()
+        # (2, T * n) of the observations before and after the actions of the worlds of this rank
+        self._own_values = torch.zeros(2, self.loop.own.reward.numel(), device=self.device)
         self._explained = torch.zeros((), device=self.device)
         self.loop.start(self.rows, self.learners, self.actor.sample)
         self._fused_value_at = fused(self._value_at, self.device, is_wanted=cfg.compile)
+        self._compute_values = Graphed(self._values, self.device)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learners(self, context: AlgoContext) -> None:
@@ -121,6 +123,8 @@ class PPO:
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect T steps of every world, learn from them, and return metrics."""
         self.loop.collect(env)
+        self._compute_values()
+        self._bootstrap()
         self._compute_targets()
         metrics = {
             **self.loop.learn(),
@@ -138,13 +142,36 @@ class PPO:
     # Targets
 
     @torch.no_grad()
+    def _values(self) -> None:
+        """Compute the values of the own rows, in chunks of the minibatch size."""
+        obs, task, _ = self._own_columns
+        for part in chunks(len(task), self._rows_per_update):
+            self._own_values[0, part] = self._fused_value_at(obs[part], task[part])
+
+    @torch.no_grad()
+    def _bootstrap(self) -> None:
+        """Find the values of the next observations of the own rows: mostly those of the next rows, which are known.
+
+        The next row has another observation after the last step and where an episode was truncated. After a terminated
+        step no value is used.
+        """
+        value, next_value = self._own_values
+        truncated = self.loop.own.truncated  # (T, n)
+        worlds = truncated.shape[1]
+        next_value[:-worlds] = value[worlds:]
+        is_unknown = truncated.clone()
+        is_unknown[-1] = True
+        _, task, next_obs = self._own_columns
+        # Waits for the device once per iteration. Not compiled, because the number of these rows is always another.
+        for part in is_unknown.flatten().nonzero().squeeze(-1).split(self._rows_per_update):
+            next_value[part] = self._value_at(next_obs[part], task[part])
+
+    @torch.no_grad()
     def _targets(self) -> None:
-        """Compute log-probabilities, values, advantages and targets of all rows."""
+        """Put the values of all ranks together; compute advantages and targets of all rows."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
-        log_probs, value, next_value = self.loop.gather(self._outputs())
-        rows.log_prob.copy_(log_probs)
-        rows.value.copy_(value)
-        values = torch.stack([rows.value, next_value]).view(2, *rollout.reward.shape)  # (2, T, N)
+        values = self.loop.gather(self._own_values)  # (2, T, N)
+        rows.value.copy_(values[0].flatten())
         value, next_value = self.value_norm.denormalize(values.unsqueeze(-1), self.task).squeeze(-1)
         delta = td_error(rollout.reward, value, next_value, rollout.terminated, cfg.gamma)
         advantage = gae(delta, rollout.done, cfg.gamma, cfg.lam)  # (T, N)
@@ -153,16 +180,6 @@ class PPO:
         rows.target.copy_(self.value_norm.normalize(returns, self.task).flatten())
         rows.advantage.copy_(standardize(advantage, self.task, self.spec.num_tasks).flatten())
         self._explained.copy_(self._explained_variance(advantage, returns))
-
-    def _outputs(self) -> Tensor:
-        """Return log-probability, value and next value (3, T * n) of the own rows, in chunks of the minibatch size."""
-        obs, task, action, next_obs = self._own_columns
-        outputs = torch.empty(3, len(task), device=self.device)
-        for part in chunks(len(task), self._rows_per_update):
-            outputs[0, part] = log_prob(action[part], *self.actor.fused_at(obs[part], task[part]))
-            outputs[1, part] = self._fused_value_at(obs[part], task[part])
-            outputs[2, part] = self._fused_value_at(next_obs[part], task[part])
-        return outputs
 
     def _explained_variance(self, advantage: Tensor, returns: Tensor) -> Tensor:
         """Return the share () of the return variance that the values explain, every task scaled by its variance."""

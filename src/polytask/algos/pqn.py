@@ -29,7 +29,8 @@ from polytask.algos.shared.learner import Learner, autocast
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, chunks
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
-from polytask.cuda_graph import Graphed
+from polytask.algos.shared.rollout import Choice
+from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward
 from polytask.grads.backward import Net
 from polytask.settings import setting
@@ -96,7 +97,9 @@ class PQN:
         self.rows = PQNRows(*self.loop.columns(), torch.zeros(self.frames_per_iteration, device=self.device))
         self._own_columns = self.loop.own_columns()
         self._epsilon = torch.ones((), device=self.device)
-        self.loop.start(self.rows, self.learners, self._explore)
+        self.loop.start(self.rows, self.learners, self._sample)
+        self._fused_values_at = fused(self._values_at, self.device, is_wanted=cfg.compile)
+        self._fused_scale_update = fused(self.reward_norm.update, self.device, is_wanted=cfg.compile)
         self._compute_targets = Graphed(self._targets, self.device)
 
     def _build_learner(self, context: AlgoContext) -> None:
@@ -119,11 +122,10 @@ class PQN:
             choice = self._perturb(choice, self._random_choice(len(choice)), self._coin(len(choice)))
         return levels(choice, self.cfg.bins)
 
-    @torch.no_grad()
-    def _explore(self, obs: Tensor, task: Tensor) -> Tensor:
-        """Choose the actions (n, A) of a rollout, for the worlds of this rank."""
-        choice, draw = self._values_at(obs, task).argmax(dim=-1), self.loop.worlds.draw
-        return levels(self._perturb(choice, draw(self._random_choice), draw(self._coin)), self.cfg.bins)
+    def _sample(self, obs: Tensor, task: Tensor) -> Choice:
+        """Choose actions (n, A) like `act`, for the worlds of this rank."""
+        choice, draw = self._fused_values_at(obs, task).argmax(dim=-1), self.loop.worlds.draw
+        return Choice(levels(self._perturb(choice, draw(self._random_choice), draw(self._coin)), self.cfg.bins))
 
     def _perturb(self, choice: Tensor, anything: Tensor, coin: Tensor) -> Tensor:
         """Replace the whole action of a world by a random one, with probability epsilon."""
@@ -168,14 +170,14 @@ class PQN:
     def _targets(self) -> None:
         """Compute the targets of all rows, in chunks of the minibatch size."""
         cfg, rows, rollout = self.cfg, self.rows, self.rollout
-        _, task, _, next_obs = self._own_columns
+        _, task, next_obs = self._own_columns
         next_values = torch.empty(1, len(task), device=self.device)
         for part in chunks(len(task), -(-len(rows.task) // cfg.minibatches)):
-            next_values[0, part] = best(self._values_at(next_obs[part], task[part]))
-        next_value = self.loop.gather(next_values)[0]
+            next_values[0, part] = best(self._fused_values_at(next_obs[part], task[part]))
+        next_value = self.loop.gather(next_values)[0]  # (T, N)
         for reward, done in zip(rollout.reward, rollout.done, strict=True):
-            self.reward_norm.update(reward, done)
-        reward, next_value = rollout.reward / self.reward_norm.scale()[self.task], next_value.view_as(rollout.reward)
+            self._fused_scale_update(reward, done)
+        reward = rollout.reward / self.reward_norm.scale()[self.task]
         target = peng_q_lambda(reward, next_value, rollout.terminated, rollout.truncated, cfg.gamma, cfg.lam)
         rows.target.copy_(target.flatten())
 

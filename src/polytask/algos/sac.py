@@ -26,8 +26,8 @@ from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.shared.replay import ReplayBatch
-from polytask.algos.shared.twin import TwinCritic, polyak, target_of
-from polytask.cuda_graph import Graphed
+from polytask.algos.shared.twin import TwinCritic, frozen_view, polyak, target_of
+from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward, build
 from polytask.grads.backward import Net
 from polytask.grads.mean import MeanConfig
@@ -137,14 +137,19 @@ class SAC:
         net = context.actor_net(2 * spec.action_dim)
         self.policy = SquashedPolicy(net, cfg.min_log_std, cfg.max_log_std)
         self.critic = TwinCritic(context, 1)
-        self.target = target_of(self.critic)
+        self.target, self.frozen_critic = target_of(self.critic), frozen_view(self.critic)
         self.temperature = Temperature(spec.num_tasks, cfg.initial_alpha).to(device)
         self.loop.add_learner("actor", self.policy, self._actor_loss)
         self.loop.add_learner("critic", self.critic, self._critic_loss)
         method = build(MeanConfig(), spec.num_tasks, device, self.generator)  # tasks share no parameter here
-        alpha = Backward(method, self.temperature, self._alpha_loss, ranks=context.ranks)
+        ranks = context.ranks
+        alpha = Backward(method, self.temperature, self._alpha_loss, is_fused=cfg.compile, ranks=ranks)
         self.learners = self.loop.learners
         self.learners["alpha"] = Learner(alpha, adam(self.temperature, cfg.alpha_lr, device))
+
+        self._fused_sample = fused(self._sample, device, is_wanted=cfg.compile)
+        self._fused_targets = fused(self._targets, device, is_wanted=cfg.compile)
+        self._fused_density = fused(self._density, device, is_wanted=cfg.compile)
 
     def _build_graphs(self) -> None:
         self._explore = Graphed(self._choose_actions, self.device, self.generator)
@@ -155,8 +160,15 @@ class SAC:
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A) in [-1, 1]: the squashed mean, or a sample if `explore` is true."""
-        mean, log_std = self._policy_at(self.experience.obs_norm.normalize(obs, task), task)
-        return draw(mean, log_std, self.loop.noise(mean))[0] if explore else torch.tanh(mean)
+        if explore:
+            noise = torch.randn(len(obs), self.spec.action_dim, generator=self.generator, device=self.device)
+            return self._sample(obs, task, noise)
+        return torch.tanh(self._policy_at(self.experience.obs_norm.normalize(obs, task), task)[0])
+
+    @torch.no_grad()
+    def _sample(self, obs: Tensor, task: Tensor, noise: Tensor) -> Tensor:
+        """Return the actions (N, A) that standard normal noise (N, A) gives at raw observations (N, O)."""
+        return draw(*self._policy_at(self.experience.obs_norm.normalize(obs, task), task), noise)[0]
 
     def _policy_at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the log standard deviation (..., A) at normalized observations (..., O)."""
@@ -182,21 +194,28 @@ class SAC:
     @torch.no_grad()
     def _choose_actions(self) -> None:
         own, task = self.experience.own, self.experience.own_task
-        mean, log_std = self._policy_at(self.experience.obs_norm.normalize(own.obs, task), task)
-        own.action.copy_(draw(mean, log_std, self.loop.world_noise(mean))[0])
+        own.action.copy_(self._fused_sample(own.obs, task, self.loop.world_noise(own.action)))
 
     # Targets and losses
 
     @torch.no_grad()
-    def _targets(self, batch: ReplayBatch) -> Tensor:
-        """Return the critics' targets (K, b): the reward plus the discounted soft value of the target critics."""
-        mean, log_std = self._policy_at(batch.next_obs, batch.task)
-        action, density = draw(mean, log_std, self.loop.batch_noise(mean))  # (K, b, A), (K, b)
+    def _targets(self, batch: ReplayBatch, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the critics' targets and the temperatures, (K, b) each, given standard normal noise (K, b, A).
+
+        A target is the reward plus the discounted soft value of the target critics.
+        """
+        action, density = draw(*self._policy_at(batch.next_obs, batch.task), noise)  # (K, b, A), (K, b)
         rows = (batch.next_obs, action, batch.task)
         with autocast(self.device, self.cfg.bf16):
             both = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, 1)
-        value = both.amin(dim=0).view_as(density) - self.temperature(batch.task) * density
-        return batch.reward + batch.discount * value
+        alpha = self.temperature(batch.task)
+        value = both.amin(dim=0).view_as(density) - alpha * density
+        return batch.reward + batch.discount * value, alpha
+
+    @torch.no_grad()
+    def _density(self, obs: Tensor, task: Tensor, noise: Tensor) -> Tensor:
+        """Return the log-densities (K, b) of the actions that noise (K, b, A) gives at normalized observations."""
+        return draw(*self._policy_at(obs, task), noise)[1]
 
     def _critic_loss(self, critic: Net, rows: SACCriticRows) -> Tensor:
         """Return every row's squared error (R,), summed over both critics."""
@@ -207,7 +226,7 @@ class SAC:
         """Return every row's loss (R,): temperature times log-density, minus the smaller of the two critic values."""
         mean, log_std = policy(rows.obs, rows.task)
         action, density = draw(mean, log_std, rows.noise)
-        value = self.critic(rows.obs, action, rows.task).squeeze(-1).amin(dim=0)
+        value = self.frozen_critic(rows.obs, action, rows.task).squeeze(-1).amin(dim=0)
         return rows.alpha * density - value
 
     def _alpha_loss(self, temperature: Net, rows: AlphaRows) -> Tensor:
@@ -219,14 +238,11 @@ class SAC:
     def _update_once(self) -> None:
         """Take one optimizer step of critics, actor and temperatures on a new batch, and move the target critics."""
         batch = self.loop.sample()
-        target = self._targets(batch)
+        target, alpha = self._fused_targets(batch, self.loop.batch_noise(batch.action))
         self.loop.learn("critic", SACCriticRows(batch.obs, batch.task, batch.action, target))
-        with torch.no_grad():
-            alpha = self.temperature(batch.task)
         noise = self.loop.batch_noise(batch.action)
         self.loop.learn("actor", SACActorRows(batch.obs, batch.task, noise, alpha))
-        with torch.no_grad():
-            _, density = draw(*self._policy_at(batch.obs, batch.task), noise)
+        density = self._fused_density(batch.obs, batch.task, noise)
         self.learners["alpha"].step(AlphaRows(batch.task, density))
         self.loop.report("value/target", target.mean())
         self.loop.report("policy/entropy", -density.mean())

@@ -10,6 +10,7 @@ start at zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Generator, Tensor, nn
@@ -45,19 +46,20 @@ class MooreConfig(TaskCodeConfig):
     )
 
 
-def orthonormalize(vectors: Tensor, epsilon: float) -> Tensor:
-    """Apply modified Gram-Schmidt over the first axis of (E, B, D), in float32 even under autocast.
+def orthonormalize(vectors: Tensor, epsilon: float) -> list[Tensor]:
+    """Apply modified Gram-Schmidt over the first axis of (E, B, D), at least in float32 even under autocast.
 
-    Products and sums are written out, because a matrix product would run in half precision or in TF32.
+    Products and sums are written out, because a matrix product would run in half precision or in TF32. Every step acts
+    on one (B, D), and the result is not stacked. So a compiler can do all steps, and what follows, in one kernel.
     """
-    rest = list(vectors.float().unbind(0))
+    rest = list(vectors.to(torch.promote_types(vectors.dtype, torch.float32)).unbind(0))
     for index in range(len(rest)):
-        length = torch.linalg.vector_norm(rest[index], dim=-1, keepdim=True)
-        unit = rest[index] = rest[index] * torch.rsqrt(length.square() + epsilon)
+        square = rest[index].square().sum(-1, keepdim=True)
+        unit = rest[index] = rest[index] * torch.rsqrt(square + epsilon)
         for later in range(index + 1, len(rest)):
             overlap = (rest[later] * unit).sum(-1, keepdim=True)
             rest[later] = torch.addcmul(rest[later], unit, overlap, value=-1.0)
-    return torch.stack(rest)
+    return rest
 
 
 class Moore(nn.Module):
@@ -82,13 +84,14 @@ class Moore(nn.Module):
         if self.head_sees_code:
             self.task_axes |= self.code.columns("head.linear.weight", start=widths[-1])
 
-    def features(self, x: Tensor) -> Tensor:
-        """Compute the orthonormal features (E, B, D) of inputs (B, O), one per expert."""
+    def features(self, x: Tensor) -> list[Tensor]:
+        """Compute the orthonormal features (B, D) of inputs (B, O), one per expert."""
         return orthonormalize(self.experts(x), self.epsilon)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
-        weights = rows(self.task_encoder(self.code.table), task).t()  # (E, B)
-        mixed = torch.tanh((weights[:, :, None] * self.features(x)).sum(dim=0))  # (B, D)
+        weights = rows(self.task_encoder(self.code.table), task).unsqueeze(-1).unbind(1)  # E of (B, 1)
+        terms = [weight * feature for weight, feature in zip(weights, self.features(x), strict=True)]
+        mixed = torch.tanh(reduce(torch.add, terms))  # (B, D)
         output: Tensor = self.head(self.code.append(mixed, task) if self.head_sees_code else mixed, task)
         return output

@@ -77,7 +77,8 @@ class SoftModular(nn.Module):
         state: Tensor = self.state_encoder(x)
         modules = state  # (B, D), read by every module of the first layer
         for expert, route in zip(self.experts, self.routing(state, task), strict=True):
-            active = torch.relu(expert(modules)).transpose(0, 1)  # (B, E, D)
-            modules = torch.matmul(route, active).transpose(0, 1)  # (E, B, D)
+            active = torch.relu(expert(modules))  # (E, B, D)
+            # Written out, because thousands of tiny matrix products are slow, and a compiler can fuse this sum.
+            modules = (route.permute(1, 2, 0).unsqueeze(-1) * active).sum(dim=1)  # (E, B, D)
         output: Tensor = self.output(modules).sum(dim=0)
         return output

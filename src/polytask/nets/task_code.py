@@ -25,7 +25,7 @@ def rows(table: Tensor, task: Tensor) -> Tensor:
 
     A product with one-hot rows, because the gradient of an index adds thousands of rows to a few, one by one.
     """
-    return torch.matmul(one_hot(task, table.shape[0]), table)
+    return torch.matmul(one_hot(task, table.shape[0], table.dtype), table)
 
 
 def unit_normal(weight: Tensor, generator: Generator) -> None:

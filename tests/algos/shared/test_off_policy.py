@@ -11,6 +11,7 @@ from helpers.learning import (
     assert_acts_in_bounds,
     assert_reports,
     assert_resumes,
+    assert_solves,
     assert_trains,
     context_of,
 )
@@ -63,6 +64,39 @@ def test_first_steps_are_random_and_without_updates(name: str) -> None:
     assert action[:10].abs().mean().item() == pytest.approx(0.5, abs=0.06)
     assert action[10].min() > 0.1 and (action[10] == 1).any()  # actions of the policy, despite the noise
     assert any((old != new).any() for old, new in zip(before[:-1], list(algo.policy.parameters())[:-1], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("overlap", "expected"),
+    [(False, ["act", "step", "act", "step", "update"] + ["act", "step", "update"] * 2),
+     (True, ["act", "step", "act", "step"] + ["act", "update", "step"] * 2)],
+)  # fmt: skip
+def test_updates_come_after_their_step_or_during_the_next(overlap: bool, expected: list[str]) -> None:
+    env = PointMass((2, 2))
+    loop = make("sac", env, overlap=overlap, learning_starts=2, steps_per_iteration=4).loop
+    events: list[str] = []
+    take_step = env.step
+    env.step = lambda action: (events.append("step"), take_step(action))[1]
+    updates = loop.run(env, lambda: events.append("act"), lambda: events.append("update"))
+    assert events == expected
+    assert updates == events.count("update")
+    assert loop.run(env, lambda: None, lambda: None) == 4
+
+
+@every_algo
+def test_overlapped_run_learns_and_resumes_bit_for_bit(name: str) -> None:
+    assert_trains(make(name, env := PointMass((5, 4, 3)), overlap=True), env)
+    assert_resumes(lambda env: make(name, env, overlap=True))
+
+
+@pytest.mark.gpu
+@every_algo
+def test_overlapped_updates_are_captured_and_solve_the_point_mass(name: str) -> None:
+    env = PointMass((32, 32, 32), device="cuda")
+    learn = {"batch": 384, "updates_per_step": 2, "lr": 3e-3, "tau": 0.05, "n_step": 3, "gamma": 0.9}
+    net = MlpConfig(hidden=[64, 64], activation="relu")
+    algo = make(name, env, **learn, overlap=True, steps_per_iteration=32, capacity=50_000, net=net)
+    assert_solves(algo, env, iterations=12)
 
 
 @every_algo

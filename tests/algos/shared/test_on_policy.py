@@ -13,6 +13,7 @@ from polytask.algos import AlgoContext
 from polytask.algos.ppo import PPOConfig
 from polytask.algos.shared.learner import Learner, adam
 from polytask.algos.shared.on_policy import OnPolicyLoop, chunks, scheduled
+from polytask.algos.shared.rollout import Choice
 from polytask.grads import Backward
 from polytask.grads.mean import Mean, MeanConfig
 
@@ -46,7 +47,9 @@ def loop_of(env: PointMass, seen: list[Tensor], epochs: int = 2) -> OnPolicyLoop
 
     learner = Learner(Backward(Mean(MeanConfig(), 2, CPU, loop.generator), Point(), loss), adam(Point(), 0.0, CPU))
     obs, task, _ = loop.columns()
-    loop.start(Rows(obs, task, torch.arange(12.0)), {"critic": learner}, lambda obs, task: 0.5 * torch.ones(4, 2))
+    loop.start(
+        Rows(obs, task, torch.arange(12.0)), {"critic": learner}, lambda obs, task: Choice(0.5 * torch.ones(4, 2))
+    )
     return loop
 
 

@@ -6,7 +6,7 @@ import torch
 from helpers.toy import STRIDE, PointMass
 from torch.testing import assert_close
 
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, num_minibatches, roll_out, task_index
+from polytask.algos.shared.rollout import Choice, Rollout, TaskMajorSampler, num_minibatches, roll_out, task_index
 
 
 def draw(counts: tuple[int, ...], horizon: int, minibatches: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -19,10 +19,11 @@ def draw(counts: tuple[int, ...], horizon: int, minibatches: int, seed: int = 0)
 def test_collect_pairs_each_observation_with_the_action_it_led_to() -> None:
     env = PointMass((2, 3))
     rollout = Rollout.allocate(env.spec, 40, env.device)
-    roll_out(env, lambda obs: -0.5 * obs[:, :2], rollout)
+    roll_out(env, lambda obs: Choice(-0.5 * obs[:, :2], obs[:, 0]), rollout)
     moved = rollout.next_obs[..., :2] - rollout.obs[..., :2]
     assert_close(moved, STRIDE * rollout.action.clamp(-1, 1))
     assert_close(rollout.action, -0.5 * rollout.obs[..., :2])
+    assert_close(rollout.log_prob, rollout.obs[..., 0])
     # The next row starts at this row's next observation, unless the episode ended.
     goes_on = ~rollout.done[:-1]
     assert_close(rollout.obs[1:][goes_on], rollout.next_obs[:-1][goes_on])
@@ -34,9 +35,9 @@ def test_collect_pairs_each_observation_with_the_action_it_led_to() -> None:
 def test_collect_goes_on_where_it_stopped() -> None:
     env = PointMass((2,))
     rollout = Rollout.allocate(env.spec, 3, env.device)
-    roll_out(env, lambda obs: torch.zeros(2, 2), rollout)
+    roll_out(env, lambda obs: Choice(torch.zeros(2, 2)), rollout)
     last = env.obs.clone()
-    roll_out(env, lambda obs: torch.zeros(2, 2), rollout)
+    roll_out(env, lambda obs: Choice(torch.zeros(2, 2)), rollout)
     assert_close(rollout.obs[0], last)
 
 

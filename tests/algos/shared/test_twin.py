@@ -7,7 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from polytask.algos import AlgoContext
-from polytask.algos.shared.twin import TwinCritic, polyak, target_of
+from polytask.algos.shared.twin import TwinCritic, frozen_view, polyak, target_of
 from polytask.nets.mlp import MlpConfig
 from polytask.types import EnvSpec
 
@@ -35,6 +35,19 @@ def test_target_starts_equal_and_is_not_trained() -> None:
     assert_close(target.state_dict(), net.state_dict())
     assert not any(parameter.requires_grad for parameter in target.parameters())
     assert target.weight.data_ptr() != net.weight.data_ptr()
+
+
+def test_frozen_view_follows_the_network_and_is_not_trained() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    view = frozen_view(net)
+    assert not any(parameter.requires_grad for parameter in view.parameters())
+    assert all(parameter.requires_grad for parameter in net.parameters())
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    net(torch.eye(2)).square().sum().backward()  # moves the running statistics, too
+    optimizer.step()
+    assert_close(view.state_dict(), net.state_dict(), rtol=0, atol=0)
+    net.load_state_dict({name: torch.ones_like(value) for name, value in net.state_dict().items()})
+    assert_close(view.state_dict(), net.state_dict(), rtol=0, atol=0)
 
 
 def test_critics_see_the_action_and_differ() -> None:

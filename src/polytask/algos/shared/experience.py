@@ -16,7 +16,7 @@ from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.algos.shared.replay import ReplayBatch, ReplayBuffer, Transition
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import task_index
-from polytask.cuda_graph import Graphed
+from polytask.cuda_graph import Graphed, fused
 from polytask.parallel.worlds import WorldShare
 from polytask.settings import setting
 from polytask.types import Step, VecEnv
@@ -51,13 +51,16 @@ class Experience:
         worlds: The worlds of this rank.
     """
 
-    def __init__(self, cfg: ExperienceConfig, context: AlgoContext, return_bound: float = 10.0) -> None:
+    def __init__(
+        self, cfg: ExperienceConfig, context: AlgoContext, return_bound: float = 10.0, *, is_fused: bool = False
+    ) -> None:
         """Allocate the replay buffer and the statistics.
 
         Args:
             cfg: Settings.
             context: Environment spec and device.
             return_bound: Largest magnitude of returns after the rewards are scaled.
+            is_fused: On a GPU, compile sampling and the statistics into fewer kernels.
         """
         spec, device = context.spec, context.device
         self.cfg = cfg
@@ -74,6 +77,8 @@ class Experience:
         self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
         self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, return_bound)
         self._reward = torch.zeros((), device=device)  # mean reward of a step, summed since the last report
+        self._fused_update = fused(self._update_statistics, device, is_wanted=is_fused)
+        self._fused_rows_at = fused(self._rows_at, device, is_wanted=is_fused)
         self._store = Graphed(self._take_in, device)
 
     def begin(self, env: VecEnv) -> Transition:
@@ -91,22 +96,41 @@ class Experience:
         self._store()
         self.steps += 1
 
-    @torch.no_grad()
     def _take_in(self) -> None:
+        """Put the steps of all ranks together on the stage; add it to the replay buffer and to the statistics."""
+        self.worlds.gather_into(self.stage, self.own)  # apart from the statistics: compiled kernels exchange nothing
+        self.replay.add(self.stage)
+        self._fused_update()
+
+    @torch.no_grad()
+    def _update_statistics(self) -> None:
         stage = self.stage
-        self.worlds.gather_into(stage, self.own)
-        self.replay.add(stage)
         self.obs_norm.update(stage.obs, self.task)
         self.reward_norm.update(stage.reward, stage.done)
         self._reward += stage.reward.mean()
 
-    @torch.no_grad()
     def sample(self, rows_per_task: int, generator: torch.Generator, columns: slice = slice(None)) -> ReplayBatch:
-        """Sample a batch (K, b, ...) with normalized observations and, with `normalize_reward`, scaled rewards."""
-        raw = self.replay.sample(rows_per_task, generator, columns)
-        obs, next_obs = (self.obs_norm.normalize(x, raw.task) for x in (raw.obs, raw.next_obs))
-        scale = self.reward_norm.scale().unsqueeze(-1) if self.cfg.normalize_reward else 1.0  # (K, 1)
-        return raw._replace(obs=obs, next_obs=next_obs, reward=raw.reward / scale)
+        """Sample a batch (K, b, ...) with normalized observations and, with `normalize_reward`, scaled rewards.
+
+        Args:
+            rows_per_task: Number of rows to draw.
+            generator: Source of random numbers.
+            columns: The drawn rows to return, the same of every task: those of this rank.
+        """
+        return self._fused_rows_at(self.replay.draw(rows_per_task, generator)[:, columns])
+
+    @torch.no_grad()
+    def _rows_at(self, bits: Tensor) -> ReplayBatch:
+        """Return the normalized rows (K, b, ...) that random bits (K, b) choose."""
+        raw = self.replay.rows_at(bits)
+        return ReplayBatch(
+            obs=self.obs_norm.normalize(raw.obs, raw.task),
+            task=raw.task,
+            action=raw.action,
+            reward=raw.reward / self.reward_norm.scale().unsqueeze(-1) if self.cfg.normalize_reward else raw.reward,
+            next_obs=self.obs_norm.normalize(raw.next_obs, raw.task),
+            discount=raw.discount,
+        )
 
     def pop_reward(self, steps: int) -> Tensor:
         """Return the mean reward () over the last `steps` steps, and reset the sum."""

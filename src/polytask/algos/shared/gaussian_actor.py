@@ -13,6 +13,7 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
+from polytask.algos.shared.rollout import Choice
 from polytask.cuda_graph import fused
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Loss, Net
@@ -87,12 +88,12 @@ class GaussianActor:
     def __init__(self, cfg: SurrogateConfig, context: AlgoContext, loop: OnPolicyLoop) -> None:
         """Build the policy, which draws its noise from the loop's generator."""
         spec = context.spec
-        self.cfg, self.device = cfg, context.device
+        self.cfg, self.device, self.action_dim = cfg, context.device, spec.action_dim
         self.generator, self.obs_norm, self.worlds = loop.generator, loop.obs_norm, loop.worlds
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
-        self.fused_at = fused(self.at, self.device, is_wanted=cfg.compile)  # for the fixed shapes of training
+        self._fused_choose = fused(self._choose, self.device, is_wanted=cfg.compile)
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
@@ -110,19 +111,21 @@ class GaussianActor:
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if `explore` is true."""
-        if not explore:
-            return self.at(obs, task)[0].clamp(-1.0, 1.0)
-        mean, log_std = self.fused_at(obs, task)
-        return (mean + log_std.exp() * self._noise(len(mean), mean.shape[-1])).clamp(-1.0, 1.0)
+        action = self._choose(obs, task, self._noise(len(obs))).action if explore else self.at(obs, task)[0]
+        return action.clamp(-1.0, 1.0)
 
-    def sample(self, obs: Tensor, task: Tensor) -> Tensor:
+    def sample(self, obs: Tensor, task: Tensor) -> Choice:
         """Sample actions (n, A) for the worlds of this rank, without clipping them."""
-        mean, log_std = self.fused_at(obs, task)
-        noise = self.worlds.draw(lambda count: self._noise(count, mean.shape[-1]))
-        return mean + log_std.exp() * noise
+        return self._fused_choose(obs, task, self.worlds.draw(self._noise))
 
-    def _noise(self, count: int, width: int) -> Tensor:
-        return torch.randn(count, width, generator=self.generator, device=self.device)
+    def _choose(self, obs: Tensor, task: Tensor, noise: Tensor) -> Choice:
+        """Return the actions that standard normal noise (N, A) gives, with their log-densities."""
+        mean, log_std = self.at(obs, task)
+        action = mean + log_std.exp() * noise
+        return Choice(action, log_prob(action, mean, log_std))
+
+    def _noise(self, count: int) -> Tensor:
+        return torch.randn(count, self.action_dim, generator=self.generator, device=self.device)
 
     @torch.no_grad()
     def metrics(self, rows: Rows) -> dict[str, Tensor]:

@@ -50,6 +50,7 @@ class Learner:
         self._used = torch.zeros_like(backward.method.last_losses)  # (K,) updates that used each task
         self._skip = torch.zeros((), device=self._used.device)  # 1 if the current step is skipped, else 0
         self._project = fused(self._project_all, self._used.device, is_wanted=backward.is_fused)
+        self._judge = fused(self._judge_step, self._used.device, is_wanted=backward.is_fused)
         self._is_fused = bool(optimizer.defaults.get("fused"))
         if self._is_fused:
             optimizer.found_inf = self._skip  # type: ignore[attr-defined]  # its kernel reads this, as for GradScaler
@@ -69,16 +70,29 @@ class Learner:
         """Take the optimizer step, without `look_back`; return the same as `step`."""
         self._batch = batch
         losses = self.backward(batch)
-        norm = nn.utils.clip_grad_norm_(self.net.parameters(), self.max_norm)
-        used = self.backward.method.is_used & (norm < math.inf)
-        self._used += used
-        torch.logical_not(used.any(), out=self._skip)
+        gradients = [parameter.grad for parameter in self.net.parameters() if parameter.grad is not None]
+        norm, factor = self._judge(torch._foreach_norm(gradients))
+        if self.max_norm < math.inf:
+            torch._foreach_mul_(gradients, factor)
         if self._is_fused:
             self.optimizer.step()
         else:
             self._step_without_fusion()
         self._project()
         return losses, norm
+
+    @torch.no_grad()
+    def _judge_step(self, norms: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the norm () of the whole gradient and the factor () that clips it; decide whether to skip the step.
+
+        Args:
+            norms: Norms () of the gradients of all parameters.
+        """
+        norm = torch.linalg.vector_norm(torch.stack(list(norms)))
+        used = self.backward.method.is_used & (norm < math.inf)  # (K,)
+        self._used.add_(used)
+        self._skip.copy_(~used.any())
+        return norm, (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
 
     def _project_all(self) -> None:
         """Project the parameters of all modules that need it."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.experience import Experience, ExperienceConfig
 from polytask.algos.shared.learner import Learner, adam, restore_generator
+from polytask.algos.shared.on_policy import SideStream
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.grads import Backward
 from polytask.grads.backward import Loss
@@ -39,6 +40,11 @@ class OffPolicyConfig(ExperienceConfig):
     lr: float = setting(5e-4, "learning rate of actor and critics (Adam)", at_least=0.0)
     max_grad_norm: float = setting(
         10.0, "bound on the norm of the gradient, for actor and critics separately", above=0.0, at_most=math.inf
+    )
+    overlap: bool = setting(
+        False,
+        "run the updates of a step while the worlds take the next one, which a GPU does at the same time; then actions "
+        "come from the policy of one step earlier",
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
     compile: bool = setting(
@@ -69,9 +75,13 @@ class OffPolicyLoop:
         self.ranks = context.ranks
         require_rows(self.ranks, self.rows_per_task, "use a larger algo.batch")
         self._columns = self.ranks.share(self.rows_per_task)  # of each task's rows, those of this rank
-        self.experience = Experience(cfg, context, return_bound)
+        self.experience = Experience(cfg, context, return_bound, is_fused=cfg.compile)
         self.learners: dict[str, Learner] = {}
         self.steps = 0
+        self._updates = 0  # since this object exists
+        # Exchanges between ranks must have the same order on all. Those of an overlapped update are over before that of
+        # storing the step begins, so they may have a stream of their own.
+        self._aside = SideStream(self.device)
         # Sums over an iteration's updates, in tensors with fixed addresses, because a captured update adds to them.
         self._losses: dict[str, Tensor] = {}  # (K,) of each learner
         self._scalars: dict[str, Tensor] = {}  # () by the name of the metric, including gradient norms
@@ -103,34 +113,43 @@ class OffPolicyLoop:
             choose_actions: Writes the actions of `experience.own`.
             update: Runs one update.
         """
-        updates = 0
+        before = self._updates
         for total in (*self._losses.values(), *self._scalars.values()):
             total.zero_()
         for _ in range(self.cfg.steps_per_iteration):
-            self._step(env, choose_actions)
-            if self.experience.steps >= self.cfg.learning_starts:
-                due = updates_due(self.steps, self.cfg.updates_per_step)
-                for _ in range(due):
-                    update()
-                updates += due
-        return updates
+            self._choose(env, choose_actions)
+            if self.cfg.overlap:
+                self._aside.start(lambda: self._update(update))
+            step = env.step(self.experience.own.action)  # exchanges nothing with other ranks
+            self._aside.finish()
+            self.experience.finish(step)
+            self.steps += 1
+            if not self.cfg.overlap:
+                self._update(update)
+        return self._updates - before
 
     @property
     def frames_per_iteration(self) -> int:
         """Environment steps that one iteration takes, over all worlds."""
         return self.cfg.steps_per_iteration * self.spec.num_envs
 
-    def _step(self, env: VecEnv, choose_actions: Callable[[], Any]) -> None:
-        """Take one step of every world and store it."""
-        own = self.experience.begin(env)
+    def _choose(self, env: VecEnv, choose_actions: Callable[[], Any]) -> None:
+        """Write the actions of the next step of the own worlds."""
+        own, stage = self.experience.begin(env), self.experience.stage
         choose_actions()
         if self.steps < self.cfg.learning_starts:
-            action = torch.empty_like(self.experience.stage.action).uniform_(-1.0, 1.0, generator=self.generator)
-            own.action.copy_(self.experience.worlds.own(action))
-        self.experience.finish(env.step(own.action))
-        self.steps += 1
+            stage.action.uniform_(-1.0, 1.0, generator=self.generator)
+            own.action.copy_(self.experience.worlds.own(stage.action))  # nothing to copy in a single process
 
     # Update
+
+    def _update(self, update: Callable[[], Any]) -> None:
+        """Run the updates that are due after the last stored step."""
+        if self.experience.steps >= self.cfg.learning_starts:
+            due = updates_due(self.steps, self.cfg.updates_per_step)
+            for _ in range(due):
+                update()
+            self._updates += due
 
     def sample(self) -> ReplayBatch:
         """Sample the batch (K, b, ...) of an update; with several ranks, the rows of this rank."""

@@ -18,14 +18,14 @@ from torch.utils._pytree import tree_map
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, restore_generator
 from polytask.algos.shared.normalize import TaskNormalizer
-from polytask.algos.shared.rollout import Rollout, TaskMajorSampler, roll_out, task_index
-from polytask.cuda_graph import Graphed
+from polytask.algos.shared.rollout import Choice, Rollout, TaskMajorSampler, roll_out, task_index
+from polytask.cuda_graph import Graphed, fused
 from polytask.parallel.ranks import require_rows
 from polytask.parallel.worlds import WorldShare
 from polytask.types import VecEnv
 
 Rows = Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
-Sample = Callable[[Tensor, Tensor], Tensor]  # raw observations (N, O) and tasks (N,) -> random actions (N, A)
+Sample = Callable[[Tensor, Tensor], Choice]  # raw observations (n, O), tasks (n,) of the own worlds -> random actions
 
 SCHEDULES = ("constant", "linear")  # of the learning rate
 KINDS = {"actor": "policy", "critic": "value"}  # name of each learner's loss in the metrics
@@ -38,6 +38,7 @@ class OnPolicyConfig(Protocol):
     lr: float
     schedule: str
     obs_clip: float
+    compile: bool
 
 
 class OnPolicyLoop:
@@ -90,16 +91,17 @@ class OnPolicyLoop:
 
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the rollout's raw observations (T * N, O), tasks (T * N,) and actions (T * N, A)."""
-        return flat_columns(self.rollout, self.task)
+        obs, action = self.rollout.obs.flatten(0, 1), self.rollout.action.flatten(0, 1)  # views
+        return obs, self.task.repeat(len(self.rollout.obs)), action
 
-    def own_columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the same of the worlds of this rank (T * n, ...), and the observations after the actions."""
-        return *flat_columns(self.own, self.own_task), self.own.next_obs.flatten(0, 1)
+    def own_columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return observations, tasks, and observations after the actions, of the worlds of this rank (T * n, ...)."""
+        obs, next_obs = self.own.obs.flatten(0, 1), self.own.next_obs.flatten(0, 1)  # views
+        return obs, self.own_task.repeat(len(self.own.obs)), next_obs
 
     def gather(self, own: Tensor) -> Tensor:
-        """Put together what the ranks computed from their `own_columns`: (M, T * n) becomes (M, T * N)."""
-        by_world = own.view(len(own), *self.own.reward.shape)  # (M, T, n)
-        return self.worlds.gather(by_world, axis=2).flatten(1)
+        """Put together what the ranks computed from their `own_columns`: (M, T * n) becomes (M, T, N)."""
+        return self.worlds.gather(own.view(len(own), *self.own.reward.shape), axis=2)
 
     def start(self, rows: Rows, learners: dict[str, Learner], sample: Sample) -> None:
         """Add what the iterations need.
@@ -112,6 +114,7 @@ class OnPolicyLoop:
         self.rows, self.learners, self._sample = rows, learners, sample
         # The losses and the gradient norm of each learner, summed over the updates.
         self._totals = torch.zeros(len(learners), self.spec.num_tasks + 1, device=self.device)
+        self._fused_minibatch = fused(self._minibatch, self.device, is_wanted=self.cfg.compile)
         self._capture()
 
     def _capture(self) -> None:
@@ -139,10 +142,10 @@ class OnPolicyLoop:
         roll_out(env, self._explore, self.own)
         self.worlds.gather_into(self.rollout.known_to_all, self.own.known_to_all, axis=1)
 
-    def _explore(self, obs: Tensor) -> Tensor:
+    def _explore(self, obs: Tensor) -> Choice:
         self._obs.copy_(obs)
-        action: Tensor = self._act()
-        return action
+        choice: Choice = self._act()
+        return choice
 
     # Update
 
@@ -175,7 +178,7 @@ class OnPolicyLoop:
 
     def _update_once(self) -> None:
         """Take one optimizer step of every learner on the rows of `_index`, and sum up losses and gradient norms."""
-        batch = self._minibatch()
+        batch = self._fused_minibatch()
         # Learners that look back go first, so that their second evaluation overlaps with the steps of the others.
         pairs = zip(self._totals, self.learners.values(), strict=True)
         for total, learner in sorted(pairs, key=lambda pair: not pair[1].looks_back):
@@ -258,12 +261,6 @@ class SideStream:
         if self._stream is not None and self._is_busy:
             torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
         self._is_busy = False
-
-
-def flat_columns(rollout: Rollout, task: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a rollout's observations, tasks and actions, one row per step and world; its worlds have these tasks."""
-    obs, action = rollout.obs.flatten(0, 1), rollout.action.flatten(0, 1)  # views
-    return obs, task.repeat(len(rollout.obs)), action
 
 
 def chunks(rows: int, size: int) -> Iterator[slice]:

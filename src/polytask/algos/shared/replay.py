@@ -86,16 +86,26 @@ class ReplayBuffer:
             kept.index_copy_(0, position, new.unsqueeze(0))
         self.count += 1
 
-    @torch.no_grad()
-    def sample(self, rows_per_task: int, generator: torch.Generator, columns: slice = slice(None)) -> ReplayBatch:
+    def sample(self, rows_per_task: int, generator: torch.Generator) -> ReplayBatch:
         """Sample b rows of every task, uniformly and with replacement; the ring must hold at least one step.
 
         Args:
-            rows_per_task: Number of rows to draw.
+            rows_per_task: Number of rows b.
             generator: Source of random numbers.
-            columns: The drawn rows to return, the same of every task: those of this rank.
         """
-        age, world = (drawn[:, columns] for drawn in self._draw(rows_per_task, generator))  # (K, b) each
+        return self.rows_at(self.draw(rows_per_task, generator))
+
+    def draw(self, rows_per_task: int, generator: torch.Generator) -> Tensor:
+        """Draw the random bits (K, b) of a batch; apart from `rows_at`, because compiled kernels cannot draw them."""
+        shape = (len(self._worlds), rows_per_task)
+        return torch.randint(2**62, shape, generator=generator, device=self.count.device)
+
+    @torch.no_grad()
+    def rows_at(self, bits: Tensor) -> ReplayBatch:
+        """Return the rows (K, b, ...) that the bits of `draw` choose."""
+        # A remainder, because the bound is on the device. With 62 bits its bias is negligible.
+        pick = bits % (self.count.clamp_max(self.num_steps) * self._worlds)
+        age, world = pick // self._worlds, self._first_world + pick % self._worlds  # (K, b) each
         first = self.count - 1 - age
         steps = first.unsqueeze(-1) + self._offset  # (K, b, n) may pass the newest step; `taken` masks this
         index = steps % self.num_steps * self.num_worlds + world.unsqueeze(-1)  # (K, b, n) into flat rows
@@ -108,21 +118,12 @@ class ReplayBuffer:
         start, last = index[..., 0], index.gather(-1, length.unsqueeze(-1) - 1).squeeze(-1)
         return ReplayBatch(
             obs=flat.obs[start],
-            task=self._task.expand(-1, age.shape[1]),
+            task=self._task.expand_as(bits).contiguous(),  # once here, not in every loss that flattens it
             action=flat.action[start],
             reward=(flat.reward[index] * self._powers[:-1] * taken).sum(-1),
             next_obs=flat.next_obs[last],
             discount=self._powers[length] * ~flat.terminated[last],
         )
-
-    def _draw(self, rows_per_task: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw the age of a step and a world (K, b) for each row of each task."""
-        device = self.count.device
-        # 62 random bits and a remainder, because the bound is on the device. The bias of the remainder is negligible.
-        bits = torch.randint(2**62, (len(self._worlds), rows_per_task), generator=generator, device=device)
-        kept = self.count.clamp_max(self.num_steps)
-        pick = bits % (kept * self._worlds)
-        return pick // self._worlds, self._first_world + pick % self._worlds
 
     def state_dict(self) -> dict[str, Any]:
         """Return the part of the ring that is in use; this synchronizes with the device."""

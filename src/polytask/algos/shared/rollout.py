@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from polytask.types import EnvSpec, VecEnv
+
+
+class Choice(NamedTuple):
+    """Random actions of worlds."""
+
+    action: Tensor  # (N, A) before the environment clips it
+    log_prob: Tensor | None = None  # (N,) its log-density, if the algorithm needs it
 
 
 @dataclass
@@ -18,6 +26,7 @@ class Rollout:
     obs: Tensor  # (T, N, O) raw observation before the action
     next_obs: Tensor  # (T, N, O) raw observation after the action, before any reset
     action: Tensor  # (T, N, A) as chosen, before the environment clips it
+    log_prob: Tensor  # (T, N) log-density of the action; zero if the algorithm does not need it
     reward: Tensor  # (T, N)
     terminated: Tensor  # (T, N) bool
     truncated: Tensor  # (T, N) bool
@@ -30,6 +39,7 @@ class Rollout:
             obs=torch.zeros(*rows, spec.obs_dim, device=device),
             next_obs=torch.zeros(*rows, spec.obs_dim, device=device),
             action=torch.zeros(*rows, spec.action_dim, device=device),
+            log_prob=torch.zeros(rows, device=device),
             reward=torch.zeros(rows, device=device),
             terminated=torch.zeros(rows, dtype=torch.bool, device=device),
             truncated=torch.zeros(rows, dtype=torch.bool, device=device),
@@ -38,7 +48,7 @@ class Rollout:
     @property
     def known_to_all(self) -> tuple[Tensor, ...]:
         """The tensors that all ranks need; `next_obs` is read only by the rank that simulates its world."""
-        return self.obs, self.action, self.reward, self.terminated, self.truncated
+        return self.obs, self.action, self.log_prob, self.reward, self.terminated, self.truncated
 
     @property
     def done(self) -> Tensor:
@@ -47,18 +57,20 @@ class Rollout:
 
 
 @torch.no_grad()
-def roll_out(env: VecEnv, act: Callable[[Tensor], Tensor], rollout: Rollout) -> None:
+def roll_out(env: VecEnv, act: Callable[[Tensor], Choice], rollout: Rollout) -> None:
     """Take T steps from the current state of the worlds and write them into the rollout.
 
     Args:
         env: The environment.
-        act: Maps observations (N, O) to actions (N, A); may return the same tensor every time.
+        act: Chooses actions at observations (N, O); may return the same tensors every time.
         rollout: Buffers to overwrite.
     """
     for t in range(len(rollout.reward)):
         rollout.obs[t] = env.obs
-        action = act(env.obs)
+        action, log_prob = act(env.obs)
         rollout.action[t] = action
+        if log_prob is not None:
+            rollout.log_prob[t] = log_prob
         step = env.step(action)
         rollout.next_obs[t] = step.next_obs
         rollout.reward[t] = step.reward

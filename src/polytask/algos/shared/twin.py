@@ -1,4 +1,4 @@
-"""Two critics of state and action, and the slowly moving target copy of them."""
+"""Two critics of state and action, the slowly moving target copy of them, and a view for losses that only read them."""
 
 from __future__ import annotations
 
@@ -28,6 +28,22 @@ class TwinCritic(nn.Module):
 def target_of(net: nn.Module) -> nn.Module:
     """Return a copy of a network as target; only `polyak` changes it."""
     return copy.deepcopy(net).requires_grad_(False)
+
+
+def frozen_view(net: nn.Module) -> nn.Module:
+    """Return a network that shares the memory of `net`, so that it changes with it, but has nothing to train.
+
+    For losses that only read a network, such as the actor's, which reads the critics. Compiled kernels compute the
+    gradients of every trainable parameter that they read, even if nobody asks for them.
+    """
+    view = copy.deepcopy(net).requires_grad_(False)
+    for own, shared in zip(_tensors(view), _tensors(net), strict=True):
+        own.data = shared.data
+    return view
+
+
+def _tensors(net: nn.Module) -> list[Tensor]:
+    return [*net.parameters(), *net.buffers()]
 
 
 @torch.no_grad()

@@ -1,0 +1,45 @@
+"""Every function that is compiled on a GPU compiles without a break, and an iteration then gives the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers.learning import compile_on_cpu, context_of, flat
+from helpers.toy import PointMass
+from torch.testing import assert_close
+
+from polytask import algos
+from polytask.algos.fast_td3 import FastTD3Config
+from polytask.algos.grpo import GRPOConfig
+from polytask.algos.ppo import PPOConfig
+from polytask.algos.pqn import PQNConfig
+from polytask.algos.sac import SACConfig
+from polytask.nets.mlp import MlpConfig
+from polytask.nets.simba_v2 import SimbaV2Config
+
+OFF_POLICY = {"steps_per_iteration": 2, "learning_starts": 1, "updates_per_step": 1, "batch": 12, "capacity": 100}
+ALGOS = {
+    "ppo": (PPOConfig(horizon=4, epochs=1), MlpConfig(hidden=[8])),
+    "grpo": (GRPOConfig(epochs=1), MlpConfig(hidden=[8])),
+    "pqn": (PQNConfig(horizon=4, epochs=1), MlpConfig(hidden=[8])),
+    "sac": (SACConfig(**OFF_POLICY, n_step=3), MlpConfig(hidden=[8])),
+    "fast_td3": (FastTD3Config(**OFF_POLICY, n_step=3), SimbaV2Config(hidden=8, blocks=1)),
+}
+
+
+def state_after_two_iterations(name: str) -> dict[str, Any]:
+    cfg, net = ALGOS[name]
+    env = PointMass((3, 2, 2))
+    algo = algos.build(cfg, context_of(env, net))
+    for _ in range(2):
+        algo.iterate(env)
+    return flat(algo.state_dict())
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch about itself
+@pytest.mark.parametrize("name", ALGOS)
+def test_compiled_functions_give_the_same_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = state_after_two_iterations(name)
+    compile_on_cpu(monkeypatch)
+    assert_close(state_after_two_iterations(name), plain, rtol=1e-4, atol=1e-5)
