@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, restore_generator
@@ -24,7 +23,7 @@ from polytask.parallel.ranks import require_rows
 from polytask.parallel.worlds import WorldShare
 from polytask.types import VecEnv
 
-Rows = Any  # a named tuple of tensors with the same leading axes, including `obs` (raw observations) and `task`
+Rows = Any  # a named tuple of tensors with the same leading axes; the first are `obs` (raw observations) and `task`
 Sample = Callable[[Tensor, Tensor], Choice]  # raw observations (n, O), tasks (n,) of the own worlds -> random actions
 
 SCHEDULES = ("constant", "linear")  # of the learning rate
@@ -114,7 +113,7 @@ class OnPolicyLoop:
         self.rows, self.learners, self._sample = rows, learners, sample
         # The losses and the gradient norm of each learner, summed over the updates.
         self._totals = torch.zeros(len(learners), self.spec.num_tasks + 1, device=self.device)
-        self._fused_minibatch = fused(self._minibatch, self.device, is_wanted=self.cfg.compile)
+        self._fused_columns_at = fused(self._columns_at, self.device, is_wanted=self.cfg.compile)
         self._capture()
 
     def _capture(self) -> None:
@@ -178,7 +177,8 @@ class OnPolicyLoop:
 
     def _update_once(self) -> None:
         """Take one optimizer step of every learner on the rows of `_index`, and sum up losses and gradient norms."""
-        batch = self._fused_minibatch()
+        # Not within the compiled function: older versions of torch cannot change a named tuple there.
+        batch = type(self.rows)(*self._fused_columns_at(self._index))
         # Learners that look back go first, so that their second evaluation overlaps with the steps of the others.
         pairs = zip(self._totals, self.learners.values(), strict=True)
         for total, learner in sorted(pairs, key=lambda pair: not pair[1].looks_back):
@@ -188,14 +188,16 @@ class OnPolicyLoop:
                 self._aside.start(learner.look_back)
         self._aside.finish()
 
-    def _minibatch(self) -> Rows:
-        """Gather the rows (K, b, ...) of `_index` and normalize their observations."""
-        raw = tree_map(lambda tensor: tensor[self._index], self.rows)
-        return raw._replace(obs=self.obs_norm.normalize(raw.obs, raw.task))
+    def _columns_at(self, index: Tensor) -> list[Tensor]:
+        """Gather the columns (K, b, ...) of the rows `index` and normalize the first one, the observations."""
+        columns = [column[index] for column in self.rows]
+        columns[0] = self.obs_norm.normalize(columns[0], columns[1])
+        return columns
 
     def last(self) -> Rows:
         """Return the rows (K * b, ...) of the last minibatch, with normalized observations."""
-        return tree_map(lambda tensor: tensor.flatten(0, 1), self._minibatch())
+        columns = self._columns_at(self._index)
+        return type(self.rows)(*(column.flatten(0, 1) for column in columns))
 
     def merge(self, metrics: dict[str, Tensor]) -> dict[str, Tensor]:
         """Average metrics () of the `last` rows over the rows of all ranks."""

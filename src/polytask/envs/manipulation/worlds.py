@@ -26,7 +26,7 @@ from polytask.sim.view import SceneView
 
 ACTIONS = 4
 SUBSTEPS = 5
-WORLDS_PER_BATCH = 3072  # of Warp: the kernels of one batch run one after another, those of several overlap
+BATCHES = 8  # of about this size on Warp: the kernels of one batch run one after another, those of several overlap
 
 
 class TaskWorlds:
@@ -250,7 +250,8 @@ def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator)
     groups, start = [], 0
     batches = share_batches(config)
     if config.sim == "warp":
-        batches = [part for tasks in batches for part in split(tasks, WORLDS_PER_BATCH)]
+        most = -(-sum(config.share.envs_per_task) // BATCHES)
+        batches = [part for tasks in batches for part in split(tasks, most)]
     for tasks in batches:
         stop = start + sum(count for _, count in tasks)
         groups.append(ManipulationGroup(tasks, buffers.rows(slice(start, stop)), config))
