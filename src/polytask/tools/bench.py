@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +36,13 @@ STEPS_TO_CAPTURE = 4  # two eager steps, the capture and a replay
 ACTION_SETS = 16  # number of random action batches, drawn before the timing and used in turn
 
 
-def bench(config: BenchConfig) -> Result:
-    """Run `polytask bench`."""
+def bench(config: BenchConfig, alone: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Result:
+    """Run `polytask bench`.
+
+    Args:
+        config: What to measure.
+        alone: A context for the timed part, which may wait until nothing else runs on the machine.
+    """
     if config.what == "grads":
         return bench_grads(config)
     begin = time.perf_counter()
@@ -46,10 +52,12 @@ def bench(config: BenchConfig) -> Result:
     for _ in range(config.warmup):
         workload.iterate()
     workload.restart()
-    begin = time_after_work(env.device)
-    for _ in range(config.iterations):
-        workload.iterate()
-    seconds = time_after_work(env.device) - begin
+    time_after_work(env.device)
+    with alone():
+        begin = time_after_work(env.device)
+        for _ in range(config.iterations):
+            workload.iterate()
+        seconds = time_after_work(env.device) - begin
     payload = {
         "what": config.what,
         "suite": config.suite if config.tasks is None else list(env.spec.tasks),

@@ -1,0 +1,114 @@
+"""Measure the speed of several environments and learners on one GPU: they start together, and are timed one at a time.
+
+Most of a short measurement is its start: kernels are loaded, graphs captured, updates compiled. So all cases start at
+once, each in a process of its own, and wait for each other. Then one after the other is timed while the rest stand still.
+
+    python benchmarks/speeds.py --out benchmarks/results/h200_speeds.json
+    python benchmarks/speeds.py --cases mt10_mlp mt10_moore --set device=cuda
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from publish import origin, publish
+
+from polytask.config.compose import compose
+from polytask.config.schema import BenchConfig
+from polytask.tools.bench import bench
+
+TRAIN = ("what=train", "warmup=2", "iterations=5")
+FAST_TD3 = ("preset=mtbench/mt10_rand/fast_td3_simba_v2", "robot=sawyer", "algo.bf16=true")
+CASES: dict[str, tuple[str, ...]] = {
+    "mt10_env": ("what=env", "suite=mt10", "num_envs=24576"),
+    "mt50_env": ("what=env", "suite=mt50", "num_envs=24576"),
+    "mt50_env_scripted": ("what=env", "suite=mt50", "num_envs=24576", "policy=scripted", "iterations=4"),
+    "mt50_env_49152": ("what=env", "suite=mt50", "num_envs=49152"),
+    "mt10_mlp": (*TRAIN, "preset=mt10_gpu"),
+    "mt10_simba_v2": (*TRAIN, "preset=mt10_gpu", "net=simba_v2", "algo.bf16=true"),
+    "mt10_moore": (*TRAIN, "preset=mt10_gpu", "net=moore", "net.heads=multi"),
+    "mt50_simba_v2": (*TRAIN, "preset=mt50_gpu", "algo.bf16=true"),
+    "mt50_simba_v2_49152": (
+        *TRAIN,
+        "preset=mt50_gpu",
+        "algo.bf16=true",
+        "num_envs=49152",
+        "algo.minibatch=65536",
+    ),
+    "mt10_sac": (*TRAIN, "preset=sac_mt10_gpu"),
+    "mt10_sac_overlap": (*TRAIN, "preset=sac_mt10_gpu", "algo.overlap=true"),
+    "mt10_fast_td3": (*TRAIN, *FAST_TD3, "iterations=2"),
+    "mt10_fast_td3_overlap": (*TRAIN, *FAST_TD3, "iterations=2", "algo.overlap=true"),
+}
+PATIENCE = 240.0  # seconds after which a case no longer waits for the others to be ready
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES), help="what to measure")
+    parser.add_argument("--set", nargs="*", default=["device=cuda"], help="more settings of every case, as key=value")
+    parser.add_argument("--out", type=Path, help="also write the JSON to this file")
+    parser.add_argument("--one", choices=list(CASES), help=argparse.SUPPRESS)  # a child measures one case
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # where the children meet
+    return parser.parse_args()
+
+
+@contextmanager
+def turn(folder: Path, case: str, total: int) -> Iterator[None]:
+    """Wait until all cases are ready, then until no other is being timed."""
+    (folder / f"{case}.ready").touch()
+    begin = time.monotonic()
+    while len(list(folder.glob("*.ready"))) < total and time.monotonic() - begin < PATIENCE:
+        time.sleep(0.2)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def measure(case: str, words: list[str], folder: Path, total: int) -> None:
+    """Measure one case and write its result."""
+    try:
+        config = compose(BenchConfig, [*CASES[case], *words])
+        result = bench(config, alone=lambda: turn(folder, case, total))
+    finally:
+        (folder / f"{case}.ready").touch()  # the others do not wait for a case that failed
+    (folder / f"{case}.json").write_text(json.dumps(result.payload))
+
+
+def main() -> None:
+    """Start all cases and publish their results."""
+    options = parse()
+    if options.one is not None:
+        measure(options.one, options.set, options.folder, len(options.cases))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        children = {}
+        for case in options.cases:
+            words = ["--one", case, "--folder", name, "--cases", *options.cases, "--set", *options.set]
+            children[case] = subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.DEVNULL)
+        results: dict[str, Any] = {}
+        for case, child in children.items():
+            child.wait()
+            path = folder / f"{case}.json"
+            results[case] = json.loads(path.read_text()) if path.is_file() else {"failed": child.returncode}
+            results[case]["words"] = " ".join(CASES[case])
+    publish(
+        {"what": "frames per second; cases start together and are timed alone", **origin(), "tasks": results},
+        options.out,
+    )
+
+
+if __name__ == "__main__":
+    main()
