@@ -1,7 +1,7 @@
 """Measure the speed of several environments and learners on one GPU: they start together, and are timed one at a time.
 
 Most of a short measurement is its start: kernels are loaded, graphs captured, updates compiled. So all cases start at
-once, each in a process of its own, and wait for each other. Then one after the other is timed while the rest stand still.
+once, each in a process of its own, and wait for each other. Then one after the other is timed while the rest wait.
 
     python benchmarks/speeds.py --out benchmarks/results/h200_speeds.json
     python benchmarks/speeds.py --cases mt10_mlp mt10_moore --set device=cuda
@@ -104,10 +104,8 @@ def main() -> None:
             path = folder / f"{case}.json"
             results[case] = json.loads(path.read_text()) if path.is_file() else {"failed": child.returncode}
             results[case]["words"] = " ".join(CASES[case])
-    publish(
-        {"what": "frames per second; cases start together and are timed alone", **origin(), "tasks": results},
-        options.out,
-    )
+    what = "frames per second; cases start together and are timed alone"
+    publish({"what": what, **origin(), "tasks": results}, options.out)
 
 
 if __name__ == "__main__":
