@@ -8,6 +8,7 @@ import torch
 import polytask
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import pose_of
+from polytask.errors import UserError
 from polytask.runs.evaluate import goals_of
 
 TASKS = ["reach", "drawer-close", "push", "drawer-open"]  # on Warp, reach and push share a batch
@@ -70,6 +71,13 @@ def test_a_saved_state_shows_the_same_observation(envs: tuple[MultiTaskEnv, Mult
     torch.testing.assert_close(warp.obs, obs, atol=0, rtol=0)
     warp.step(-torch.ones(sum(WORLDS), 4))
     torch.testing.assert_close(warp.obs, after, atol=1e-5, rtol=0)
+
+
+def test_a_state_of_another_backend_is_refused_with_one_line(envs: tuple[MultiTaskEnv, MultiTaskEnv]) -> None:
+    cpu, warp = envs
+    for ours, theirs in ((cpu, warp), (warp, cpu)):
+        with pytest.raises(UserError, match="saved on another physics backend"):
+            ours.load_state_dict(theirs.state_dict())
 
 
 def test_goals_are_found_by_the_name_of_the_task(envs: tuple[MultiTaskEnv, MultiTaskEnv]) -> None:

@@ -20,6 +20,7 @@ from polytask.cuda_graph import Graphed
 from polytask.envs.domain import Buffers, EnvConfig
 from polytask.envs.row_order import RowOrder
 from polytask.envs.runners import make_runner
+from polytask.errors import UserError
 from polytask.types import EPISODE_METRICS, EnvSpec, Step
 
 
@@ -123,7 +124,7 @@ class MultiTaskEnv:
         b = self._buffers
         return {
             "groups": [group.state_dict() for group in self.groups],
-            "tasks": [part.task.name for group in self.groups for part in group.tasks],  # in the order of the groups
+            "tasks": self._tasks_of_groups(),
             "obs": b.obs.clone(),
             "episode": {name: tensor.clone() for name, tensor in self._episode.items()},
             "metrics": self._metrics.clone(),
@@ -131,7 +132,14 @@ class MultiTaskEnv:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned.
+
+        Raises:
+            UserError: If the groups have other tasks, as they do on another physics backend.
+        """
+        own = self._tasks_of_groups()
+        if state.get("tasks", own) != own:  # states of earlier versions have no such list
+            raise UserError("its worlds are grouped in another way: it was saved on another physics backend")
         for group, part in zip(self.groups, state["groups"], strict=True):
             group.load_state_dict(part)
         self._buffers.obs.copy_(state["obs"])
@@ -140,6 +148,10 @@ class MultiTaskEnv:
         self._metrics.copy_(state["metrics"])
         self._generator.set_state(state["generator"].cpu())
         self._order.publish(self._buffers, self._step)
+
+    def _tasks_of_groups(self) -> list[str]:
+        """Return the names of the tasks in the order of the groups."""
+        return [part.task.name for group in self.groups for part in group.tasks]
 
     def close(self) -> None:
         """Stop the worker threads."""
