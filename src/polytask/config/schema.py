@@ -13,9 +13,11 @@ from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, CommandConfig, setting
 
-# Meta-World pins a MuJoCo that is not ours, so it needs an environment of its own.
+# Meta-World pins a MuJoCo that is not ours, so it needs an environment of its own. Gymnasium's part for MuJoCo imports
+# packaging but does not list it as a dependency.
+METAWORLD_PACKAGES = ("metaworld==3.1.1", "packaging")
 METAWORLD_HINT = (
-    "python -m venv mw && mw/bin/pip install metaworld==3.1.1 packaging, then metaworld_python=mw/bin/python"
+    f"python -m venv mw && mw/bin/pip install {' '.join(METAWORLD_PACKAGES)}, then metaworld_python=mw/bin/python"
 )
 
 

@@ -41,7 +41,11 @@ class Worker:
             question = json.loads(line)
             answer = getattr(self, "on_" + question.pop("ask"))(**question)
             if answer is not None:
-                self.send(json.dumps(answer).encode() + b"\n")
+                self.answer(answer)
+
+    def answer(self, content: dict[str, Any]) -> None:
+        """Send one answer."""
+        self.send(json.dumps(content).encode() + b"\n")
 
     def send(self, data: bytes) -> None:
         """Send bytes at once."""
