@@ -16,7 +16,7 @@ import numpy as np
 from metaworld.policies import ENV_POLICY_MAP
 
 sys.path.insert(0, sys.argv[1])
-from worker import ACTIONS, OBS, SUFFIX, Worker, goals_of, main, vector_of  # noqa: E402
+from worker import ACTIONS, OBS, SUFFIX, Worker, goals_of, main, vector_of
 
 
 class BenchmarkWorker(Worker):
