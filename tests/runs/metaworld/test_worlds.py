@@ -70,6 +70,24 @@ def test_goals_are_those_of_mt1_and_of_the_next_seeds(python):
         assert goals[50:] == [0, 1]  # seeds wrap
 
 
+def test_a_reset_in_the_middle_of_an_episode_starts_the_next_one(python):
+    with build(python) as worlds:
+        worlds.open(episodes=3, seed=0)
+        worlds.step(torch.zeros(3, 4))
+        assert worlds.reset()[:, 1:3].tolist() == [[1, 0]] * 3  # goal and steps
+        assert worlds.reset()[:, 1].tolist() == [2] * 3
+        for _ in range(5):
+            worlds.step(torch.zeros(3, 4))
+        assert worlds.obs[:, 1:3].tolist() == [[0, 0]] * 3
+
+
+def test_actions_must_be_numbers(python):
+    with build(python) as worlds:
+        worlds.open(episodes=1, seed=0)
+        with pytest.raises(UserError, match="not a number"):
+            worlds.step(torch.full((3, 4), torch.nan))
+
+
 def test_versions_are_told(python):
     with build(python) as worlds:
         assert worlds.versions["metaworld"] == "0.0"

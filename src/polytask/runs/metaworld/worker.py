@@ -2,7 +2,8 @@
 
 Questions are JSON lines on stdin, answers are JSON lines on stdout. After the question `play` the exchange is binary,
 one message per control step for all tasks: in come actions (K, 4), out go observation, reward and success (K, 41), all
-float32. The first message out has the observations after the reset. After the last step, questions follow again.
+float32. The first message out has the observations after the reset. After the last
+step, or actions with a NaN, questions follow again.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class Worker:
             if not data:  # whoever asked has stopped
                 return
             actions = np.frombuffer(data, np.float32).reshape(-1, ACTIONS)
+            if np.isnan(actions).any():
+                return
             for row, env, action in zip(rows, self.envs, np.clip(actions, -1.0, 1.0)):  # noqa: B905
                 row[:OBS], row[OBS], _, _, info = env.step(action)
                 row[OBS + 1] = info["success"]

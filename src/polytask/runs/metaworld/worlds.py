@@ -45,6 +45,7 @@ class MetaWorldWorlds:
         self.score = torch.zeros(count, device=device)  # 1 for success after the last step, else 0
         self.goals: dict[str, Tensor] = {}  # the random vectors of each task's goals, (E, R)
         self._step, self._episode, self._episodes = 0, -1, 0
+        self._is_playing = False  # the processes expect actions
         self._rows = np.zeros((count, COLUMNS), np.float32)
         # Neighbours are often alike, and alike slow, so the tasks are dealt out in turn.
         self._shares = [np.arange(first, count, workers) for first in range(workers)]
@@ -84,7 +85,9 @@ class MetaWorldWorlds:
 
     def reset(self) -> Tensor:
         """Start the episode of the next goal in every world; the first goal follows the last one."""
-        self._step, self._episode = 0, (self._episode + 1) % self._episodes
+        if self._is_playing:
+            self._send(np.full((len(self._rows), ACTIONS), np.nan, np.float32))
+        self._step, self._episode, self._is_playing = 0, (self._episode + 1) % self._episodes, True
         for process in self._processes:
             process.tell({"ask": "play", "episode": self._episode})
         self._receive()
@@ -93,17 +96,24 @@ class MetaWorldWorlds:
     def step(self, action: Tensor) -> Step:
         """Apply one action per world (K, 4). After the last step of an episode, all worlds have their next goal."""
         actions: Rows = action.detach().to("cpu", torch.float32).numpy()
-        for process, share in zip(self._processes, self._shares, strict=True):
-            process.send(actions[share].tobytes())
+        if np.isnan(actions).any():  # which would end the episode, see `worker.py`
+            raise UserError("the policy's action is not a number")
+        self._send(actions)
         self._receive()
         self._step += 1
+        self._is_playing = self._step < self.spec.episode_length
         next_obs, reward, self.score = self.obs, self._column(OBS), self._column(OBS + 1)
-        ended = torch.full_like(self.task, self._step == self.spec.episode_length, dtype=torch.bool)
-        obs = self.reset() if self._step == self.spec.episode_length else next_obs
+        ended = torch.full_like(self.task, not self._is_playing, dtype=torch.bool)
+        obs = next_obs if self._is_playing else self.reset()
         return Step(obs, next_obs, reward, torch.zeros_like(ended), ended, self.score > 0)
 
     def _column(self, index: int) -> Tensor:
         return torch.tensor(self._rows[:, index], device=self.device)
+
+    def _send(self, actions: Rows) -> None:
+        """Send every process the actions of its worlds."""
+        for process, share in zip(self._processes, self._shares, strict=True):
+            process.send(actions[share].tobytes())
 
     def _receive(self) -> None:
         """Read the rows of all worlds."""
