@@ -53,8 +53,9 @@ def compare(config: EvalConfig) -> Result:
 def play_ours(config: EvalConfig, goals: Goals) -> Outcome:
     """Play the policy in our worlds, with one goal each, and with the dense reward, which is Meta-World's."""
     evaluator = Evaluator(replace(config, goals="fixed", reward="dense"), config.episodes, goals)
+    policy = build_policy(config, evaluator.env)
     with RenderProgress("evaluating", evaluator.env.spec.episode_length) as progress:
-        outcome = evaluator.play(build_policy(config, evaluator.env), [progress.advance])
+        outcome = evaluator.play(policy, [progress.advance])
     evaluator.close()
     return outcome
 
