@@ -10,20 +10,20 @@ success at any step.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import torch
-from peer import add_arguments, ask, peer_python, start_worker
+from peer import add_arguments, peer_python, start_worker
 from publish import origin, publish
 
 import polytask
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.suites import SUITES
+from polytask.runs.metaworld.process import Process
+from polytask.runs.metaworld.worker import ACTIONS, OBS
 
-OBS, ACTIONS = 39, 4
 NOTABLE = 0.1  # the summary lists tasks whose success differs by more than this
 
 
@@ -51,21 +51,18 @@ def make_env(task: str, vectors: torch.Tensor, steps: int) -> MultiTaskEnv:
 
 
 @torch.no_grad()
-def drive(worker: subprocess.Popen[bytes], task: str, options: argparse.Namespace) -> list[int]:
+def drive(worker: Process, task: str, options: argparse.Namespace) -> list[int]:
     """Run the peer's policy in our worlds. Return the step of the first success of each world, or -1."""
-    vectors = ask(worker, {"ask": "open", "task": task, "goals": options.goals, "seed": options.seed})["vectors"]
+    vectors = worker.ask({"ask": "experts", "task": task, "goals": options.goals, "seed": options.seed})["vectors"]
     env = make_env(task, torch.tensor(vectors), options.steps)
     first = torch.full((options.goals,), -1)
     for step in range(options.steps):
-        worker.stdin.write(env.obs.numpy().tobytes())
-        worker.stdin.flush()
-        action = np.frombuffer(worker.stdout.read(options.goals * ACTIONS * 4), np.float32)
-        outcome = env.step(torch.from_numpy(action.reshape(options.goals, ACTIONS).copy()))
+        worker.send(env.obs.numpy().tobytes())
+        outcome = env.step(torch.tensor(worker.read((options.goals, ACTIONS))))
         first = torch.where((first < 0) & outcome.success, step, first)
         if bool((first >= 0).all()):
             break
-    worker.stdin.write(np.full((options.goals, OBS), np.nan, np.float32).tobytes())
-    worker.stdin.flush()
+    worker.send(np.full((options.goals, OBS), np.nan, np.float32).tobytes())
     env.close()
     return first.tolist()
 
@@ -83,17 +80,16 @@ def main() -> None:
     options = parse()
     torch.set_num_threads(1)
     worker = start_worker(peer_python(options.peer_python))
-    versions = ask(worker, {"ask": "versions"})
+    versions = worker.ask({"ask": "versions"})
     tasks = {}
     for task in options.tasks:
         ours = summary(drive(worker, task, options))
         question = {"ask": "own", "task": task, "goals": options.goals, "seed": options.seed, "steps": options.steps}
-        theirs = summary(ask(worker, question)["first"])
+        theirs = summary(worker.ask(question)["first"])
         difference = round(ours["success"] - theirs["success"], 4)
         tasks[task] = {"ours": ours, "peer": theirs, "difference": difference}
         print(f"{task:28} ours {ours['success']:.2f}  peer {theirs['success']:.2f}", file=sys.stderr, flush=True)
-    worker.stdin.close()
-    worker.wait()
+    worker.close()
     means = {
         side: round(float(np.mean([one[side]["success"] for one in tasks.values()])), 4) for side in ("ours", "peer")
     }

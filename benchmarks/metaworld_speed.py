@@ -17,7 +17,7 @@ import subprocess
 import sys
 from typing import Any
 
-from peer import add_arguments, ask, peer_python, start_worker
+from peer import add_arguments, peer_python, start_worker
 from publish import origin, publish
 
 TARGET = 5.0  # wanted ratio of our speed to the peer's
@@ -49,17 +49,16 @@ def main() -> None:
     options = parse()
     load = os.getloadavg()[0]  # a load favours the peer: its ten processes get a larger share of the cores than our one
     worker = start_worker(peer_python(options.peer_python))
-    versions = ask(worker, {"ask": "versions"})
+    versions = worker.ask({"ask": "versions"})
     question = {"ask": "speed", "name": f"Meta-World/{options.suite.upper()}"}
-    num_envs = ask(worker, {**question, "steps": 10})["num_envs"]  # starts and warms up the processes
+    num_envs = worker.ask({**question, "steps": 10})["num_envs"]  # starts and warms up the processes
     ours, theirs = [], []
     for _ in range(options.rounds):
-        answer = ask(worker, {**question, "steps": options.steps})
+        answer = worker.ask({**question, "steps": options.steps})
         theirs.append(answer["frames"] / answer["seconds"])
         ours.append(measure_ours(options)["frames_per_second"])
         print(f"ours {ours[-1]:,.0f}/s  peer {theirs[-1]:,.0f}/s", file=sys.stderr, flush=True)
-    worker.stdin.close()
-    worker.wait()
+    worker.close()
     fast, slow = statistics.median(ours), statistics.median(theirs)
     result = {
         "what": "control steps per second over all worlds, random actions",

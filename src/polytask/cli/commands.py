@@ -89,8 +89,12 @@ COMMANDS: dict[str, Command] = {
     "eval": Command(
         "measure a trained, scripted or random policy",
         EvalConfig,
-        "polytask.runs.evaluate:evaluate",
-        ("polytask eval checkpoint=runs/my-run episodes=50", "polytask eval policy=scripted episode_length=500"),
+        "polytask.runs.eval_command:run_eval",
+        (
+            "polytask eval checkpoint=runs/my-run episodes=50",
+            "polytask eval policy=scripted episode_length=500",
+            "polytask eval checkpoint=runs/my-run env=metaworld metaworld_python=mw/bin/python",
+        ),
         saved=_CHECKPOINT,
     ),
     "list": Command(

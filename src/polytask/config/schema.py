@@ -13,6 +13,13 @@ from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, CommandConfig, setting
 
+# Meta-World pins a MuJoCo that is not ours, so it needs an environment of its own. Gymnasium's part for MuJoCo imports
+# packaging but does not list it as a dependency.
+METAWORLD_PACKAGES = ("metaworld==3.1.1", "packaging")
+METAWORLD_HINT = (
+    f"python -m venv mw && mw/bin/pip install {' '.join(METAWORLD_PACKAGES)}, then metaworld_python=mw/bin/python"
+)
+
 
 @dataclass
 class TrainConfig(EnvOptions, CommandConfig):
@@ -135,8 +142,8 @@ class SweepConfig(CommandConfig):
 
 
 @dataclass
-class EvalConfig(WorldOptions, CommandConfig):
-    """`polytask eval`."""
+class EpisodesConfig(WorldOptions, CommandConfig):
+    """The settings of the commands that play a number of episodes."""
 
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
@@ -146,7 +153,32 @@ class EvalConfig(WorldOptions, CommandConfig):
 
 
 @dataclass
-class CollectConfig(EvalConfig):
+class EvalConfig(EpisodesConfig):
+    """`polytask eval`."""
+
+    env: str = setting(
+        "polytask",
+        "polytask: our worlds; metaworld: also the original Meta-World, on the same goals",
+        choices=("polytask", "metaworld"),
+    )
+    metaworld_python: str | None = setting(
+        None, "with env=metaworld: a Python interpreter that has metaworld", is_path=True
+    )
+    metaworld_workers: int | None = setting(
+        None, "with env=metaworld: processes of Meta-World (default: all cores)", at_least=1, at_most=1_024
+    )
+
+    def check_together(self, prefix: str) -> None:
+        """Check that there is an interpreter for Meta-World, and no setting of it without it."""
+        if self.env == "metaworld" and self.metaworld_python is None:
+            raise UserError(f"env=metaworld needs an interpreter that has Meta-World: {METAWORLD_HINT}")
+        for name in ("metaworld_python", "metaworld_workers"):
+            if self.env != "metaworld" and getattr(self, name) is not None:
+                raise UserError(f"{prefix}{name} applies only with {prefix}env=metaworld")
+
+
+@dataclass
+class CollectConfig(EpisodesConfig):
     """`polytask collect`."""
 
     checkpoint: str | None = setting(

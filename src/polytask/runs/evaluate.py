@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,12 +21,22 @@ from polytask.runs.checkpoint import load, locate
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.settings import MAX_SEED
 from polytask.statistics import Array, bootstrap, iqm, mean
+from polytask.types import VecEnv
 
 # Added to the seed, so that evaluation and training have different goals.
 SEED_OFFSET = 1_000_003
 # The goals of each task (N, R). A run with `goals=fixed` is evaluated on those of its training, and on others.
 Goals = Mapping[str, Tensor]
 TRAINING_GOALS, NEW_GOALS = ", goals of training", ", new goals"
+
+
+class ScoredEnv(VecEnv, Protocol):
+    """An environment that tells how well each world does."""
+
+    @property
+    def score(self) -> Tensor:
+        """Score after the last step: 1 for success, else 0; in parkour the progress. (N,)"""
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ class Outcome:
 
 
 @torch.no_grad()
-def run_episodes(env: MultiTaskEnv, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> Outcome:
+def run_episodes(env: ScoredEnv, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> Outcome:
     """Run one episode in every world. All worlds must be at the start of an episode.
 
     Args:
@@ -88,10 +98,14 @@ class Evaluator:
             set_goals(self.env, goals)
         self._start = copy.deepcopy(self.env.state_dict())
 
-    def run(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
-        """Run all episodes and summarize them; `watchers` are those of `run_episodes`."""
+    def play(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> Outcome:
+        """Run all episodes; `watchers` are those of `run_episodes`."""
         self.env.load_state_dict(copy.deepcopy(self._start))
-        return summarize(run_episodes(self.env, policy, watchers), self.env.spec.tasks)
+        return run_episodes(self.env, policy, watchers)
+
+    def run(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
+        """Run all episodes and summarize them."""
+        return summarize(self.play(policy, watchers), self.env.spec.tasks)
 
     def run_and_show(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
         """Do the same as `run`, and show the progress if it takes long."""
@@ -171,15 +185,16 @@ def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
 def evaluation_table(title: str, summary: dict[str, Any]) -> Table:
     """Lay out a summary as a table, with one row per task and the mean in the last row."""
     rows = [
-        (task, one["success"], _interval(one["interval"]), one["success_at_end"], one["return"])
+        (task, one["success"], interval_text(one["interval"]), one["success_at_end"], one["return"])
         for task, one in summary["tasks"].items()
     ]
-    interval = _interval(summary["mean_interval"])
+    interval = interval_text(summary["mean_interval"])
     rows.append(("mean", summary["mean_success"], interval, summary["mean_success_at_end"], None))
     return Table(title, ("task", "success", "95 % interval", "at the end", "return"), rows)
 
 
-def _interval(bounds: list[float]) -> str:
+def interval_text(bounds: list[float]) -> str:
+    """Write an interval for a table."""
     return f"{bounds[0]:.2f} to {bounds[1]:.2f}"
 
 

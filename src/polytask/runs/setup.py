@@ -12,7 +12,7 @@ from torch import Tensor
 from polytask import algos
 from polytask.algos import AlgoContext
 from polytask.config.compose import compose
-from polytask.config.schema import EvalConfig, RecordConfig, TrainConfig
+from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
 from polytask.device import tune_torch
 from polytask.envs.make import make_env
 from polytask.envs.multi_task import MultiTaskEnv
@@ -22,10 +22,15 @@ from polytask.errors import UserError
 from polytask.files import restore
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.runs.checkpoint import load
-from polytask.types import Algo, EnvSpec
+from polytask.types import Algo, EnvSpec, VecEnv
 
 WORLDS_PER_TASK = 16  # if the user gives no number
 Policy = Callable[[Tensor, Tensor], Tensor]  # obs (N, O), task (N,) -> action (N, A)
+
+
+def world_options(config: WorldOptions) -> dict[str, Any]:
+    """Return the options of the worlds, without the other settings of a command."""
+    return {each.name: getattr(config, each.name) for each in fields(WorldOptions)}
 
 
 def build_env(config: WorldOptions, ranks: Ranks = ALONE, **options: Any) -> MultiTaskEnv:
@@ -36,8 +41,7 @@ def build_env(config: WorldOptions, ranks: Ranks = ALONE, **options: Any) -> Mul
         ranks: The processes that share the worlds.
         options: Fields of `EnvOptions` to add or replace.
     """
-    shared = {each.name: getattr(config, each.name) for each in fields(WorldOptions)}
-    env = make_env(EnvOptions(**{"stagger": False, **shared, **options}), ranks)
+    env = make_env(EnvOptions(**{"stagger": False, **world_options(config), **options}), ranks)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     return env
@@ -54,13 +58,13 @@ def build_train_env(config: TrainConfig, ranks: Ranks = ALONE) -> MultiTaskEnv:
     return build_env(config, ranks, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=stagger)
 
 
-def check_source(config: EvalConfig | RecordConfig) -> None:
+def check_source(config: EpisodesConfig | RecordConfig) -> None:
     """Check that the config names exactly one policy."""
     if (config.checkpoint is None) == (config.policy is None):
         raise UserError("name one policy: checkpoint=PATH, policy=scripted or policy=random")
 
 
-def build_policy(config: EvalConfig | RecordConfig, env: MultiTaskEnv) -> Policy:
+def build_policy(config: EpisodesConfig | RecordConfig, env: VecEnv) -> Policy:
     """Build the policy that a config names, without exploration noise, for the tasks of `env`."""
     if config.checkpoint is not None:
         return load_policy(load(config.checkpoint), env)
@@ -71,7 +75,7 @@ def build_policy(config: EvalConfig | RecordConfig, env: MultiTaskEnv) -> Policy
     return lambda obs, task: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
 
 
-def load_policy(state: dict[str, Any], env: MultiTaskEnv) -> Policy:
+def load_policy(state: dict[str, Any], env: VecEnv) -> Policy:
     """Build a trained policy from a checkpoint. `env` may have any of the training tasks, in any order."""
     spec = EnvSpec(**{each.name: state["spec"][each.name] for each in fields(EnvSpec)})
     unknown = [task for task in env.spec.tasks if task not in spec.tasks]

@@ -1,0 +1,1 @@
+"""Play a policy in the original Meta-World, which runs in processes of another interpreter."""
