@@ -29,7 +29,7 @@ class WorldOptions:
     )
     reward: str = setting(
         "dense",
-        "dense (Meta-World's), shaped (stages with one rule for all tasks; manipulation) or sparse (1 on success, else 0)",
+        "dense (Meta-World's), shaped (manipulation: stages, one rule for all tasks) or sparse (1 on success, else 0)",
         choices=REWARDS,
     )
     goals: str | None = setting(

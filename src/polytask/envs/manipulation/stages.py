@@ -3,8 +3,8 @@
 A task lists what the hand does, in order: it lines up on a side from which it can act, moves in, closes its fingers if
 the object must be gripped, and brings the object to its goal in one or more legs. Only the stage that a world has
 reached pays, by its progress in [0, 1], on top of a fixed amount for the stages before it. So a later stage always pays
-at least as much as any earlier one, losing the object costs, and hovering pays the same small amount as moving there
-did. Success pays most. The stage is a function of the current state alone: nothing is remembered.
+at least as much as any earlier one, losing the object costs, and staying anywhere pays less than going on. Success pays
+most. The stage is a function of the current state alone: nothing is remembered.
 
 Meta-World's dense rewards are in the files of the tasks. Returns of the two rewards must not be compared; success may.
 """
@@ -25,7 +25,9 @@ Measure = Callable[[State], Tensor]
 Point = tuple[float, float, float]
 
 SUCCESS = 10.0  # reward of a step with success, as in most of Meta-World's dense rewards
-UNFINISHED = 8.0  # least upper bound of the reward without success
+# Upper bound of the reward without success: far enough below that a last step which may fail, and then drops the object,
+# is worth taking.
+UNFINISHED = 5.0
 SIDES: dict[str, Point] = {
     "above": (0.0, 0.0, 1.0),
     "below": (0.0, 0.0, -1.0),
