@@ -11,7 +11,7 @@ object without bringing it anywhere.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from polytask.envs.suites import SUITES
 
 STEPS = 150  # control steps of an episode, as in training
 AWAY = 0.1  # distance at which the hovering hand stays
+OTHERS = ("nothing", "constant", "random", "hover", "grip_air", "hold")  # the policies that must not pay
 Policy = Callable[[MultiTaskEnv], Tensor]
 
 
@@ -131,14 +132,14 @@ def unsolved_mean(played: Played, rows: range) -> float | None:
     return float(played.reward[:, rows][:, unsolved].mean()) if unsolved.any() else None
 
 
-def judge(tasks: list[str], goals: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Return the figures of every task, each a mean over its goals."""
+def judge(tasks: list[str], goals: int, seed: int, others: Sequence[str] = OTHERS) -> dict[str, dict[str, Any]]:
+    """Return the figures of every task, each a mean over its goals, from the expert and from `others`."""
     env = make_env(tasks, goals, seed)
-    played = {}
-    for name, policy in policies(env).items():
+    played, known = {}, policies(env)
+    for name in ("expert", *others):
         env.seed(seed)
         env.reset()
-        played[name] = play(env, policy)
+        played[name] = play(env, known[name])
     figures = {}
     for index, task in enumerate(tasks):
         rows = range(goals * index, goals * (index + 1))
@@ -149,8 +150,8 @@ def judge(tasks: list[str], goals: int, seed: int) -> dict[str, dict[str, Any]]:
             "solved": float(expert.success[:, rows].any(0).float().mean()),
             "correlation": sum(rank_correlation(expert.reward[: ends[row], row]) for row in rows) / goals,
             "falls": float(torch.stack(falls).mean()),
-            "reward_per_step": {name: unsolved_mean(one, rows) for name, one in played.items() if name != "expert"}
-            | {"expert": float(expert.reward[:, rows].mean())},
+            "reward_per_step": {"expert": float(expert.reward[:, rows].mean())}
+            | {name: unsolved_mean(played[name], rows) for name in others},
         }
     env.close()
     return figures
@@ -174,7 +175,6 @@ def main() -> None:
     facts = origin()  # before the tree can change
     tasks = judge(options.tasks, options.goals, options.seed)
     per_step = [one["reward_per_step"] for one in tasks.values()]
-    others = [name for name in per_step[0] if name != "expert"]
     result = {
         "what": "shaped reward per step of experts and, in episodes without success, of policies that must not pay",
         **facts,
@@ -184,7 +184,7 @@ def main() -> None:
         "lowest_correlation": min(one["correlation"] for one in tasks.values()),
         "most_falls": max(one["falls"] for one in tasks.values()),
         "highest_share_of_expert": {
-            name: max(one[name] / one["expert"] for one in per_step if one[name] is not None) for name in others
+            name: max(one[name] / one["expert"] for one in per_step if one[name] is not None) for name in OTHERS
         },
         "tasks": tasks,
     }

@@ -25,8 +25,8 @@ Measure = Callable[[State], Tensor]
 Point = tuple[float, float, float]
 
 SUCCESS = 10.0  # reward of a step with success, as in most of Meta-World's dense rewards
-# Upper bound of the reward without success: far enough below that a last step which may fail, and then drops the object,
-# is worth taking.
+# Upper bound of the reward without success. It is far below success, so that a last step which may fail and drop the
+# object is worth taking.
 UNFINISHED = 5.0
 SIDES: dict[str, Point] = {
     "above": (0.0, 0.0, 1.0),
