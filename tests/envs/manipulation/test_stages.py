@@ -92,6 +92,13 @@ def test_a_lost_object_costs_the_stages_after_the_approach() -> None:
     assert height(held) > 3 > 1 > height(replace(held, hand=held.hand + torch.tensor([[0.0, 0.05, 0.0]])))
 
 
+def test_no_leg_begins_without_the_object() -> None:
+    over = Stages(carry_over("over", level=0.1, hole=0.03), Hold(AT, closed=0.6))
+    held, thrown = (state(hand, 0.5, obj=(0.0, 0.1, 0.15)) for hand in ((0.0, 0.1, 0.19), (0.3, 0.1, 0.19)))
+    assert int(height(held, over)) == 4
+    assert int(height(thrown, over)) == 0
+
+
 @pytest.mark.parametrize("hand", [(0.2, 0.0, 0.2), (0.0, 0.0, 0.1)])
 def test_closed_fingers_earn_half_on_the_way_to_a_grip(hand: tuple[float, float, float]) -> None:
     opened, closed = height(state(hand)), height(state(hand, openness=0.3))
