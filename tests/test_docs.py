@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import polytask
+from polytask.envs.manipulation.tasks import TASKS as MANIPULATION
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.envs.tasks import TASKS
 from polytask.grads import Backward
@@ -66,6 +67,13 @@ def test_task_of_the_docs_is_solved_by_its_expert(monkeypatch: pytest.MonkeyPatc
     for _ in range(150):
         env.step(policy(env.obs, env.task))
     assert env.pop_metrics()["success"].item() >= 7
+
+
+def test_stages_of_the_docs_are_those_of_the_tasks() -> None:
+    _, _, table = (ROOT / "docs/shaped_reward.md").read_text().partition("## Stages of each task")
+    rows = re.findall(r"^\| ([a-z-]+) \| (.+) \|$", table, re.MULTILINE)
+    expected = {name: " → ".join(task.shaped.words) for name, task in MANIPULATION.items() if task.shaped is not None}
+    assert {name: words for name, words in rows if name != "task"} == expected
 
 
 def test_pages_link_to_existing_files() -> None:

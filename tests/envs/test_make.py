@@ -45,7 +45,11 @@ def test_a_parkour_suite_chooses_its_terrain_unless_told(suite: str, levels: str
         ({"tasks": ["beam"], "robot": "panda"}, "unknown robot of parkour 'panda'; known: go1"),
         ({"tasks": ["reach"], "robot": "go1"}, "unknown robot of manipulation 'go1'; known: sawyer, panda"),
         ({"tasks": ["reach"], "robbot": "panda"}, "unknown option 'robbot'; did you mean 'robot'?"),
-        ({"tasks": ["reach"], "reward": "none"}, "reward=none is not valid; known: dense, sparse"),
+        ({"tasks": ["reach"], "reward": "none"}, "reward=none is not valid; known: dense, shaped, sparse"),
+        (
+            {"tasks": ["beam"], "reward": "shaped"},
+            "reward=shaped does not apply: task 'beam' has no stages; use dense or sparse",
+        ),
         ({"tasks": ["reach"], "sim": "wrap"}, "unknown sim 'wrap'; did you mean 'warp'?"),
     ],
 )

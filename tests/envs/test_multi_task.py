@@ -208,7 +208,7 @@ def test_a_diverged_world_is_truncated_counted_and_never_seen(sim: str) -> None:
         ({"tasks": ["reach"], "device": "cuda:7"}, "does not exist"),
         ({"tasks": ["reach"], "sim": "isaac"}, "unknown sim"),
         ({"tasks": ["reach"], "robot": "baxter"}, "robot=baxter is not valid"),
-        ({"tasks": ["reach"], "reward": "shaped"}, "reward=shaped is not valid"),
+        ({"tasks": ["reach"], "reward": "curved"}, "reward=curved is not valid"),
         ({"tasks": ["reach"], "goals": "some"}, "goals=some is not valid"),
         ({"tasks": ["reach"], "episode_length": 0}, "at least 1"),
         ({"tasks": ["reach"], "threads": 0}, "at least 1"),

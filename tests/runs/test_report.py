@@ -1,10 +1,12 @@
 """Reports: tables, pooling over seeds, and conflicts between gradients."""
 
 import json
+import shutil
 
 import pytest
 
 from polytask.config.schema import ReportConfig
+from polytask.errors import UserError
 from polytask.runs.report import RunLog, comma_separated, conflict_panels, latex, markdown, pool, read_run, report
 
 COLUMNS, ROWS = ["a", "50 %"], [["x_y", "1,000"]]
@@ -55,6 +57,28 @@ def test_pooling_averages_over_seeds_and_tasks(tmp_path):
     assert (result["seeds"], result["frames"], result["mean"]) == (2, 30, 0.625)
     assert result["tasks"] == {"a": 0.25, "b": 1.0}
     assert result["interval"] == [0.5, 0.75]  # b is constant; the mean of a is 0, 0.25 or 0.5
+
+
+def copy_with_reward(directory, folder, reward):
+    shutil.copytree(directory, folder)
+    (folder / "config.yaml").write_text((directory / "config.yaml").read_text() + f"reward: {reward}\n")
+    return folder
+
+
+def test_the_table_names_the_reward(directory, tmp_path_factory):
+    run = copy_with_reward(directory, tmp_path_factory.mktemp("shaped") / "run", "shaped")
+    result = report(ReportConfig(runs=[str(run)]))
+    assert (result.payload["reward"], result.tables[0].title) == ("shaped", "success, shaped reward")
+    assert report(ReportConfig(runs=[str(directory)])).payload["reward"] == "dense"
+
+
+def test_runs_of_different_rewards_are_not_mixed(directory, tmp_path_factory):
+    run = copy_with_reward(directory, tmp_path_factory.mktemp("shaped") / "run", "shaped")
+    with pytest.raises(UserError) as caught:
+        report(ReportConfig(runs=[str(directory), str(run)]))
+    assert str(caught.value) == (
+        f"'{directory}' learned from the dense reward, but '{run}' from the shaped reward; report one reward at a time"
+    )
 
 
 def conflict_record(frames, cosines, norms):

@@ -85,6 +85,7 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
     tasks = tuple(TASKS[require_known("task", name, TASKS)] for name in names)
     domain = domain_of(tasks)
     options = _fill_in(options, domain, ranks)
+    _check_reward(options.reward, tasks)
     device = check_device(options.device)
     sim = _sim(options.sim)
     counts = _counts(len(names), options.num_envs, options.envs_per_task)
@@ -128,6 +129,13 @@ def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
             raise UserError(f"{name}={given} does not apply: tasks of {domain.name} have no {name}")
         filled[name] = defaults.get(name) if given is None else given
     return replace(options, **filled)
+
+
+def _check_reward(reward: str, tasks: Sequence[Task | Terrain]) -> None:
+    """Check that every task has the reward."""
+    for task in tasks:
+        if reward == "shaped" and (isinstance(task, Terrain) or task.shaped is None):
+            raise UserError(f"reward=shaped does not apply: task '{task.name}' has no stages; use dense or sparse")
 
 
 def _sim(sim: Any) -> AutoSim | CpuSim | WarpSim:

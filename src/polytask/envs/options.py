@@ -9,6 +9,7 @@ from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, setting
 
+REWARDS = ("dense", "shaped", "sparse")
 ROBOT_NAMES = ("sawyer", "panda", "go1")  # the table `polytask.robots.ROBOTS`, without importing torch
 
 
@@ -26,7 +27,11 @@ class WorldOptions:
     episode_length: int | None = setting(
         None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)", at_least=1, at_most=10**6
     )
-    reward: str = setting("dense", "dense, or sparse (1 on success, else 0)", choices=("dense", "sparse"))
+    reward: str = setting(
+        "dense",
+        "dense (Meta-World's), shaped (manipulation: stages, one rule for all tasks) or sparse (1 on success, else 0)",
+        choices=REWARDS,
+    )
     goals: str | None = setting(
         None,
         "manipulation goals: random (default; new in every episode) or fixed (drawn once per world)",

@@ -209,9 +209,9 @@ def evaluate(config: EvalConfig) -> Result:
         length = evaluator.env.spec.episode_length
         summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env))
         evaluator.close()
-    title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}"
+    title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
     first = next(iter(summaries.values()))
-    payload = {**first, "policy": name, "episode_length": length, "seed": config.seed}
+    payload = {**first, "policy": name, "episode_length": length, "seed": config.seed, "reward": config.reward}
     if NEW_GOALS in summaries:
         payload["new_goals"] = summaries[NEW_GOALS]
     return Result(payload, [evaluation_table(title + label, summary) for label, summary in summaries.items()])

@@ -17,6 +17,7 @@ import yaml
 
 from polytask.config.compose import upgrade
 from polytask.config.schema import ReportConfig
+from polytask.envs.options import WorldOptions
 from polytask.errors import UserError
 from polytask.files import (
     LogRow,
@@ -45,6 +46,7 @@ class RunLog:
     directory: Path
     setting: str  # tasks, algorithm, network and gradient method, without the seed
     rows: list[LogRow]
+    reward: str = "dense"  # which reward the policy learned from
 
     @property
     def tasks(self) -> list[str]:
@@ -76,14 +78,15 @@ def read_run(directory: Path) -> RunLog:
         )
     for row in rows:
         check_fields(row, {"frames": int}, path)
-    log = RunLog(directory, _setting(directory / CONFIG_FILE), rows)
+    setting, reward = _setting(directory / CONFIG_FILE)
+    log = RunLog(directory, setting, rows, reward)
     if not log.tasks:
         raise UserError(f"'{path}' is damaged: its last row has no field 'success/TASK'")
     return log
 
 
-def _setting(path: Path) -> str:
-    """Return the tasks, algorithm, network and gradient method in the config file of a run."""
+def _setting(path: Path) -> tuple[str, str]:
+    """Return the tasks, algorithm, network and gradient method in the config file of a run, and the reward."""
     with can_read(path):
         text = path.read_bytes()
     try:
@@ -97,12 +100,13 @@ def _setting(path: Path) -> str:
     config = upgrade(saved)
     check_fields(config, {"suite": str, "tasks": list | None}, path)
     tasks = config.get("tasks")
-    return " ".join(
+    setting = " ".join(
         (
             config["suite"] if tasks is None else "+".join(map(str, tasks)),
             *(config[group]["name"] for group in ("algo", "net", "grads")),
         )
     )
+    return setting, str(config.get("reward", WorldOptions.reward))
 
 
 def report(config: ReportConfig) -> Result:
@@ -110,8 +114,9 @@ def report(config: ReportConfig) -> Result:
     if not config.runs:
         raise UserError("name the runs to report on: runs=[runs/a,runs/b]")
     settings: dict[str, list[RunLog]] = {}
-    for directory in _different(config.runs):
-        log = read_run(directory)
+    logs = [read_run(directory) for directory in _different(config.runs)]
+    reward = _one_reward(logs)
+    for log in logs:
         settings.setdefault(log.setting, []).append(log)
     payload = {name: pool(logs) for name, logs in settings.items()}
     columns = ("setting", "seeds", "mean", "95 % interval", "IQM", "frames")
@@ -119,10 +124,26 @@ def report(config: ReportConfig) -> Result:
         (name, one["seeds"], one["mean"], "{:.2f} to {:.2f}".format(*one["interval"]), one["iqm"], one["frames"])
         for name, one in payload.items()
     ]
-    result = Result({"settings": payload}, [Table("success", columns, rows)])
+    result = Result({"reward": reward, "settings": payload}, [Table(f"success, {reward} reward", columns, rows)])
     if config.output is not None:
         result.lines = write_report(Path(config.output).expanduser(), columns, rows, settings)
     return result
+
+
+def _one_reward(logs: Sequence[RunLog]) -> str:
+    """Return the reward of all runs.
+
+    Raises:
+        UserError: If there are several: what differs could then be the reward and not the method.
+    """
+    first = logs[0]
+    for log in logs:
+        if log.reward != first.reward:
+            raise UserError(
+                f"'{first.directory}' learned from the {first.reward} reward, but '{log.directory}' from the "
+                f"{log.reward} reward; report one reward at a time"
+            )
+    return first.reward
 
 
 def _different(names: Sequence[str]) -> list[Path]:

@@ -142,11 +142,13 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
         "success": row.get("success"),
         "tasks": {task: {"success": row.get(f"success/{task}")} for task in tasks},
         "initialization": run.initialization and asdict(run.initialization),
+        "reward": run.config.reward,
         "ranks": run.ranks.size,
         **provenance(run.env.device),
     }
     cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
-    shown = [Table("episodes of training", ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])]
+    title = f"episodes of training, {run.config.reward} reward"
+    shown = [Table(title, ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])]
     footage = None
     if is_complete and run.config.eval_episodes:
         shown, footage = evaluate_run(run, summary)
@@ -174,7 +176,7 @@ def evaluate_run(run: Run, summary: dict[str, Any]) -> tuple[list[Table], Footag
     footage = Footage(evaluator.env)
     summary["evaluation"] = evaluator.run_and_show(run.act, [footage.take] if run.config.video else [])
     evaluator.close()
-    title = f"{episodes} noiseless episodes per task"
+    title = f"{episodes} noiseless episodes per task, {run.config.reward} reward"
     if goals is None:
         return [evaluation_table(title, summary["evaluation"])], footage
     evaluator = Evaluator(run.config, episodes)

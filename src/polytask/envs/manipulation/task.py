@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from polytask.envs.manipulation.stages import Stages
 from polytask.envs.manipulation.state import State
 from polytask.sim.view import SceneView
 
@@ -102,6 +103,7 @@ class Task:
         separation: Constraint on the random vector, if any.
         hand_init: Position of the hand at the start of an episode.
         hand_low, hand_high: Limits of the commanded position of the hand.
+        shaped: Stages of the shaped reward; None if the task has only its dense reward.
         keeps_first_obj: Whether the reward reads `State.first_obj`.
         version: Increases with any change of reward or reset.
     """
@@ -120,5 +122,6 @@ class Task:
     hand_init: tuple[float, float, float] = (0.0, 0.6, 0.2)
     hand_low: tuple[float, float, float] = (-0.5, 0.4, 0.05)
     hand_high: tuple[float, float, float] = (0.5, 1.0, 0.5)
+    shaped: Stages | None = None
     keeps_first_obj: bool = False
     version: int = 1

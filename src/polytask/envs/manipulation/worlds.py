@@ -15,6 +15,7 @@ from torch import Tensor
 
 from polytask.envs.domain import Buffers, Domain, EnvConfig
 from polytask.envs.manipulation.sampling import candidates, draw
+from polytask.envs.manipulation.stages import shaped_reward
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import FRAME, FRAME_PARTS, OBS, Task
 from polytask.robots import Robot, RobotState
@@ -40,6 +41,7 @@ class TaskWorlds:
         self.worlds = worlds
         self.buffers = group.buffers.rows(worlds)
         self.goals = group.config.options.goals
+        self.stages = task.shaped if group.config.options.reward == "shaped" else None
         self.batch = group.batch
         # These views are made once: with few worlds, slicing in every step costs the CPU as much as copying.
         _, _, *self._slots = group.frame[worlds].split(FRAME_PARTS, -1)
@@ -85,6 +87,8 @@ class TaskWorlds:
             self.state.first_obj.copy_(torch.where(self.is_new[:, None], self.state.obj, self.state.first_obj))
             self.is_new.zero_()
         reward, success = self.task.reward(self.state)
+        if self.stages is not None:
+            reward = shaped_reward(self.state, self.stages, success)
         self.buffers.reward.copy_(reward)
         self.buffers.success.copy_(success)
 

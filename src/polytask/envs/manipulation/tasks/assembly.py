@@ -12,6 +12,7 @@ from polytask.envs.manipulation.shared.funnel import funnel
 from polytask.envs.manipulation.shared.nut import REACH, nut_slots
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 
@@ -57,6 +58,14 @@ def expert(look: Look) -> Tensor:
     return act(look.hand, waypoint, gain=10.0, effort=torch.where(beside | (height > 0.12), 0.0, 0.6))
 
 
+def _ring(s: State) -> Tensor:
+    return s.scene.site("RoundNut")
+
+
+def _on_peg(s: State) -> Tensor:
+    return offset(s.target, z=-0.02)
+
+
 TASK = Task(
     name="assembly",
     scene="assembly",
@@ -66,6 +75,10 @@ TASK = Task(
     slots=nut_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        carry_over("put its ring over the peg", level=0.13, hole=_THREADED, point=_ring, goal=_on_peg),
+        Hold((-0.014, 0.0, 0.045), closed=0.62),
+    ),
     summary="Put the ring of a nut over a peg.",
     success_rule="ring centre within 2 cm of the peg's axis and below its top",
     separation=Separation((0, 2), (3, 5), 0.1),

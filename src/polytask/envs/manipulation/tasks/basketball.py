@@ -9,6 +9,7 @@ from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
 from polytask.sim.geometry import distance
@@ -68,6 +69,10 @@ def expert(look: Look) -> Tensor:
     return act(hand, waypoint, gain=25.0, effort=torch.where((gap > 0.03) | ~low, -1.0, 0.6))
 
 
+def _above_hoop(s: State) -> Tensor:
+    return at_height(s.target, _HEIGHT)
+
+
 TASK = Task(
     name="basketball",
     scene="basketball",
@@ -77,6 +82,10 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        carry_over("bring it over the hoop", level=0.27, hole=0.0, goal=_above_hoop),
+        Hold((0.003, 0.0, 0.018), closed=0.75, away=0.15),
+    ),
     summary="Bring a ball above a hoop.",
     success_rule="ball within 8 cm of a point 5 cm above the hoop, height errors doubled",
     separation=Separation((0, 2), (3, 5), 0.15),

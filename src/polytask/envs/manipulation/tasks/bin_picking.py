@@ -11,6 +11,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots
 from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
@@ -68,6 +69,9 @@ TASK = Task(
     slots=free_object_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        carry_over("bring it into the other bin", level=0.11, hole=0.06), Hold((-0.001, 0.0, 0.036), closed=0.6)
+    ),
     summary="Move a cube from one bin to the other.",
     success_rule="cube within 5 cm of the middle of the goal bin's floor",
     hand_low=(-0.5, 0.4, 0.07),

@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
 from polytask.sim.geometry import distance
@@ -62,6 +63,10 @@ def expert(look: Look) -> Tensor:
     return act(hand, waypoint, gain=25.0, effort=torch.where(beside | high, -1.0, 1.0))
 
 
+def _on_box(s: State) -> Tensor:
+    return at_height(s.target, _ON_BOX)
+
+
 TASK = Task(
     name="box-close",
     scene="box",
@@ -71,6 +76,9 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        carry_over("put it on the box", level=0.1, hole=0.04, goal=_on_box), Hold((0.0, -0.003, 0.082), closed=0.6)
+    ),
     summary="Put the lid on a box.",
     success_rule="lid within 8 cm of the goal above the box",
     separation=Separation((0, 2), (3, 5), 0.25, candidates=48),

@@ -9,6 +9,7 @@ from polytask.envs.manipulation.rewards import hamacher
 from polytask.envs.manipulation.shared.button import closeness, front_slots, half_closed, place_front, pressed
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Task
 from polytask.sim.geometry import distance
@@ -40,6 +41,7 @@ TASK = Task(
     slots=front_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("press the button"),), Hold((0.0, -0.037, 0.03), side="the front")),
     summary="Press the button on the front of the box.",
     success_rule="button's face within 2 cm of the mouth of the box",
     hand_init=(0.0, 0.4, 0.2),

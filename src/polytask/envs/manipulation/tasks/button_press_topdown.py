@@ -7,6 +7,7 @@ from torch import Tensor
 from polytask.envs.manipulation.shared.button import place_top, top_slots, topdown_reward
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Task
 
@@ -32,6 +33,7 @@ TASK = Task(
     slots=top_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("press the button"),), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
     summary="Press the button from above.",
     success_rule="button's face within 2.4 cm of the mouth of the box",
     hand_init=(0.0, 0.4, 0.2),

@@ -8,6 +8,7 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -62,6 +63,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("press the button", axes=(0.0, 1.0, 0.0)),), Hold((0.0, -0.025, 0.068), side="the front")),
     summary="Press the button of a coffee machine.",
     success_rule="button within 2 cm of its pressed position",
     hand_init=(0.0, 0.4, 0.2),

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.mug import move_mug, mug_reward, place_mug
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 
 
@@ -28,6 +29,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=mug_reward,
     expert=expert,
+    shaped=Stages((bring("mug to the goal"),), Hold((-0.003, 0.0, 0.068), closed=0.7)),
     summary="Pull a mug out from under a coffee machine.",
     success_rule="mug within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15, candidates=48),

@@ -8,6 +8,7 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -15,6 +16,7 @@ from polytask.sim.view import SceneView
 
 _RADIUS = 0.07
 _POINTER = 0.05  # distance of the observed point from the dial's axis
+_TURNED = 1.4  # angle of a turned dial, either way
 
 
 def place(vector: Tensor) -> Placement:
@@ -52,6 +54,11 @@ def expert(look: Look) -> Tensor:
     return act(look.hand, waypoint, gain=10.0, effort=1.0)
 
 
+def _left(s: State) -> Tensor:
+    """Return how far the pointer still has to move, along its circle. (N,)"""
+    return _POINTER * (_TURNED - s.scene.joint("knob_Joint_1").abs()).clamp(min=0.0)
+
+
 TASK = Task(
     name="dial-turn",
     scene="dial",
@@ -61,6 +68,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((Leg("turn the dial", _left),), Hold((0.045, 0.02, 0.09), reach=0.07)),
     summary="Turn a dial.",
     success_rule="pointer within 7 cm of the goal: turned by 1.37 rad or more, either way",
 )

@@ -11,6 +11,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.nut import REACH, nut_slots
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
@@ -60,6 +61,7 @@ TASK = Task(
     slots=nut_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("pull it off the peg", axes=(0.0, 0.0, 1.0)),), Hold((-0.013, 0.0, 0.033), closed=0.62)),
     summary="Pull a nut off a peg.",
     success_rule="end of the handle more than 15 cm above the nut's start",
     separation=Separation((0, 2), (3, 5), 0.1, candidates=48),

@@ -11,6 +11,7 @@ from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.door import door_slots
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
@@ -61,6 +62,9 @@ TASK = Task(
     slots=door_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (bring("push the door shut"),), Hold((-0.02, 0.2, 0.06), side="the left", slack=0.08, reach=0.2, depth=0.2)
+    ),
     summary="Push the open door shut.",
     success_rule="handle within 8 cm of its place on the shut door",
     hand_init=_HAND_INIT,

@@ -8,6 +8,7 @@ from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.lock import HAND_LOW, REACH, lock_slots, pivot
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -58,6 +59,9 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (bring("turn the lock down", axes=(0.0, 0.0, 1.0)),), Hold((-0.018, -0.022, 0.048), slack=0.03, reach=0.05)
+    ),
     summary="Lock a door by turning its lock down.",
     success_rule="lock's tip within 2 cm of the goal's height",
     hand_low=HAND_LOW,

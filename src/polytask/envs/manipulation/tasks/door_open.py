@@ -12,6 +12,7 @@ from polytask.envs.manipulation.shared.door import door_slots
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
@@ -62,6 +63,9 @@ TASK = Task(
     slots=door_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (bring("pull the door open"),), Hold((-0.005, 0.04, -0.01), away=0.13, slack=0.035, reach=0.06, depth=0.04)
+    ),
     summary="Open the door by its handle.",
     success_rule="handle within 8 cm of the goal along x",
 )

@@ -8,6 +8,7 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -66,6 +67,9 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (bring("push the drawer shut"),), Hold((0.003, -0.022, -0.028), side="the front", slack=0.04, reach=0.04)
+    ),
     summary="Push the open drawer shut.",
     success_rule="point above the handle within 6.5 cm of the goal, i.e. at most 3 cm open",
 )

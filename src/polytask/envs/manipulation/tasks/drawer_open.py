@@ -7,6 +7,7 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -53,6 +54,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("pull the drawer open"),), Hold((0.0, -0.02, -0.016), away=0.15, hooks=True)),
     summary="Pull the drawer open by its handle.",
     success_rule="handle within 3 cm of the goal",
 )

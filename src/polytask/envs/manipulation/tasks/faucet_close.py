@@ -12,6 +12,7 @@ from polytask.envs.manipulation.shared.faucet import (
     place_faucet,
     turn_handle,
 )
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.view import SceneView
@@ -48,6 +49,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("push the handle left"),), Hold((0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)),
     summary="Turn a faucet's handle to the left.",
     success_rule="handle's tip within 7 cm of the goal",
     hand_init=HAND_INIT,

@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.caging import Cage, cage, handle_point
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
+from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -61,6 +62,24 @@ def expert(look: Look) -> Tensor:
     return act(look.hand, waypoint, gain=10.0, effort=torch.where(aside | (height > 0.1), 0.0, 0.8))
 
 
+def _head(s: State) -> Tensor:
+    # Not rotated with the hammer, as in the reward.
+    return offset(s.obj, x=0.16, y=0.06)
+
+
+def _beside_line(s: State) -> Tensor:
+    """Return the distance of the head from the line along which it must strike. (N,)"""
+    return distance(_head(s)[:, ::2], s.target[:, ::2])
+
+
+def _before_nail(s: State) -> Tensor:
+    return distance(_head(s), s.target)
+
+
+def _is_level(s: State) -> Tensor:
+    return _beside_line(s) < 0.04
+
+
 TASK = Task(
     name="hammer",
     scene="hammer",
@@ -70,6 +89,10 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (Leg("head level with the nail", _beside_line), Leg("strike", _before_nail, _is_level)),
+        Hold((-0.033, 0.0, 0.037), closed=0.6),
+    ),
     summary="Drive a nail into a block with a hammer.",
     success_rule="nail driven in by more than 9 cm",
     hand_init=(0.0, 0.4, 0.2),

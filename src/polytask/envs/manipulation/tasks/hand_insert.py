@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.expert import first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots, place_object_and_goal
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
@@ -45,6 +46,9 @@ TASK = Task(
     slots=free_object_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        carry_over("bring it into the hole", level=0.1, hole=_RADIUS), Hold((0.004, 0.004, 0.028), closed=0.58)
+    ),
     summary="Put a block into a hole of the table.",
     success_rule="block within 5 cm of the goal in the hole",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -14,6 +14,7 @@ from polytask.envs.manipulation.shared.handle import (
     top_slots,
 )
 from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 
@@ -36,6 +37,9 @@ TASK = Task(
     slots=top_slots,
     reward=press_reward,
     expert=expert,
+    shaped=Stages(
+        (bring("press the handle down", axes=(0.0, 0.0, 1.0)),), Hold((0.0, -0.025, 0.01), reach=0.04, depth=0.04)
+    ),
     summary="Press a handle down.",
     success_rule="top of the handle within 2 cm of the goal's height",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, place_handle, press, press_reward, side, top_slots
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 
@@ -27,6 +28,7 @@ TASK = Task(
     slots=top_slots,
     reward=press_reward,
     expert=expert,
+    shaped=Stages((bring("press the handle down", axes=(0.0, 0.0, 1.0)),), Hold((0.008, 0.005, 0.028))),
     summary="Press a handle down that faces sideways.",
     success_rule="top of the handle within 2 cm of the goal's height",
 )

@@ -8,6 +8,7 @@ from polytask.envs.manipulation.shared.caging import Cage
 from polytask.envs.manipulation.shared.grasp import Grasp
 from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, front, place_handle, pull, pull_reward
 from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.view import SceneView
@@ -48,6 +49,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("pull the handle up", axes=(0.0, 0.0, 1.0)),), Hold((0.0, 0.0, 0.012), closed=0.62)),
     summary="Pull a handle up.",
     success_rule="end of the handle within 5 cm of the goal's height",
 )

@@ -8,6 +8,7 @@ from polytask.envs.manipulation.shared.caging import Cage
 from polytask.envs.manipulation.shared.grasp import Grasp
 from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, place_handle, pull, pull_reward, side
 from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -50,6 +51,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("pull the handle up"),), Hold((0.0, 0.004, 0.03), closed=0.82)),
     summary="Pull a handle up that faces sideways.",
     success_rule="middle of the handle within 8 cm of the goal",
 )

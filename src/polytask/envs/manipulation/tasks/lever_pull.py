@@ -10,6 +10,7 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
@@ -65,6 +66,10 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (bring("lift the lever"),),
+        Hold((0.0, -0.05, -0.08), side="below", away=0.03, slack=0.05, reach=0.06, depth=0.06),
+    ),
     summary="Pull a lever up until it stands.",
     success_rule="lever within 7.5 degrees of upright",
     hand_init=(0.0, 0.4, 0.2),

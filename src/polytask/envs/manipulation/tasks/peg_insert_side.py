@@ -9,6 +9,7 @@ from polytask.envs.manipulation.rewards import hamacher, prism, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
@@ -71,6 +72,19 @@ def expert(look: Look) -> Tensor:
     return act(look.hand, waypoint, gain=25.0, effort=torch.where(is_away | (height > 0.15), -1.0, 0.6))
 
 
+def _beside_hole(s: State) -> Tensor:
+    """Return the distance of the peg's head from the axis of the hole. (N,)"""
+    return distance(s.scene.site("pegHead")[:, 1:], s.target[:, 1:])
+
+
+def _before_hole(s: State) -> Tensor:
+    return distance(s.scene.site("pegHead"), s.target)
+
+
+def _is_level(s: State) -> Tensor:
+    return _beside_hole(s) < 0.025
+
+
 TASK = Task(
     name="peg-insert-side",
     scene="peg_insert",
@@ -80,6 +94,10 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (Leg("head level with the hole", _beside_hole), Leg("push it in", _before_hole, _is_level)),
+        Hold((0.006, 0.0, 0.025), closed=0.45),
+    ),
     summary="Pick up the peg and insert it sideways into the hole.",
     success_rule="peg's head within 7 cm of the hole, errors across the hole counting double",
     separation=Separation((0, 2), (3, 5), 0.1),

@@ -8,6 +8,7 @@ from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.geometry import distance
@@ -60,6 +61,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("pull the plug to the goal"),), Hold((-0.015, 0.0, 0.028), closed=0.9)),
     summary="Pull a plug sideways out of its socket.",
     success_rule="end of the plug within 7 cm of the goal",
 )

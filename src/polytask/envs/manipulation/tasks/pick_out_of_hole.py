@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots, pla
 from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
@@ -46,6 +47,7 @@ TASK = Task(
     slots=free_object_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(carry_over("puck to the goal", level=0.1, hole=0.0), Hold((0.0, 0.005, 0.026), closed=0.6)),
     summary="Pick a puck out of a hole and bring it to a goal position.",
     success_rule="puck within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

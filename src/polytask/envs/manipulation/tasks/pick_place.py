@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
@@ -52,6 +53,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("puck to the goal"),), Hold((0.0, 0.001, 0.037), closed=0.65)),
     summary="Pick up the puck and carry it to a goal in the air.",
     success_rule="puck within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

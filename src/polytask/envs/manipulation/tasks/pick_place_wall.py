@@ -11,6 +11,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.wall import near_wall
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
@@ -58,6 +59,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages(carry_over("puck to the goal", level=0.16, hole=0.06), Hold((0.0, 0.0, 0.039), closed=0.6)),
     summary="Pick a puck up and bring it to a goal behind a wall.",
     success_rule="puck within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -9,6 +9,7 @@ from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.plate import plate_slots, slides
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
@@ -50,6 +51,7 @@ TASK = Task(
     slots=plate_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("plate to the goal"),), Hold((-0.002, -0.049, 0.057), slack=0.03)),
     summary="Slide a plate into a cage.",
     success_rule="plate within 7 cm of the goal",
 )

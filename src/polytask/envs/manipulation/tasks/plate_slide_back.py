@@ -7,6 +7,7 @@ from torch import Tensor
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 
@@ -35,6 +36,7 @@ TASK = Task(
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
+    shaped=Stages((bring("plate to the goal"),), Hold((0.003, -0.064, 0.058))),
     summary="Slide a plate out of a cage.",
     success_rule="plate within 7 cm of the goal",
 )

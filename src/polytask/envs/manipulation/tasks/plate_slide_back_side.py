@@ -7,6 +7,7 @@ from torch import Tensor
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 
@@ -36,6 +37,7 @@ TASK = Task(
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
+    shaped=Stages((bring("plate to the goal"),), Hold((0.023, 0.0, 0.059))),
     summary="Slide a plate sideways out of a cage.",
     success_rule="plate within 7 cm of the goal",
 )

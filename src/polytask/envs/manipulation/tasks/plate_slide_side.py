@@ -8,6 +8,7 @@ from torch import Tensor
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.task import Look, Placement, Task
 
 
@@ -40,6 +41,7 @@ TASK = Task(
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
+    shaped=Stages((bring("plate to the goal"),), Hold((0.068, 0.0, 0.032), slack=0.04, reach=0.04)),
     summary="Slide a plate sideways into a cage.",
     success_rule="plate within 7 cm of the goal",
 )

@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_at_rest
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
@@ -56,6 +57,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("block to the goal"),), Hold((0.0, -0.008, 0.044), closed=0.65)),
     summary="Pull a block back to a goal.",
     success_rule="block within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

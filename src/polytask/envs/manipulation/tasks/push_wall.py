@@ -10,12 +10,14 @@ from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_at_rest
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 _HEIGHT = 0.0194047  # of the puck's centre once it has settled on the table
+_PASSAGE, _BACK = -0.08, 0.75  # x left of the wall, and y behind it
 _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 
 
@@ -53,6 +55,19 @@ def expert(look: Look) -> Tensor:
     return act(hand, waypoint, gain=10.0, effort=torch.where(away, 0.0, 0.6))
 
 
+def _right_of_passage(s: State) -> Tensor:
+    """Return how far the puck must still move left until it can pass the wall. (N,)"""
+    return (s.obj[:, 0] - _PASSAGE).clamp(min=0.0)
+
+
+def _to_goal(s: State) -> Tensor:
+    return distance(s.obj, s.target)
+
+
+def _is_past(s: State) -> Tensor:
+    return (_right_of_passage(s) < 0.02) | (s.obj[:, 1] > _BACK)
+
+
 TASK = Task(
     name="push-wall",
     scene="puck_wall",
@@ -62,6 +77,10 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (Leg("puck to the left of the wall", _right_of_passage), Leg("puck to the goal", _to_goal, _is_past)),
+        Hold((0.003, 0.002, 0.034), closed=0.65),
+    ),
     summary="Push a puck around a wall to a goal.",
     success_rule="puck within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -8,6 +8,7 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
+from polytask.envs.manipulation.stages import Stages, bring, the_fingertips
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.sim.geometry import distance
@@ -37,6 +38,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("fingertips to the goal", point=the_fingertips),)),
     summary="Reach a goal position in space.",
     success_rule="tool centre within 5 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -9,6 +9,7 @@ from polytask.envs.manipulation.shared.expert import act
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.wall import near_wall
+from polytask.envs.manipulation.stages import Stages, bring, the_fingertips
 from polytask.envs.manipulation.task import Look, Separation, Task
 from polytask.envs.manipulation.tasks.reach import reward
 
@@ -29,6 +30,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("fingertips to the goal", point=the_fingertips),)),
     summary="Reach a goal position behind a wall.",
     success_rule="tool centre within 5 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

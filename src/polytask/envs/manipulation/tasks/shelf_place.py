@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
@@ -75,6 +76,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages(carry_over("bring it onto the shelf", level=0.28, hole=0.0), Hold((0.005, 0.0, 0.035), closed=0.6)),
     summary="Pick a block up and place it on a shelf.",
     success_rule="block within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.1),

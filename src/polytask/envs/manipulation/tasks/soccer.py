@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
@@ -85,6 +86,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("ball into the goal"),), Hold((0.0, -0.03, 0.03), slack=0.04, reach=0.065, depth=0.09)),
     summary="Push a ball into a goal.",
     success_rule="ball within 7 cm of the goal's middle",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.points import at_height, offset
+from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
+from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
@@ -58,6 +59,31 @@ def expert(look: Look) -> Tensor:
     return stick_expert(look, grip=-0.015, aim=aim, joined=(inserted, onwards), gain=20.0)
 
 
+def _tip(s: State) -> Tensor:
+    """Return the stick's tip, relative to the handle's middle. (N, 3)"""
+    return s.scene.site("stick_end") - s.scene.site("insertion")
+
+
+def _off_handle(s: State) -> Tensor:
+    return torch.linalg.vector_norm(_tip(s)[:, 1:], dim=-1)
+
+
+def _before_handle(s: State) -> Tensor:
+    return (0.01 - _tip(s)[:, 0]).clamp(min=0.0) + _off_handle(s)
+
+
+def _handle_left(s: State) -> Tensor:
+    return planar_gap(s.scene.site("insertion"), s.target)
+
+
+def _is_level(s: State) -> Tensor:
+    return _off_handle(s) < 0.04
+
+
+def _is_through(s: State) -> Tensor:
+    return _is_inserted(_tip(s))
+
+
 TASK = Task(
     name="stick-pull",
     scene="stick",
@@ -67,6 +93,14 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (
+            Leg("tip level with the handle", _off_handle),
+            Leg("put it through", _before_handle, _is_level),
+            Leg("pull the handle to the goal", _handle_left, _is_through),
+        ),
+        Hold((-0.01, 0.0, 0.041), closed=0.58),
+    ),
     summary="Put a stick through the handle of a thermos and pull it to a goal.",
     success_rule="handle within 12 cm of the goal with the stick's tip through it",
     separation=Separation((0, 2), (3, 5), 0.1),

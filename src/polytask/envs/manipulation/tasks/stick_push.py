@@ -9,6 +9,7 @@ from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
+from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
@@ -16,6 +17,7 @@ from polytask.sim.view import SceneView
 
 _RADIUS = 0.12
 _HEIGHT = 0.132  # of the middle of the thermos's handle
+_LOWER = 0.03  # how far below the handle the stick pushes: the fingers pass over the thermos's foot
 _CAGE = Cage(radius=0.04, pad=0.05, xz=0.01, density="high")
 
 
@@ -59,6 +61,22 @@ def expert(look: Look) -> Tensor:
     return stick_expert(look, grip=0.015, aim=look.obj2, joined=(is_there, look.hand), gain=10.0)
 
 
+def _off_thermos(s: State) -> Tensor:
+    """Return the distance of the stick from the line along which it must push. (N,)"""
+    line = offset(_container(s.scene), z=-_LOWER)
+    return distance(s.obj[:, 1:], line[:, 1:])
+
+
+def _way_left(s: State) -> Tensor:
+    """Return the way that the tip has to go to the thermos, and the thermos to the goal. (N,)"""
+    thermos = _container(s.scene)
+    return (thermos - s.scene.site("stick_end"))[:, 0].clamp(min=0.0) + distance(thermos, s.target)
+
+
+def _is_level(s: State) -> Tensor:
+    return _off_thermos(s) < 0.04
+
+
 TASK = Task(
     name="stick-push",
     scene="stick",
@@ -68,6 +86,10 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (Leg("stick level with the thermos", _off_thermos), Leg("thermos to the goal", _way_left, _is_level)),
+        Hold((0.023, 0.0, 0.042), closed=0.5),
+    ),
     summary="Grip a stick and push a thermos with it to a goal.",
     success_rule="thermos within 12 cm of the goal while both pads press on the lifted stick",
     separation=Separation((0, 2), (3, 5), 0.1),

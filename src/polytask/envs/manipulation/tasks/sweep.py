@@ -10,6 +10,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.sim.geometry import distance
@@ -46,6 +47,7 @@ TASK = Task(
     slots=free_object_slots,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("block to the goal"),), Hold((0.0, 0.0, 0.047), closed=0.62)),
     summary="Sweep a block to the right of the table.",
     success_rule="block within 5 cm of the goal",
 )

@@ -9,6 +9,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Separation, Task
 from polytask.sim.geometry import distance
@@ -47,6 +48,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
+    shaped=Stages((bring("block over the hole", axes=(1.0, 1.0, 0.0)),), Hold((0.004, 0.0, 0.028), closed=0.65)),
     summary="Sweep a block over a hole of the table.",
     success_rule="block within 5 cm of the hole's centre, seen from above",
     separation=Separation((0, 2), (3, 5), 0.15),

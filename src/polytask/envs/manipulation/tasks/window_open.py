@@ -7,6 +7,7 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.window import slide_expert, window_reward
+from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots, Task
 from polytask.sim.view import SceneView
@@ -46,6 +47,9 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
+    shaped=Stages(
+        (bring("slide the window", axes=(1.0, 0.0, 0.0)),), Hold((0.0, 0.006, 0.029), side="the front", slack=0.035)
+    ),
     summary="Slide the window open.",
     success_rule="handle within 5 cm of the goal along x",
     hand_init=(0.0, 0.4, 0.2),

@@ -1,0 +1,195 @@
+"""The shaped reward: one rule for every manipulation task, applied to the task's stages.
+
+A task lists what the hand does, in order: it lines up on a side from which it can act, moves in, closes its fingers if
+the object must be gripped, and brings the object to its goal in one or more legs. Only the stage that a world has
+reached pays, by its progress in [0, 1], on top of a fixed amount for the stages before it. So a later stage always pays
+at least as much as any earlier one, losing the object costs, and staying anywhere pays less than going on. Success pays
+most. The stage is a function of the current state alone: nothing is remembered.
+
+Meta-World's dense rewards are in the files of the tasks. Returns of the two rewards must not be compared; success may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polytask.envs.manipulation.shared.points import planar_gap
+from polytask.envs.manipulation.state import State
+from polytask.sim.geometry import distance
+
+Measure = Callable[[State], Tensor]
+Point = tuple[float, float, float]
+
+SUCCESS = 10.0  # reward of a step with success, as in most of Meta-World's dense rewards
+# Upper bound of the reward without success. It is far below success, so that a last step which may fail and drop the
+# object is worth taking.
+UNFINISHED = 5.0
+SIDES: dict[str, Point] = {
+    "above": (0.0, 0.0, 1.0),
+    "below": (0.0, 0.0, -1.0),
+    "the front": (0.0, -1.0, 0.0),
+    "the left": (-1.0, 0.0, 0.0),
+}
+_OPEN = 0.7  # openness above which fingers can hook an object between them
+_FINE, _COARSE, _FAR = 0.02, 0.1, 1.0  # scales of progress: precision, the neighbourhood, the whole table
+
+
+@dataclass(frozen=True)
+class Hold:
+    """How the hand takes an object.
+
+    Attributes:
+        at: Position of the hand, relative to `State.obj`, from which it acts on the object.
+        side: Side from which the hand moves in, a name in `SIDES`.
+        away: Distance from `at` at which the hand lines up on this side.
+        slack: Distance from the line of approach below which the hand counts as lined up.
+        reach: Distance from the line of approach below which the hand, once in, counts as being at the object.
+        depth: Distance along the line of approach below which it does.
+        closed: Openness below which the fingers hold the object. They are open on the way. None: no grip.
+        hooks: Whether the hand acts with open fingers around the object, without gripping it.
+    """
+
+    at: Point
+    side: str = "above"
+    away: float = 0.1
+    slack: float = 0.025
+    reach: float = 0.035
+    depth: float = 0.03
+    closed: float | None = None
+    hooks: bool = False
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A part of the object's way to its goal.
+
+    Attributes:
+        words: What happens, for the documentation.
+        gap: What is left of this leg, in metres. (N,)
+        begins: Whether the object is on this leg or past it, (N,) bool; None: as soon as the hand has the object.
+    """
+
+    words: str
+    gap: Measure
+    begins: Measure | None = None
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a task; `hold` is None where the hand itself is brought to the goal."""
+
+    legs: tuple[Leg, ...]
+    hold: Hold | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What happens in each stage."""
+        legs = tuple(leg.words for leg in self.legs)
+        if self.hold is None:
+            return legs
+        opened = ", fingers open" if self.hold.hooks or self.hold.closed is not None else ""
+        way = (f"line up from {self.hold.side}{opened}", "move in")
+        return (*way, "close the fingers", *legs) if self.hold.closed is not None else (*way, *legs)
+
+
+def shaped_reward(s: State, stages: Stages, success: Tensor) -> Tensor:
+    """Return the shaped reward of every world, in [0, 10]. (N,)"""
+    share = UNFINISHED / len(stages.words)
+    return (share * climbed(s, stages)).masked_fill_(success, SUCCESS)
+
+
+def climbed(s: State, stages: Stages) -> Tensor:
+    """Return the number of finished stages plus the progress of the current one. (N,)"""
+    reached: list[tuple[Tensor | None, Tensor]] = []  # for each stage: whether it has begun, and its progress
+    has_object = None
+    if stages.hold is not None:
+        approach, has_object = _approach(s, stages.hold)
+        reached += approach
+    for leg in stages.legs:
+        begun = has_object if leg.begins is None else leg.begins(s)
+        reached.append((begun if has_object is None or begun is None else begun & has_object, nearness(leg.gap(s))))
+    total = reached[0][1]
+    for number, (begun, progress) in enumerate(reached[1:], start=1):
+        assert begun is not None
+        total = torch.where(begun, number + progress, total)
+    return total
+
+
+def _approach(s: State, hold: Hold) -> tuple[list[tuple[Tensor | None, Tensor]], Tensor]:
+    """Return beginning and progress of the stages up to the grip, and whether the hand has the object. (N,) bool"""
+    axis = s.constant(*SIDES[hold.side])
+    error = s.hand - (s.obj + s.constant(*hold.at))
+    along = (error * axis).sum(-1)
+    across = distance(error, along[:, None] * axis)
+    to_line = torch.hypot(across, along - hold.away)  # distance to the point where the hand lines up
+    there = (across < hold.reach) & (along.abs() < hold.depth)
+    opened = 1.0 if hold.closed is None and not hold.hooks else _half_for_open(s, hold)
+    stages: list[tuple[Tensor | None, Tensor]] = [
+        (None, opened * nearness(to_line)),
+        ((across < hold.slack) | there, opened * nearness(along.abs())),
+    ]
+    if hold.closed is None:
+        return stages, there & (s.openness > _OPEN) if hold.hooks else there
+    closing = ((1 - s.openness) / (1 - hold.closed)).clamp(0.0, 1.0)
+    return [*stages, (there, closing)], there & (s.openness < hold.closed)
+
+
+def _half_for_open(s: State, hold: Hold) -> Tensor:
+    """Return a factor that rises from one half, for fingers as close as in a grip, to 1 for open ones. (N,)"""
+    closed = _OPEN if hold.closed is None else hold.closed
+    return 0.5 + 0.5 * ((s.openness - closed) / (1 - closed)).clamp(0.0, 1.0)
+
+
+def nearness(gap: Tensor) -> Tensor:
+    """Return 1 for no gap, falling to 0: steep within centimetres, and still sloping a metre away. (N,)"""
+    far = (1 - gap / _FAR).clamp(min=0.0)
+    return (far + (1 - torch.tanh(gap / _COARSE)) + (1 - torch.tanh(gap / _FINE))) / 3
+
+
+def the_object(s: State) -> Tensor:
+    """Return the observed point of the object. (N, 3)"""
+    return s.obj
+
+
+def the_goal(s: State) -> Tensor:
+    """Return the goal. (N, 3)"""
+    return s.target
+
+
+def the_fingertips(s: State) -> Tensor:
+    """Return the point midway between the fingertips. (N, 3)"""
+    return s.tcp
+
+
+def bring(words: str, point: Measure = the_object, goal: Measure = the_goal, axes: Point = (1.0, 1.0, 1.0)) -> Leg:
+    """Return the leg that brings a point straight to a goal; only distances along `axes` with a 1 count."""
+    return Leg(words, lambda s: distance(point(s), goal(s), s.constant(*axes)))
+
+
+def carry_over(
+    words: str, level: float, hole: float, point: Measure = the_object, goal: Measure = the_goal
+) -> tuple[Leg, Leg]:
+    """Return the legs that lift a point and then bring it to a goal.
+
+    Args:
+        words: The second leg in words.
+        level: Height to lift the point to. Moving sideways pays only above it, less 2 cm.
+        hole: Horizontal distance from the goal below which the point may be lower; 0 for nowhere.
+        point: Position of the point. (N, 3)
+        goal: Position to bring it to. (N, 3)
+    """
+
+    def lack(s: State) -> Tensor:
+        return (level - point(s)[:, 2]).clamp(min=0.0)
+
+    def is_over(s: State) -> Tensor:
+        return (lack(s) < 0.02) | (planar_gap(point(s), goal(s)) < hole)
+
+    def rest(s: State) -> Tensor:
+        return planar_gap(point(s), goal(s)) + (point(s)[:, 2] - goal(s)[:, 2]).abs()
+
+    return Leg(f"lift it {100 * level:.0f} cm high", lack), Leg(words, rest, is_over)

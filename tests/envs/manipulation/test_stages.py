@@ -1,0 +1,222 @@
+"""The shaped reward: what a stage pays, which stage a state is in, and that every task's stages can be climbed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+import torch
+from shaped_rewards import OTHERS, judge, rank_correlation
+from torch import Tensor
+from torch.testing import assert_close
+
+import polytask
+from polytask.envs.manipulation.stages import (
+    Hold,
+    Stages,
+    bring,
+    carry_over,
+    climbed,
+    nearness,
+    shaped_reward,
+    the_fingertips,
+)
+from polytask.envs.manipulation.state import State
+from polytask.envs.manipulation.tasks import TASKS
+from polytask.errors import UserError
+from polytask.sim.view import SceneView
+
+AT = (0.0, 0.0, 0.04)
+GRIP = Stages((bring("to the goal"),), Hold(AT, closed=0.6))
+
+
+def state(
+    hand: tuple[float, float, float] = (0.0, 0.0, 0.04),
+    openness: float = 1.0,
+    obj: tuple[float, float, float] = (0, 0, 0),
+) -> State:
+    """Return a world with the goal 20 cm from the origin along y."""
+    row = torch.tensor([hand], dtype=torch.float32)
+    none = torch.zeros(1, 3)
+    return State(
+        hand=row,
+        openness=torch.tensor([openness]),
+        tcp=row - torch.tensor([[0.0, 0.0, 0.045]]),
+        left_pad=none,
+        right_pad=none,
+        action=torch.zeros(1, 4),
+        vector=none,
+        target=torch.tensor([[0.0, 0.2, 0.0]]),
+        obj_init=none,
+        tcp_init=none,
+        scene=cast(SceneView, None),  # these stages read no scene
+        obj=torch.tensor([obj], dtype=torch.float32),
+        first_obj=none,
+    )
+
+
+def height(s: State, stages: Stages = GRIP) -> float:
+    return climbed(s, stages).item()
+
+
+def test_nearness_is_the_mean_of_three_scales() -> None:
+    gap = torch.tensor([0.0, 0.1, 2.0])
+    at_10_cm = (0.9 + 1 - torch.tanh(torch.tensor(1.0)) + 1 - torch.tanh(torch.tensor(5.0))) / 3
+    assert_close(nearness(gap), torch.stack([torch.tensor(1.0), at_10_cm, torch.tensor(0.0)]), atol=1e-6, rtol=0)
+
+
+def test_nearness_slopes_over_the_whole_table() -> None:
+    assert (nearness(torch.linspace(0, 1, 200)).diff() < -1e-3).all()
+
+
+def test_a_grip_climbs_through_four_stages() -> None:
+    path = [
+        (state(hand=(0.3, 0.0, 0.2)), 0),
+        (state(hand=(0.04, 0.0, 0.14)), 0),
+        (state(hand=(0.02, 0.0, 0.14)), 1),
+        (state(hand=(0.0, 0.0, 0.08)), 1),
+        (state(), 2),
+        (state(openness=0.7), 2),
+        (state(openness=0.5), 3),
+        (state(hand=(0.0, 0.1, 0.04), openness=0.5, obj=(0.0, 0.1, 0.0)), 3),
+    ]
+    heights = [height(s) for s, _ in path]
+    assert heights == sorted(heights)
+    assert [int(each) for each in heights] == [stage for _, stage in path]
+
+
+def test_a_lost_object_costs_the_stages_after_the_approach() -> None:
+    held = state(hand=(0.0, 0.1, 0.04), openness=0.5, obj=(0.0, 0.1, 0.0))
+    assert height(held) > 3 > 1 > height(replace(held, hand=held.hand + torch.tensor([[0.0, 0.05, 0.0]])))
+
+
+def test_no_leg_begins_without_the_object() -> None:
+    over = Stages(carry_over("over", level=0.1, hole=0.03), Hold(AT, closed=0.6))
+    held, thrown = (state(hand, 0.5, obj=(0.0, 0.1, 0.15)) for hand in ((0.0, 0.1, 0.19), (0.3, 0.1, 0.19)))
+    assert int(height(held, over)) == 4
+    assert int(height(thrown, over)) == 0
+
+
+@pytest.mark.parametrize("hand", [(0.2, 0.0, 0.2), (0.0, 0.0, 0.1)])
+def test_closed_fingers_earn_half_on_the_way_to_a_grip(hand: tuple[float, float, float]) -> None:
+    opened, closed = height(state(hand)), height(state(hand, openness=0.3))
+    assert closed % 1 == pytest.approx(opened % 1 / 2)
+
+
+def test_fingers_in_the_air_grip_nothing() -> None:
+    assert height(state(hand=(0.0, 0.0, 0.12), openness=0.3)) < 2
+    assert height(state(hand=(0.05, 0.0, 0.04), openness=0.3)) < 1
+
+
+def test_a_hook_needs_open_fingers() -> None:
+    hook = Stages((bring("pull"),), Hold(AT, hooks=True))
+    assert int(height(state(openness=1.0), hook)) == 2
+    assert int(height(state(openness=0.3), hook)) == 1
+
+
+@pytest.mark.parametrize(
+    ("side", "hand"), [("above", (0, 0, 0.14)), ("the front", (0, -0.1, 0.04)), ("below", (0, 0, -0.06))]
+)
+def test_the_hand_lines_up_on_its_side(side: str, hand: tuple[float, float, float]) -> None:
+    push = Stages((bring("push"),), Hold(AT, side=side))
+    assert int(height(state(hand), push)) == 1
+    assert int(height(state((0.1, hand[1], hand[2])), push)) == 0
+
+
+def test_every_small_step_of_the_approach_pays() -> None:
+    generator = torch.Generator().manual_seed(0)
+    hands = torch.rand(2000, 3, generator=generator) - 0.5
+    hands[1000:, :2] *= 0.03  # lined up
+    hands[1000:, 2] = 0.08 + hands[1000:, 2].abs()
+    aims = torch.tensor([[0.0, 0.0, 0.14]]).repeat(2000, 1)
+    aims[1000:] = torch.tensor(AT)
+
+    def heights(hand: Tensor) -> Tensor:
+        one = state()
+        many = {name: value.expand(2000, *value.shape[1:]) for name, value in vars(one).items() if name != "scene"}
+        return climbed(State(**{**many, "hand": hand, "scene": one.scene}), GRIP)
+
+    steps = aims - hands
+    steps = 0.005 * steps / torch.linalg.vector_norm(steps, dim=-1, keepdim=True)
+    assert (heights(hands + steps) > heights(hands) + 1e-4).all()
+
+
+def test_only_distances_along_the_axes_count() -> None:
+    along = Stages((bring("along x", point=the_fingertips, axes=(1.0, 0.0, 0.0)),))
+    assert height(state(hand=(0.1, 0.7, 0.3)), along) == pytest.approx(nearness(torch.tensor([0.1])).item())
+
+
+def test_moving_sideways_pays_only_above_the_level() -> None:
+    over = Stages(carry_over("over", level=0.1, hole=0.03, point=the_fingertips))
+    low, nearer, high = (state(hand=(0.0, y, z + 0.045)) for y, z in ((0.0, 0.05), (0.1, 0.05), (0.0, 0.1)))
+    assert height(nearer, over) == height(low, over) < 1 < height(high, over)
+    assert height(state(hand=(0.0, 0.1, 0.145)), over) > height(high, over)
+
+
+def test_over_the_goal_the_object_may_be_low() -> None:
+    over = Stages(carry_over("over", level=0.1, hole=0.03, point=the_fingertips))
+    above, down = (state(hand=(0.0, 0.19, z + 0.045)) for z in (0.1, 0.02))
+    assert 1 < height(above, over) < height(down, over)
+
+
+def test_success_pays_ten_and_everything_else_at_most_five() -> None:
+    finished = state(openness=0.5, obj=(0.0, 0.2, 0.0), hand=(0.0, 0.2, 0.04))
+    assert shaped_reward(finished, GRIP, torch.tensor([False])).item() == pytest.approx(5.0)
+    assert shaped_reward(state(), GRIP, torch.tensor([True])).item() == 10.0
+
+
+def test_every_task_has_stages_in_words() -> None:
+    for task in TASKS.values():
+        assert task.shaped is not None, task.name
+        legs, hold = task.shaped.legs, task.shaped.hold
+        assert len(task.shaped.words) == len(legs) + (0 if hold is None else 2 + (hold.closed is not None)), task.name
+        assert legs[0].begins is None, f"the first leg of {task.name} must begin with the hold"
+        assert all(leg.begins is not None for leg in legs[1:]), f"a later leg of {task.name} begins at once"
+
+
+def test_a_task_without_stages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polytask.envs.make.TASKS", {"reach": replace(TASKS["reach"], shaped=None)})
+    with pytest.raises(UserError, match="reward=shaped does not apply: task 'reach' has no stages"):
+        polytask.make(tasks=["reach"], reward="shaped")
+
+
+def test_the_reward_changes_neither_worlds_nor_success() -> None:
+    shaped, dense = (
+        polytask.make(tasks=["drawer-open", "reach"], num_envs=4, seed=3, threads=1, reward=reward)
+        for reward in ("shaped", "dense")
+    )
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        action = 2 * torch.rand(4, 4, generator=generator) - 1
+        one, other = shaped.step(action), dense.step(action)
+        assert torch.equal(one.obs, other.obs)
+        assert torch.equal(one.success, other.success)
+    assert not torch.equal(one.reward, other.reward)
+
+
+def check(tasks: list[str], goals: int, others: Sequence[str] = OTHERS) -> None:
+    """Assert that experts climb, and that nothing else pays nearly as much."""
+    for task, one in judge(tasks, goals, 1, others).items():
+        assert one["correlation"] > 0.8, task
+        assert one["falls"] <= 1.0, task
+        paid = dict(one["reward_per_step"])
+        expert = paid.pop("expert")
+        for name, value in paid.items():
+            assert value is None or value < 0.65 * expert, f"{task}: {name} earns {value} of {expert}"
+
+
+def test_experts_climb_a_pull_and_a_carry() -> None:
+    check(["drawer-open", "shelf-place"], goals=2, others=["hold"])
+
+
+@pytest.mark.slow
+def test_experts_climb_every_task() -> None:
+    check(list(TASKS), goals=8)
+
+
+def test_rank_correlation_by_hand() -> None:
+    assert rank_correlation(torch.tensor([1.0, 2.0, 5.0, 9.0])) == pytest.approx(1.0)
+    assert rank_correlation(torch.tensor([3.0, 2.0, 1.0])) == pytest.approx(-1.0)
+    assert rank_correlation(torch.tensor([0.0, 1.0, 1.0])) == pytest.approx(3**0.5 / 2)
