@@ -55,9 +55,9 @@ def measure_parts(uses_warp: bool) -> None:
     from polytask.envs.manipulation import worlds
 
     measure(make, "prepare", "look for kernels, compile them if needed")
-    measure(warmup, "modules_of", "- find the modules of a scene")
+    measure(warmup, "modules_of", "- find the modules of a batch")
     measure(worlds, "compile_scene", "compile MJCF")
-    measure(worlds, "make_batch", "make a batch")
+    measure(worlds, "make_worlds", "make a batch")
     measure(worlds.TaskWorlds, "__init__", "settle a task")
     measure(worlds.ManipulationGroup, "reset", "reset a group")
     measure(cuda_graph.Graphed, "_on_side_stream", "torch: eager call before a capture")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -35,7 +37,9 @@ def needed() -> dict[Variant, None]:
     return found
 
 
-def test_the_recorded_modules_are_those_that_the_work_loads(needed: dict[Variant, None]) -> None:
+@contextmanager
+def loading() -> Iterator[set[str]]:
+    """Collect the names of the modules that are loaded."""
     loaded: set[str] = set()
     load = wp.Module.load
 
@@ -44,6 +48,11 @@ def test_the_recorded_modules_are_those_that_the_work_loads(needed: dict[Variant
         return load(module, device, block_dim)
 
     with patch.object(wp.Module, "load", spy):
+        yield loaded
+
+
+def test_the_recorded_modules_are_those_that_the_work_loads(needed: dict[Variant, None]) -> None:
+    with loading() as loaded:
         batch = work()
         batch.diverged.fill_(True)  # the branch of diverged worlds has kernels of its own
         batch._any_diverged.fill_(1)
@@ -109,14 +118,7 @@ def test_on_a_gpu_the_recorded_modules_are_those_that_the_work_loads(scene: str,
 
     with recording() as found:
         work()
-    loaded: set[str] = set()
-    load = wp.Module.load
-
-    def spy(module: Any, device: Any, block_dim: int | None = None) -> Any:
-        loaded.add(module.get_module_identifier(block_dim))
-        return load(module, device, block_dim)
-
-    with patch.object(wp.Module, "load", spy):
+    with loading() as loaded:
         work()
     assert loaded == names(found)
     assert all(each.is_cached for each in found)
