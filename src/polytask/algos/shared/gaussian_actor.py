@@ -64,6 +64,11 @@ class SurrogateConfig:
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )
+    min_obs_std: float = setting(
+        1e-3,
+        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
+        at_least=0.0,
+    )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
     compile: bool = setting(
         True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"

@@ -37,6 +37,7 @@ class OnPolicyConfig(Protocol):
     lr: float
     schedule: str
     obs_clip: float
+    min_obs_std: float
     compile: bool
 
 
@@ -73,7 +74,9 @@ class OnPolicyLoop:
         self.ranks, self.worlds = context.ranks, WorldShare(context.ranks, spec.envs_per_task, device)
         own = spec if self.ranks.is_alone else replace(spec, envs_per_task=self.worlds.envs_per_task)
         self.own_task = self.task if self.ranks.is_alone else task_index(own, device)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
+        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std).to(
+            device
+        )
         self.own = Rollout.allocate(own, horizon, device)
         self.rollout = self.own if self.ranks.is_alone else Rollout.allocate(spec, horizon, device)
         self.iteration = self.frames = 0
