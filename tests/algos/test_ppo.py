@@ -17,7 +17,7 @@ from helpers.learning import (
     context_of,
 )
 from helpers.toy import PointMass, success_rate
-from torch.distributions import Normal
+from torch.distributions import Normal, kl_divergence
 from torch.testing import assert_close
 
 from polytask import algos
@@ -151,7 +151,8 @@ def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
 
 def rows_of(**columns: list[float]) -> PPORows:
     """Build four rows of one task whose other entries are zero."""
-    zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64), "action": torch.zeros(4, 2)}
+    zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
+    zeros |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std")}
     plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
     return PPORows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
 
@@ -163,12 +164,14 @@ def test_actor_loss_by_hand() -> None:
     rows = rows_of(log_prob=(density - ratio.log()).tolist(), advantage=[1.0, -1.0, 1.0, -1.0])
     entropy = math.log(2 * math.pi * math.e)
     surrogate = torch.tensor([-1.2, 1.5, -0.5, 0.8])  # only gains outside 1 +- .2 are clipped
-    inside = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
+    inside, facts = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
+    assert facts["clip_fraction"].tolist() == [1, 1, 1, 1] and not facts["kl"].any()
     assert_close(inside, surrogate - 0.005 * entropy)
 
     rows = rows_of(action=[[1.3, -2.1]] * 4, log_prob=[density] * 4)
-    outside = loss(lambda obs, task: (rows.action, torch.zeros(4, 2)), rows)
+    outside, facts = loss(lambda obs, task: (rows.action, torch.zeros(4, 2)), rows)
     assert_close(outside, torch.full((4,), 1e-4 * (0.2**2 + 1.0**2) - 0.005 * entropy))
+    assert_close(facts, {"kl": torch.full((4,), (1.3**2 + 2.1**2) / 2), "clip_fraction": torch.zeros(4)})
 
 
 def test_critic_loss_by_hand() -> None:
@@ -212,6 +215,37 @@ def test_linear_schedule_falls_to_zero_with_the_last_frame() -> None:
     assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3, 0.0])
 
 
+@pytest.mark.parametrize("lr", [5e-5, 0.1])
+def test_adaptive_rate_brings_the_change_of_the_policy_to_the_target(lr: float) -> None:
+    changes = {}
+    for schedule in ("constant", "adaptive"):
+        env = PointMass((16, 16))
+        ppo = make(env, schedule=schedule, lr=lr, max_lr=0.1, target_kl=0.01, epochs=4)
+        metrics = [ppo.iterate(env) for _ in range(16)]
+        changes[schedule] = sum(each["policy/mean_kl"].item() for each in metrics[8:]) / 8
+    assert 0.005 < changes["adaptive"] < 0.02
+    assert not 0.001 < changes["constant"] < 0.05
+    assert metrics[-1]["policy/lr"] == ppo.learners["actor"].optimizer.param_groups[0]["lr"]
+    assert ppo.learners["critic"].optimizer.param_groups[0]["lr"].item() == pytest.approx(lr)  # not its step
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_adaptive_rate_is_resumed_bit_for_bit(method: str) -> None:
+    assert_resumes(lambda env: make(env, grads=GRADS[method][0](), schedule="adaptive", lr=5e-3))
+
+
+def test_change_of_the_policy_is_measured_exactly() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env, epochs=1, minibatch=10**6)
+    ppo.iterate(env)
+    metrics = ppo.iterate(env)
+    assert metrics["policy/mean_kl"].abs() < 1e-6 < metrics["policy/kl"]  # the only minibatch precedes the only step
+    rows = ppo.loop.last()
+    mean, log_std = ppo.policy(rows.obs, rows.task)
+    exact = kl_divergence(Normal(rows.mean, rows.log_std.exp()), Normal(mean, log_std.exp())).sum(-1).mean()
+    assert_close(ppo.actor.metrics(rows)["policy/kl"], exact.detach())
+
+
 def test_actor_and_critic_are_clipped_apart() -> None:
     env = PointMass((4, 4))
     ppo = make(env, max_grad_norm=0.01, epochs=1, minibatch=128)
@@ -246,8 +280,10 @@ def run_two(**settings: Any) -> None:
 
 def test_bad_settings_are_named() -> None:
     env = PointMass((2, 2))
-    with pytest.raises(UserError, match=r"cosine.*constant, linear"):
+    with pytest.raises(UserError, match=r"cosine.*constant, linear, adaptive"):
         make(env, schedule="cosine")
+    with pytest.raises(UserError, match=r"lr=0.1 is not valid.*max_lr"):
+        make(env, schedule="adaptive", lr=0.1)
     with pytest.raises(UserError, match=r"MlpConfig.*ppo"):
         algos.build(MlpConfig(), AlgoContext(env.spec, env.device))
 

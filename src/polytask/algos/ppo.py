@@ -29,7 +29,7 @@ from polytask.algos.shared.returns import gae, td_error
 from polytask.algos.shared.rollout import num_minibatches
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward
-from polytask.grads.backward import Net
+from polytask.grads.backward import Facts, Net
 from polytask.settings import setting
 from polytask.types import VecEnv
 
@@ -62,6 +62,8 @@ class PPORows(NamedTuple):
     task: Tensor  # (...)
     action: Tensor  # (..., A)
     log_prob: Tensor  # (...) of the action under the policy that chose it
+    mean: Tensor  # (..., A) of this policy
+    log_std: Tensor  # (..., A) of this policy
     advantage: Tensor  # (...) standardized per task
     value: Tensor  # (...) the critic's output before the update
     target: Tensor  # (...) normalized return
@@ -81,12 +83,12 @@ class PPO:
         self._build_learners(context)
         # Every tensor that a captured graph reads or writes is allocated once.
         empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
-        self.rows = PPORows(*self.loop.columns(), self.rollout.log_prob.flatten(), *empty)
+        self.rows = PPORows(*self.loop.columns(), *self.loop.gaussian_columns(), *empty)
         self._own_columns = self.loop.own_columns()
         # (2, T * n) of the observations before and after the actions of the worlds of this rank
         self._own_values = torch.zeros(2, self.loop.own.reward.numel(), device=self.device)
         self._explained = torch.zeros((), device=self.device)
-        self.loop.start(self.rows, self.learners, self.actor.sample)
+        self.loop.start(self.rows, self.learners, self.actor.sample, self.actor.change(self.learners["actor"]))
         self._fused_value_at = fused(self._value_at, self.device, is_wanted=cfg.compile)
         self._compute_values = Graphed(self._values, self.device)
         self._compute_targets = Graphed(self._targets, self.device)
@@ -192,9 +194,10 @@ class PPO:
 
     # Losses
 
-    def _actor_loss(self, policy: Net, rows: PPORows) -> Tensor:
+    def _actor_loss(self, policy: Net, rows: PPORows) -> tuple[Tensor, Facts]:
         """Return every row's loss (R,): clipped surrogate, minus entropy, plus penalty on means out of bounds."""
-        return surrogate_loss(self.cfg, policy, rows)[0]
+        found = surrogate_loss(self.cfg, policy, rows)
+        return found.loss, found.facts
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
         """Return every row's squared error (R,) of the normalized value, or of the clipped value if it is larger."""

@@ -63,6 +63,12 @@ def log_prob(action: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     return -(0.5 * z.square() + log_std + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
 
+def kl_divergence(mean: Tensor, log_std: Tensor, other_mean: Tensor, other_log_std: Tensor) -> Tensor:
+    """Return the divergence KL(first | other) (...) between independent normals (..., A)."""
+    distance = (torch.exp(2.0 * log_std) + (mean - other_mean).square()) * torch.exp(-2.0 * other_log_std)
+    return (other_log_std - log_std + 0.5 * (distance - 1.0)).sum(dim=-1)
+
+
 def entropy(log_std: Tensor) -> Tensor:
     """Return the differential entropy (...) of independent normals (..., A)."""
     return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum(dim=-1)

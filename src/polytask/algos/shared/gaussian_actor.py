@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
+from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
+from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.rollout import Choice
 from polytask.cuda_graph import fused
 from polytask.grads import Backward, GradMethod
-from polytask.grads.backward import Loss, Net
+from polytask.grads.backward import Facts, Loss, Net
 from polytask.settings import require_order, setting
 
 
@@ -46,8 +47,19 @@ class SurrogateConfig:
     )
     lr: float = setting(5e-4, "learning rate of Adam", at_least=0.0)
     schedule: str = setting(
-        "constant", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES
+        "constant",
+        "learning rate over the run: constant, linear to zero at the last frame, or adaptive, which keeps the policy's "
+        "change near `target_kl`",
+        choices=(*SCHEDULES, "adaptive"),
     )
+    target_kl: float = setting(
+        0.012,
+        "divergence from the policy that acted that schedule=adaptive aims at: an epoch of twice as much divides the "
+        "policy's rate by 1.5, one of half as much multiplies it",
+        above=0.0,
+    )
+    min_lr: float = setting(1e-5, "lowest learning rate of schedule=adaptive", at_least=0.0)
+    max_lr: float = setting(1e-2, "highest learning rate of schedule=adaptive", at_least=0.0)
     max_grad_norm: float = setting(
         1.0, "bound on the norm of the gradient, for each network separately", above=0.0, at_most=math.inf
     )
@@ -75,9 +87,12 @@ class SurrogateConfig:
     )
 
     def check_together(self, prefix: str) -> None:
-        """Check that the standard deviation starts within its bounds."""
+        """Check that the standard deviation, and a rate that is adapted, start within their bounds."""
         require_order(self, prefix, "min_std", "initial_std")
         require_order(self, prefix, "initial_std", "max_std")
+        if self.schedule == "adaptive":
+            require_order(self, prefix, "min_lr", "lr")
+            require_order(self, prefix, "lr", "max_lr")
 
     def rows_per_update(self, rows: int) -> int:
         """Return the size of a minibatch, given the rows of an iteration.
@@ -107,6 +122,12 @@ class GaussianActor:
         backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile, ranks=ranks)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
+    def change(self, learner: Learner) -> PolicyChange:
+        """Watch how far the updates of the policy's learner move it, and adapt the rate if the settings ask for it."""
+        cfg = self.cfg
+        adaptive = AdaptiveRate(cfg.target_kl, cfg.min_lr, cfg.max_lr) if cfg.schedule == "adaptive" else None
+        return PolicyChange(learner, adaptive)
+
     def at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the log standard deviation (B, A) at raw observations (B, O)."""
         with autocast(self.device, self.cfg.bf16):
@@ -124,10 +145,10 @@ class GaussianActor:
         return self._fused_choose(obs, task, self.worlds.draw(self._noise))
 
     def _choose(self, obs: Tensor, task: Tensor, noise: Tensor) -> Choice:
-        """Return the actions that standard normal noise (N, A) gives, with their log-densities."""
+        """Return the actions that standard normal noise (N, A) gives, and the distribution that they come from."""
         mean, log_std = self.at(obs, task)
         action = mean + log_std.exp() * noise
-        return Choice(action, log_prob(action, mean, log_std))
+        return Choice(action, log_prob(action, mean, log_std), mean, log_std)
 
     def _noise(self, count: int) -> Tensor:
         return torch.randn(count, self.action_dim, generator=self.generator, device=self.device)
@@ -141,21 +162,27 @@ class GaussianActor:
         return {
             "policy/entropy": entropy(log_std).mean(),
             "policy/std": log_std.exp().mean(),
-            "policy/kl": divergence(log_ratio).mean(),
+            "policy/kl": kl_divergence(rows.mean, rows.log_std, mean, log_std).mean(),
             "policy/clip_fraction": ((log_ratio.exp() - 1.0).abs() > self.cfg.clip).float().mean(),
         }
 
 
-def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: Rows) -> tuple[Tensor, Tensor]:
-    """Return each row's loss (R,) and the logarithm (R,) of its probability ratio, new policy over old policy.
+class Surrogate(NamedTuple):
+    """The clipped surrogate of R rows."""
 
-    The loss is the clipped surrogate, minus entropy, plus the penalty on means out of bounds.
+    loss: Tensor  # (R,)
+    log_ratio: Tensor  # (R,) logarithm of the probability ratio, new policy over old policy
+    facts: Facts  # `policy_change.FACTS`
+
+
+def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: Rows) -> Surrogate:
+    """Compute each row's clipped surrogate, minus entropy, plus the penalty on means out of bounds.
 
     Args:
         cfg: Settings.
         policy: Maps (obs, task) to mean and log standard deviation (R, A).
         rows: Normalized `obs` (R, O), `task` (R,), unclipped `action` (R, A), its `log_prob` (R,) under the policy that
-            drew it, and its `advantage` (R,).
+            drew it, this policy's `mean` and `log_std` (R, A), and the action's `advantage` (R,).
     """
     mean, log_std = policy(rows.obs, rows.task)
     log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
@@ -163,7 +190,12 @@ def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: Rows) -> tuple[Tenso
     clipped = ratio.clamp(1.0 - cfg.clip, 1.0 + cfg.clip)
     surrogate = torch.maximum(-rows.advantage * ratio, -rows.advantage * clipped)
     excess = (mean.abs() - cfg.bounds).clamp_min(0.0).square().sum(dim=-1)
-    return surrogate - cfg.entropy_coef * entropy(log_std) + cfg.bounds_coef * excess, log_ratio
+    loss = surrogate - cfg.entropy_coef * entropy(log_std) + cfg.bounds_coef * excess
+    facts = {
+        "kl": kl_divergence(rows.mean, rows.log_std, mean.detach(), log_std.detach()),
+        "clip_fraction": ((ratio.detach() - 1.0).abs() > cfg.clip).float(),
+    }
+    return Surrogate(loss, log_ratio, facts)
 
 
 def divergence(log_ratio: Tensor) -> Tensor:
