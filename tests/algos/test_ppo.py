@@ -246,6 +246,41 @@ def test_change_of_the_policy_is_measured_exactly() -> None:
     assert_close(ppo.actor.metrics(rows)["policy/kl"], exact.detach())
 
 
+def test_weight_of_the_entropy_falls_linearly_to_its_final_value() -> None:
+    env = PointMass((2, 2))
+    ppo = make(env, entropy_coef=0.04, final_entropy_coef=0.0, total_frames=4 * 16 * 4)
+    weights, losses = [], []
+    rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4)
+    for _ in range(6):
+        ppo.iterate(env)
+        weights.append(ppo.actor.entropy_coef.item())
+        loss, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
+        losses.append(loss.mean().item())
+    expected = torch.tensor([0.04, 0.03, 0.02, 0.01, 0.0, 0.0])
+    assert_close(torch.tensor(weights), expected)
+    assert_close(torch.tensor(losses), -expected * math.log(2 * math.pi * math.e))
+
+
+def test_noise_of_a_task_is_bounded_by_its_success() -> None:
+    env = PointMass((16, 16))
+    ppo = make(env, final_std=0.1, max_std=1.5, entropy_coef=1.0)  # so much entropy that the noise is at its bound
+    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
+    for _ in range(25):
+        metrics = ppo.iterate(env)
+    success = ppo.actor.success.rate()
+    assert success[0] > 0.3 and success[1] == 0
+    std = ppo.policy.log_std.detach().exp()
+    bound = 1.5 * (0.1 / 1.5) ** success
+    assert_close(std[:1], bound[:1, None].expand(1, 2), rtol=1e-3, atol=0)
+    assert (std[1] > 1.0).all()
+    assert metrics["per_task/goal-0/std"] == std[0].mean() < 0.7
+
+
+@pytest.mark.parametrize("settings", [{"final_std": 0.1}, {"final_entropy_coef": 0.0}])
+def test_noise_is_resumed_bit_for_bit(settings: dict[str, float]) -> None:
+    assert_resumes(lambda env: make(env, total_frames=600, **settings), before=2)
+
+
 def test_actor_and_critic_are_clipped_apart() -> None:
     env = PointMass((4, 4))
     ppo = make(env, max_grad_norm=0.01, epochs=1, minibatch=128)
@@ -284,6 +319,10 @@ def test_bad_settings_are_named() -> None:
         make(env, schedule="cosine")
     with pytest.raises(UserError, match=r"lr=0.1 is not valid.*max_lr"):
         make(env, schedule="adaptive", lr=0.1)
+    with pytest.raises(UserError, match=r"final_std=3.0 is not valid.*max_std"):
+        make(env, final_std=3.0)
+    with pytest.raises(UserError, match=r"final_std.*needs algo.task_std=true"):
+        make(env, final_std=0.5, task_std=False)
     with pytest.raises(UserError, match=r"MlpConfig.*ppo"):
         algos.build(MlpConfig(), AlgoContext(env.spec, env.device))
 

@@ -120,6 +120,7 @@ class GRPO:
         self.loop.collect(env)
         self._check_alignment()
         self._compute_targets()
+        self.actor.settle()
         metrics = {
             **self.loop.learn(),
             **self.loop.merge(self.actor.metrics(self.loop.last())),
@@ -172,7 +173,7 @@ class GRPO:
 
     def _loss(self, policy: Net, rows: GRPORows) -> tuple[Tensor, Facts]:
         """Return every row's weighted loss (R,): the clipped surrogate with its regularizers."""
-        loss, log_ratio, facts = surrogate_loss(self.cfg, policy, rows)
+        loss, log_ratio, facts = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
         if self.cfg.kl_coef > 0:
             loss = loss + self.cfg.kl_coef * divergence(log_ratio)
         return loss * rows.weight, facts
@@ -185,11 +186,12 @@ class GRPO:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume the run: tensors and plain values."""
-        return {**self.loop.state_dict(), "in_step": self._in_step.clone()}
+        return {**self.loop.state_dict(), **self.actor.state_dict(), "in_step": self._in_step.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned, possibly on another device."""
         self.loop.load_state_dict(state)
+        self.actor.load_state_dict(state)
         self._in_step.copy_(state["in_step"])
 
 

@@ -128,6 +128,7 @@ class PPO:
         self._compute_values()
         self._bootstrap()
         self._compute_targets()
+        self.actor.settle()
         metrics = {
             **self.loop.learn(),
             **self.loop.merge(self.actor.metrics(self.loop.last())),
@@ -196,7 +197,7 @@ class PPO:
 
     def _actor_loss(self, policy: Net, rows: PPORows) -> tuple[Tensor, Facts]:
         """Return every row's loss (R,): clipped surrogate, minus entropy, plus penalty on means out of bounds."""
-        found = surrogate_loss(self.cfg, policy, rows)
+        found = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
         return found.loss, found.facts
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
@@ -217,9 +218,10 @@ class PPO:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume the run: tensors and plain values."""
-        return {**self.loop.state_dict(), "value_norm": self.value_norm.state_dict()}
+        return {**self.loop.state_dict(), **self.actor.state_dict(), "value_norm": self.value_norm.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned, possibly on another device."""
         self.loop.load_state_dict(state)
+        self.actor.load_state_dict(state)
         self.value_norm.load_state_dict(state["value_norm"])

@@ -34,6 +34,7 @@ class Rollout:
     reward: Tensor  # (T, N)
     terminated: Tensor  # (T, N) bool
     truncated: Tensor  # (T, N) bool
+    success: Tensor  # (T, N) bool
 
     @classmethod
     def allocate(cls, spec: EnvSpec, horizon: int, device: torch.device) -> Rollout:
@@ -49,13 +50,14 @@ class Rollout:
             reward=torch.zeros(rows, device=device),
             terminated=torch.zeros(rows, dtype=torch.bool, device=device),
             truncated=torch.zeros(rows, dtype=torch.bool, device=device),
+            success=torch.zeros(rows, dtype=torch.bool, device=device),
         )
 
     @property
     def known_to_all(self) -> tuple[Tensor, ...]:
         """The tensors that all ranks need; `next_obs` is read only by the rank that simulates its world."""
         acted = self.obs, self.action, self.log_prob, self.mean, self.log_std
-        return *acted, self.reward, self.terminated, self.truncated
+        return *acted, self.reward, self.terminated, self.truncated, self.success
 
     @property
     def done(self) -> Tensor:
@@ -83,6 +85,7 @@ def roll_out(env: VecEnv, act: Callable[[Tensor], Choice], rollout: Rollout) -> 
         rollout.reward[t] = step.reward
         rollout.terminated[t] = step.terminated
         rollout.truncated[t] = step.truncated
+        rollout.success[t] = step.success
 
 
 def task_index(spec: EnvSpec, device: torch.device) -> Tensor:
