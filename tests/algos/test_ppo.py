@@ -183,6 +183,42 @@ def test_critic_loss_by_hand() -> None:
         assert_close(critic.backward.loss(lambda obs, task: output, rows), answer)
 
 
+def test_categorical_critic_loss_by_hand() -> None:
+    ppo = make(PointMass((2,)), critic="categorical", atoms=5, value_bound=2.0)  # atoms -2, -1, 0, 1, 2
+    logits = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 9.0, 0.0]]).repeat(2, 1)
+    rows = rows_of(target=[1.0, 1.0, -1.0, -1.0])
+    loss = ppo.learners["critic"].backward.loss(lambda obs, task: logits, rows)
+    normal = Normal(1.0, 0.75)
+    mass = torch.stack([normal.cdf(x + 0.5) - normal.cdf(x - 0.5) for x in torch.arange(-2.0, 3.0)])
+    mass = mass / mass.sum()
+    total = math.log(4 + math.exp(9))
+    expected = [math.log(5), total - 9 * mass[3], math.log(5), total - 9 * mass[1]]
+    assert_close(loss, 2.0 * torch.tensor(expected))
+
+
+def test_value_of_a_categorical_critic_is_its_mean() -> None:
+    env = PointMass((2, 2))
+    ppo = make(env, critic="categorical", atoms=11, value_bound=5.0)
+    logits = ppo.critic(env.obs, env.task)  # without statistics yet, observations are not changed
+    assert logits.shape == (4, 11)
+    expected = (logits.softmax(-1) * torch.arange(-5.0, 6.0)).sum(-1)
+    assert_close(ppo._value_at(env.obs, env.task), expected)
+
+
+def test_categorical_critic_learns_and_solves_the_point_mass() -> None:
+    env = PointMass((32, 32, 32))
+    ppo = make(env, minibatch=512, epochs=5, net=MlpConfig(hidden=[64, 64]), critic="categorical")
+    first = ppo.iterate(env)["loss/value"]
+    last = assert_solves(ppo, env, iterations=19)["loss/value"]
+    least = math.log(2 * math.pi * math.e * (0.75**2 + 1 / 12))  # twice the entropy of a smoothed target, in steps
+    assert first > 8 > 3 > last > least
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_categorical_critic_is_resumed_bit_for_bit(method: str) -> None:
+    assert_resumes(lambda env: make(env, grads=GRADS[method][0](apply_to="both"), critic="categorical"))
+
+
 def test_metrics_have_stable_names() -> None:
     env = PointMass((3, 2))
     assert_reports(make(env), env, {"loss/policy", "policy/kl", "per_task/goal-1/value_loss"}, "loss/value")
@@ -304,8 +340,9 @@ def test_every_network_serves_as_actor_and_critic(name: str) -> None:
     run_two(net=cfg)
 
 
-def test_bfloat16_trains() -> None:
-    run_two(bf16=True)
+@pytest.mark.parametrize("critic", ["mse", "categorical"])
+def test_bfloat16_trains(critic: str) -> None:
+    run_two(bf16=True, critic=critic)
 
 
 def run_two(**settings: Any) -> None:

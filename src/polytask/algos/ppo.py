@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.distributional import cross_entropy, expectation, smooth
 from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, surrogate_loss
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
@@ -46,6 +47,16 @@ class PPOConfig(SurrogateConfig):
         2.0,
         "factor of the squared error of normalized values; Adam cancels it, so only gradient clipping sees it",
         above=0.0,
+    )
+    critic: str = setting(
+        "mse",
+        "the critic's loss: mse (squared error of one value) or categorical (cross-entropy of a distribution over "
+        "`atoms` values, whose mean is the value)",
+        choices=("mse", "categorical"),
+    )
+    atoms: int = setting(101, "number of values of the categorical critic", at_least=2, at_most=10_000)
+    value_bound: float = setting(
+        10.0, "largest magnitude of these values, in standard deviations of the task's returns", above=0.0
     )
     value_decay: float = setting(
         0.99,
@@ -97,7 +108,9 @@ class PPO:
         cfg, spec = self.cfg, self.spec
         self.actor = GaussianActor(cfg, context, self.loop)
         self.policy = self.actor.policy
-        self.critic = context.value_net(spec.obs_dim, 1)
+        self.is_categorical = cfg.critic == "categorical"
+        self._atoms = torch.linspace(-cfg.value_bound, cfg.value_bound, cfg.atoms, device=self.device)  # (M,)
+        self.critic = context.value_net(spec.obs_dim, cfg.atoms if self.is_categorical else 1)
         self.value_norm = TaskNormalizer(spec.num_tasks, 1, decay=cfg.value_decay).to(self.device)
         critic_method = context.grad_method("critic", self.generator)
         autocast = torch.bfloat16 if cfg.bf16 else None
@@ -117,8 +130,8 @@ class PPO:
     def _value_at(self, obs: Tensor, task: Tensor) -> Tensor:
         """Return the critic's normalized values (B,) at raw observations (B, O)."""
         with autocast(self.device, self.cfg.bf16):
-            value: Tensor = self.critic(self.obs_norm.normalize(obs, task), task)
-        return value.squeeze(-1).float()
+            output: Tensor = self.critic(self.obs_norm.normalize(obs, task), task)
+        return expectation(output.float(), self._atoms) if self.is_categorical else output.squeeze(-1).float()
 
     # Collect
 
@@ -201,9 +214,16 @@ class PPO:
         return found.loss, found.facts
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
-        """Return every row's squared error (R,) of the normalized value, or of the clipped value if it is larger."""
+        """Return every row's squared error (R,) of the normalized value, or of the clipped value if it is larger.
+
+        A categorical critic has the cross-entropy against the smoothed target instead. Its steps are bounded by nature:
+        no derivative of a logit is above one, however far the target is. So it needs no clipping.
+        """
         cfg = self.cfg
-        value = critic(rows.obs, rows.task).squeeze(-1).float()
+        output = critic(rows.obs, rows.task).float()
+        if self.is_categorical:
+            return cfg.value_coef * cross_entropy(output, smooth(rows.target, self._atoms))
+        value = output.squeeze(-1)
         loss = (value - rows.target).square()
         if cfg.clip_value:
             clipped = rows.value + (value - rows.value).clamp(-cfg.clip, cfg.clip)
