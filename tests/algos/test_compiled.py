@@ -21,6 +21,10 @@ from polytask.nets.simba_v2 import SimbaV2Config
 OFF_POLICY = {"steps_per_iteration": 2, "learning_starts": 1, "updates_per_step": 1, "batch": 12, "capacity": 100}
 ALGOS = {
     "ppo": (PPOConfig(horizon=4, epochs=1), MlpConfig(hidden=[8])),
+    "ppo_options": (
+        PPOConfig(horizon=4, epochs=2, schedule="adaptive", final_std=0.5, critic="categorical"),
+        MlpConfig(hidden=[8]),
+    ),
     "grpo": (GRPOConfig(epochs=1), MlpConfig(hidden=[8])),
     "pqn": (PQNConfig(horizon=4, epochs=1), MlpConfig(hidden=[8])),
     "sac": (SACConfig(**OFF_POLICY, n_step=3), MlpConfig(hidden=[8])),

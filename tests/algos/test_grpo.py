@@ -112,7 +112,8 @@ def test_baseline_by_time_leaves_no_trend(endless: None) -> None:
 
 def rows_of(**columns: list[float]) -> GRPORows:
     """Build four rows of one task whose other entries are zero, with weight one."""
-    fixed = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64), "action": torch.zeros(4, 2)}
+    fixed = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
+    fixed |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std")}
     plain = {"log_prob": torch.zeros(4), "advantage": torch.zeros(4), "weight": torch.ones(4)}
     return GRPORows(**{**fixed, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
 
@@ -128,7 +129,7 @@ def test_loss_by_hand() -> None:
     divergence = torch.tensor([far[0], far[0], far[1], far[1]])
     for kl_coef in (0.0, 0.3):
         loss = make(PointMass((2,)), kl_coef=kl_coef).learners["actor"].backward.loss
-        found = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
+        found, _ = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
         assert_close(found, (surrogate + kl_coef * divergence) * torch.tensor([1.0, 1.0, 2.0, 0.0]))
 
 

@@ -17,7 +17,7 @@ from helpers.learning import (
     context_of,
 )
 from helpers.toy import PointMass, success_rate
-from torch.distributions import Normal
+from torch.distributions import Normal, kl_divergence
 from torch.testing import assert_close
 
 from polytask import algos
@@ -151,7 +151,8 @@ def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
 
 def rows_of(**columns: list[float]) -> PPORows:
     """Build four rows of one task whose other entries are zero."""
-    zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64), "action": torch.zeros(4, 2)}
+    zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
+    zeros |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std")}
     plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
     return PPORows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
 
@@ -163,12 +164,14 @@ def test_actor_loss_by_hand() -> None:
     rows = rows_of(log_prob=(density - ratio.log()).tolist(), advantage=[1.0, -1.0, 1.0, -1.0])
     entropy = math.log(2 * math.pi * math.e)
     surrogate = torch.tensor([-1.2, 1.5, -0.5, 0.8])  # only gains outside 1 +- .2 are clipped
-    inside = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
+    inside, facts = loss(lambda obs, task: (torch.zeros(4, 2), torch.zeros(4, 2)), rows)
+    assert facts["clip_fraction"].tolist() == [1, 1, 1, 1] and not facts["kl"].any()
     assert_close(inside, surrogate - 0.005 * entropy)
 
     rows = rows_of(action=[[1.3, -2.1]] * 4, log_prob=[density] * 4)
-    outside = loss(lambda obs, task: (rows.action, torch.zeros(4, 2)), rows)
+    outside, facts = loss(lambda obs, task: (rows.action, torch.zeros(4, 2)), rows)
     assert_close(outside, torch.full((4,), 1e-4 * (0.2**2 + 1.0**2) - 0.005 * entropy))
+    assert_close(facts, {"kl": torch.full((4,), (1.3**2 + 2.1**2) / 2), "clip_fraction": torch.zeros(4)})
 
 
 def test_critic_loss_by_hand() -> None:
@@ -178,6 +181,42 @@ def test_critic_loss_by_hand() -> None:
     for clip_value, answer in ((True, expected), (False, 2.0 * (output.squeeze(-1) - 1).square())):
         critic = make(PointMass((2,)), clip_value=clip_value).learners["critic"]
         assert_close(critic.backward.loss(lambda obs, task: output, rows), answer)
+
+
+def test_categorical_critic_loss_by_hand() -> None:
+    ppo = make(PointMass((2,)), critic="categorical", atoms=5, value_bound=2.0)  # atoms -2, -1, 0, 1, 2
+    logits = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 9.0, 0.0]]).repeat(2, 1)
+    rows = rows_of(target=[1.0, 1.0, -1.0, -1.0])
+    loss = ppo.learners["critic"].backward.loss(lambda obs, task: logits, rows)
+    normal = Normal(1.0, 0.75)
+    mass = torch.stack([normal.cdf(x + 0.5) - normal.cdf(x - 0.5) for x in torch.arange(-2.0, 3.0)])
+    mass = mass / mass.sum()
+    total = math.log(4 + math.exp(9))
+    expected = [math.log(5), total - 9 * mass[3], math.log(5), total - 9 * mass[1]]
+    assert_close(loss, 2.0 * torch.tensor(expected))
+
+
+def test_value_of_a_categorical_critic_is_its_mean() -> None:
+    env = PointMass((2, 2))
+    ppo = make(env, critic="categorical", atoms=11, value_bound=5.0)
+    logits = ppo.critic(env.obs, env.task)  # without statistics yet, observations are not changed
+    assert logits.shape == (4, 11)
+    expected = (logits.softmax(-1) * torch.arange(-5.0, 6.0)).sum(-1)
+    assert_close(ppo._value_at(env.obs, env.task), expected)
+
+
+def test_categorical_critic_learns_and_solves_the_point_mass() -> None:
+    env = PointMass((32, 32, 32))
+    ppo = make(env, minibatch=512, epochs=5, net=MlpConfig(hidden=[64, 64]), critic="categorical")
+    first = ppo.iterate(env)["loss/value"]
+    last = assert_solves(ppo, env, iterations=19)["loss/value"]
+    least = math.log(2 * math.pi * math.e * (0.75**2 + 1 / 12))  # twice the entropy of a smoothed target, in steps
+    assert first > 8 > 3 > last > least
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_categorical_critic_is_resumed_bit_for_bit(method: str) -> None:
+    assert_resumes(lambda env: make(env, grads=GRADS[method][0](apply_to="both"), critic="categorical"))
 
 
 def test_metrics_have_stable_names() -> None:
@@ -212,6 +251,72 @@ def test_linear_schedule_falls_to_zero_with_the_last_frame() -> None:
     assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3, 0.0])
 
 
+@pytest.mark.parametrize("lr", [5e-5, 0.1])
+def test_adaptive_rate_brings_the_change_of_the_policy_to_the_target(lr: float) -> None:
+    changes = {}
+    for schedule in ("constant", "adaptive"):
+        env = PointMass((16, 16))
+        ppo = make(env, schedule=schedule, lr=lr, max_lr=0.1, target_kl=0.01, epochs=4)
+        metrics = [ppo.iterate(env) for _ in range(16)]
+        changes[schedule] = sum(each["policy/mean_kl"].item() for each in metrics[8:]) / 8
+    assert 0.005 < changes["adaptive"] < 0.02
+    assert not 0.001 < changes["constant"] < 0.05
+    assert metrics[-1]["policy/lr"] == ppo.learners["actor"].optimizer.param_groups[0]["lr"]
+    assert ppo.learners["critic"].optimizer.param_groups[0]["lr"].item() == pytest.approx(lr)  # not its step
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_adaptive_rate_is_resumed_bit_for_bit(method: str) -> None:
+    assert_resumes(lambda env: make(env, grads=GRADS[method][0](), schedule="adaptive", lr=5e-3))
+
+
+def test_change_of_the_policy_is_measured_exactly() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env, epochs=1, minibatch=10**6)
+    ppo.iterate(env)
+    metrics = ppo.iterate(env)
+    assert metrics["policy/mean_kl"].abs() < 1e-6 < metrics["policy/kl"]  # the only minibatch precedes the only step
+    rows = ppo.loop.last()
+    mean, log_std = ppo.policy(rows.obs, rows.task)
+    exact = kl_divergence(Normal(rows.mean, rows.log_std.exp()), Normal(mean, log_std.exp())).sum(-1).mean()
+    assert_close(ppo.actor.metrics(rows)["policy/kl"], exact.detach())
+
+
+def test_weight_of_the_entropy_falls_linearly_to_its_final_value() -> None:
+    env = PointMass((2, 2))
+    ppo = make(env, entropy_coef=0.04, final_entropy_coef=0.0, total_frames=4 * 16 * 4)
+    weights, losses = [], []
+    rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4)
+    for _ in range(6):
+        ppo.iterate(env)
+        weights.append(ppo.actor.entropy_coef.item())
+        loss, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
+        losses.append(loss.mean().item())
+    expected = torch.tensor([0.04, 0.03, 0.02, 0.01, 0.0, 0.0])
+    assert_close(torch.tensor(weights), expected)
+    assert_close(torch.tensor(losses), -expected * math.log(2 * math.pi * math.e))
+
+
+def test_noise_of_a_task_is_bounded_by_its_success() -> None:
+    env = PointMass((16, 16))
+    ppo = make(env, final_std=0.1, max_std=1.5, entropy_coef=1.0)  # so much entropy that the noise is at its bound
+    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
+    for _ in range(25):
+        metrics = ppo.iterate(env)
+    success = ppo.actor.success.rate()
+    assert success[0] > 0.3 and success[1] == 0
+    std = ppo.policy.log_std.detach().exp()
+    bound = 1.5 * (0.1 / 1.5) ** success
+    assert_close(std[:1], bound[:1, None].expand(1, 2), rtol=1e-3, atol=0)
+    assert (std[1] > 1.0).all()
+    assert metrics["per_task/goal-0/std"] == std[0].mean() < 0.7
+
+
+@pytest.mark.parametrize("settings", [{"final_std": 0.1}, {"final_entropy_coef": 0.0}])
+def test_noise_is_resumed_bit_for_bit(settings: dict[str, float]) -> None:
+    assert_resumes(lambda env: make(env, total_frames=600, **settings), before=2)
+
+
 def test_actor_and_critic_are_clipped_apart() -> None:
     env = PointMass((4, 4))
     ppo = make(env, max_grad_norm=0.01, epochs=1, minibatch=128)
@@ -235,8 +340,9 @@ def test_every_network_serves_as_actor_and_critic(name: str) -> None:
     run_two(net=cfg)
 
 
-def test_bfloat16_trains() -> None:
-    run_two(bf16=True)
+@pytest.mark.parametrize("critic", ["mse", "categorical"])
+def test_bfloat16_trains(critic: str) -> None:
+    run_two(bf16=True, critic=critic)
 
 
 def run_two(**settings: Any) -> None:
@@ -246,8 +352,14 @@ def run_two(**settings: Any) -> None:
 
 def test_bad_settings_are_named() -> None:
     env = PointMass((2, 2))
-    with pytest.raises(UserError, match=r"cosine.*constant, linear"):
+    with pytest.raises(UserError, match=r"cosine.*constant, linear, adaptive"):
         make(env, schedule="cosine")
+    with pytest.raises(UserError, match=r"lr=0.1 is not valid.*max_lr"):
+        make(env, schedule="adaptive", lr=0.1)
+    with pytest.raises(UserError, match=r"final_std=3.0 is not valid.*max_std"):
+        make(env, final_std=3.0)
+    with pytest.raises(UserError, match=r"final_std.*needs algo.task_std=true"):
+        make(env, final_std=0.5, task_std=False)
     with pytest.raises(UserError, match=r"MlpConfig.*ppo"):
         algos.build(MlpConfig(), AlgoContext(env.spec, env.device))
 

@@ -65,6 +65,25 @@ def loop_gradients(net, batch):
     return torch.stack(losses).detach(), dict(zip(names, map(torch.stack, zip(*rows, strict=True)), strict=True))
 
 
+@pytest.mark.parametrize("name", ["mean", "pcgrad"])
+def test_facts_beside_a_loss_are_averaged_per_task_and_change_no_gradient(name):
+    def telling(net, rows):
+        error = net(rows.obs, rows.task) - rows.target
+        return error.square(), {"error": error, "target": rows.target}
+
+    plain, told, batch = make_net(), make_net(), make_batch()
+    losses = Backward(method(name), plain, lambda net, rows: telling(net, rows)[0])(batch)
+    backward = Backward(method(name), told, telling)
+    assert_close(backward(batch), losses, rtol=0, atol=0)
+    assert_close(gradients_of(told), gradients_of(plain), rtol=0, atol=0)
+    assert_close(backward.facts["target"], batch.target.mean(1))
+    tasks = [Rows(*(tensor[k] for tensor in batch)) for k in range(TASKS)]
+    assert_close(backward.facts["error"], torch.stack([telling(told, rows)[1]["error"].mean() for rows in tasks]))
+    assert not backward.facts["error"].requires_grad
+    backward.after_step(batch)
+    assert_close(backward.task_losses(batch), losses)
+
+
 def test_vmap_equals_a_loop_over_tasks():
     net, batch = make_net(), make_batch()
     losses, gradients = Backward(method("pcgrad"), net, loss).task_gradients(batch)

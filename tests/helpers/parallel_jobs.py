@@ -32,6 +32,7 @@ CONFLICTS = ("grads.apply_to=both", "grads.conflicts_every=1")
 TRAININGS = {
     "ppo": ("algo=ppo", *ON_POLICY, "goals=fixed"),
     "ppo_cagrad": ("algo=ppo", *ON_POLICY, "grads=cagrad", *CONFLICTS),
+    "ppo_options": ("algo=ppo", *ON_POLICY, "algo.schedule=adaptive", "algo.final_std=0.5", "algo.critic=categorical"),
     "grpo_famo": ("algo=grpo", "algo.epochs=2", "grads=famo", *CONFLICTS),
     "pqn_pcgrad": ("algo=pqn", *ON_POLICY, "grads=pcgrad"),
     "sac_famo": ("algo=sac", *OFF_POLICY, "grads=famo", "grads.apply_to=both"),
@@ -39,7 +40,7 @@ TRAININGS = {
     "fast_td3_upgrad": ("algo=fast_td3", *OFF_POLICY, "algo.atoms=11", "grads=upgrad"),
     "parkour": ("algo=ppo", *ON_POLICY, "tasks=[box-climb,a-frame]", "levels=curriculum"),
 }
-RESUMED = ("ppo_cagrad", "sac_famo")  # also trained in two parts
+RESUMED = ("ppo_cagrad", "ppo_options", "sac_famo")  # also trained in two parts
 ITERATIONS = 4
 ROWS = 5  # per task, so that the two ranks get two and three
 

@@ -28,7 +28,7 @@ from polytask.algos.shared.returns import discounted_sum, group_advantage
 from polytask.algos.shared.rollout import num_minibatches
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
-from polytask.grads.backward import Net
+from polytask.grads.backward import Facts, Net
 from polytask.settings import setting
 from polytask.types import EnvSpec, VecEnv
 
@@ -75,6 +75,8 @@ class GRPORows(NamedTuple):
     task: Tensor  # (...)
     action: Tensor  # (..., A)
     log_prob: Tensor  # (...) of the action under the policy that chose it
+    mean: Tensor  # (..., A) of this policy
+    log_std: Tensor  # (..., A) of this policy
     advantage: Tensor  # (...) relative to the task's group
     weight: Tensor  # (...) zero after an early end; the weights of a task have mean one
 
@@ -97,10 +99,10 @@ class GRPO:
         self.learners = {"actor": self.actor.learner(method, self._loss)}
         # Every tensor that a captured graph reads or writes is allocated once.
         empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(2))
-        self.rows = GRPORows(*self.loop.columns(), self.rollout.log_prob.flatten(), *empty)
+        self.rows = GRPORows(*self.loop.columns(), *self.loop.gaussian_columns(), *empty)
         self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds start an episode
         self._is_checked = False
-        self.loop.start(self.rows, self.learners, self.actor.sample)
+        self.loop.start(self.rows, self.learners, self.actor.sample, self.actor.change(self.learners["actor"]))
         self._compute_targets = Graphed(self._targets, self.device)
 
     # Act
@@ -118,6 +120,7 @@ class GRPO:
         self.loop.collect(env)
         self._check_alignment()
         self._compute_targets()
+        self.actor.settle()
         metrics = {
             **self.loop.learn(),
             **self.loop.merge(self.actor.metrics(self.loop.last())),
@@ -168,12 +171,12 @@ class GRPO:
 
     # Loss
 
-    def _loss(self, policy: Net, rows: GRPORows) -> Tensor:
+    def _loss(self, policy: Net, rows: GRPORows) -> tuple[Tensor, Facts]:
         """Return every row's weighted loss (R,): the clipped surrogate with its regularizers."""
-        loss, log_ratio = surrogate_loss(self.cfg, policy, rows)
+        loss, log_ratio, facts = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
         if self.cfg.kl_coef > 0:
             loss = loss + self.cfg.kl_coef * divergence(log_ratio)
-        return loss * rows.weight
+        return loss * rows.weight, facts
 
     # Save
 
@@ -183,11 +186,12 @@ class GRPO:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume the run: tensors and plain values."""
-        return {**self.loop.state_dict(), "in_step": self._in_step.clone()}
+        return {**self.loop.state_dict(), **self.actor.state_dict(), "in_step": self._in_step.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned, possibly on another device."""
         self.loop.load_state_dict(state)
+        self.actor.load_state_dict(state)
         self._in_step.copy_(state["in_step"])
 
 

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.distributional import cross_entropy, expectation, smooth
 from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, surrogate_loss
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
@@ -29,7 +30,7 @@ from polytask.algos.shared.returns import gae, td_error
 from polytask.algos.shared.rollout import num_minibatches
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward
-from polytask.grads.backward import Net
+from polytask.grads.backward import Facts, Net
 from polytask.settings import setting
 from polytask.types import VecEnv
 
@@ -47,6 +48,16 @@ class PPOConfig(SurrogateConfig):
         "factor of the squared error of normalized values; Adam cancels it, so only gradient clipping sees it",
         above=0.0,
     )
+    critic: str = setting(
+        "mse",
+        "the critic's loss: mse (squared error of one value) or categorical (cross-entropy of a distribution over "
+        "`atoms` values, whose mean is the value)",
+        choices=("mse", "categorical"),
+    )
+    atoms: int = setting(101, "number of values of the categorical critic", at_least=2, at_most=10_000)
+    value_bound: float = setting(
+        10.0, "largest magnitude of these values, in standard deviations of the task's returns", above=0.0
+    )
     value_decay: float = setting(
         0.99,
         "weight that earlier iterations keep in the return statistics, because returns change during training",
@@ -62,6 +73,8 @@ class PPORows(NamedTuple):
     task: Tensor  # (...)
     action: Tensor  # (..., A)
     log_prob: Tensor  # (...) of the action under the policy that chose it
+    mean: Tensor  # (..., A) of this policy
+    log_std: Tensor  # (..., A) of this policy
     advantage: Tensor  # (...) standardized per task
     value: Tensor  # (...) the critic's output before the update
     target: Tensor  # (...) normalized return
@@ -81,12 +94,12 @@ class PPO:
         self._build_learners(context)
         # Every tensor that a captured graph reads or writes is allocated once.
         empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
-        self.rows = PPORows(*self.loop.columns(), self.rollout.log_prob.flatten(), *empty)
+        self.rows = PPORows(*self.loop.columns(), *self.loop.gaussian_columns(), *empty)
         self._own_columns = self.loop.own_columns()
         # (2, T * n) of the observations before and after the actions of the worlds of this rank
         self._own_values = torch.zeros(2, self.loop.own.reward.numel(), device=self.device)
         self._explained = torch.zeros((), device=self.device)
-        self.loop.start(self.rows, self.learners, self.actor.sample)
+        self.loop.start(self.rows, self.learners, self.actor.sample, self.actor.change(self.learners["actor"]))
         self._fused_value_at = fused(self._value_at, self.device, is_wanted=cfg.compile)
         self._compute_values = Graphed(self._values, self.device)
         self._compute_targets = Graphed(self._targets, self.device)
@@ -95,7 +108,9 @@ class PPO:
         cfg, spec = self.cfg, self.spec
         self.actor = GaussianActor(cfg, context, self.loop)
         self.policy = self.actor.policy
-        self.critic = context.value_net(spec.obs_dim, 1)
+        self.is_categorical = cfg.critic == "categorical"
+        self._atoms = torch.linspace(-cfg.value_bound, cfg.value_bound, cfg.atoms, device=self.device)  # (M,)
+        self.critic = context.value_net(spec.obs_dim, cfg.atoms if self.is_categorical else 1)
         self.value_norm = TaskNormalizer(spec.num_tasks, 1, decay=cfg.value_decay).to(self.device)
         critic_method = context.grad_method("critic", self.generator)
         autocast = torch.bfloat16 if cfg.bf16 else None
@@ -115,8 +130,8 @@ class PPO:
     def _value_at(self, obs: Tensor, task: Tensor) -> Tensor:
         """Return the critic's normalized values (B,) at raw observations (B, O)."""
         with autocast(self.device, self.cfg.bf16):
-            value: Tensor = self.critic(self.obs_norm.normalize(obs, task), task)
-        return value.squeeze(-1).float()
+            output: Tensor = self.critic(self.obs_norm.normalize(obs, task), task)
+        return expectation(output.float(), self._atoms) if self.is_categorical else output.squeeze(-1).float()
 
     # Collect
 
@@ -126,6 +141,7 @@ class PPO:
         self._compute_values()
         self._bootstrap()
         self._compute_targets()
+        self.actor.settle()
         metrics = {
             **self.loop.learn(),
             **self.loop.merge(self.actor.metrics(self.loop.last())),
@@ -192,14 +208,22 @@ class PPO:
 
     # Losses
 
-    def _actor_loss(self, policy: Net, rows: PPORows) -> Tensor:
+    def _actor_loss(self, policy: Net, rows: PPORows) -> tuple[Tensor, Facts]:
         """Return every row's loss (R,): clipped surrogate, minus entropy, plus penalty on means out of bounds."""
-        return surrogate_loss(self.cfg, policy, rows)[0]
+        found = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
+        return found.loss, found.facts
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
-        """Return every row's squared error (R,) of the normalized value, or of the clipped value if it is larger."""
+        """Return every row's squared error (R,) of the normalized value, or of the clipped value if it is larger.
+
+        A categorical critic has the cross-entropy against the smoothed target instead. Its steps are bounded by nature:
+        no derivative of a logit is above one, however far the target is. So it needs no clipping.
+        """
         cfg = self.cfg
-        value = critic(rows.obs, rows.task).squeeze(-1).float()
+        output = critic(rows.obs, rows.task).float()
+        if self.is_categorical:
+            return cfg.value_coef * cross_entropy(output, smooth(rows.target, self._atoms))
+        value = output.squeeze(-1)
         loss = (value - rows.target).square()
         if cfg.clip_value:
             clipped = rows.value + (value - rows.value).clamp(-cfg.clip, cfg.clip)
@@ -214,9 +238,10 @@ class PPO:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to resume the run: tensors and plain values."""
-        return {**self.loop.state_dict(), "value_norm": self.value_norm.state_dict()}
+        return {**self.loop.state_dict(), **self.actor.state_dict(), "value_norm": self.value_norm.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned, possibly on another device."""
         self.loop.load_state_dict(state)
+        self.actor.load_state_dict(state)
         self.value_norm.load_state_dict(state["value_norm"])

@@ -63,6 +63,11 @@ class PQNConfig:
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )
+    min_obs_std: float = setting(
+        1e-3,
+        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
+        at_least=0.0,
+    )
     return_bound: float = setting(
         10.0,
         "bound on values after scaling; rewards are scaled per task by the standard deviation of discounted returns",

@@ -10,6 +10,9 @@ An algorithm defines its loss once, per row and as a function of the network. Mi
     optimizer.step()
     backward.after_step(batch)
 
+A loss may also return facts of every row beside it, `loss, {"error": error}`: numbers that it has computed anyway and
+that nothing differentiates. `backward.facts` has their task means.
+
 A task's loss is the mean over its rows. Methods that need only the losses cost one forward and one backward pass over
 all rows. For the others `vmap` over the task axis differentiates the same function for all tasks at once. The forward
 pass is still one pass over all rows, and the backward pass gives a separate gradient for each task.
@@ -46,7 +49,8 @@ from polytask.parallel.ranks import ALONE, Ranks
 
 Net = Callable[..., Any]  # called like the module
 Batch = Any  # a tree (dict, tuple, named tuple) of tensors whose leading axes agree
-Loss = Callable[[Net, Batch], Tensor]  # (net, batch of R rows) -> loss of every row (R,)
+Facts = dict[str, Tensor]  # by name: one number of every row (R,), or the means of every task (K,)
+Loss = Callable[[Net, Batch], Tensor | tuple[Tensor, Facts]]  # (net, batch of R rows) -> loss of every row (R,)
 
 
 class Backward:
@@ -54,6 +58,7 @@ class Backward:
 
     Attributes:
         weights: Weights of the last update. (K,)
+        facts: Task means (K,) of what the loss told in the last update, by name; over the rows of all ranks.
         gram: Gram matrix of the last update; None for methods that do not need it. (K, K) float64
     """
 
@@ -75,7 +80,8 @@ class Backward:
         Args:
             method: Method that weighs the tasks.
             net: Network whose trainable parameters get a gradient.
-            loss: Returns the loss of every row. Its arguments are a callable that replaces `net`, and a batch (R, ...).
+            loss: Returns the loss of every row, and facts if it has any. Its arguments are a callable that replaces
+                `net`, and a batch (R, ...).
             autocast: Lower-precision type for the forward pass, such as torch.bfloat16; None for full precision.
             is_fused: On a GPU, compile the forward and backward pass into fewer kernels. This applies to methods that
                 need only the losses; torch cannot compile the gradients of all tasks under `vmap`.
@@ -83,6 +89,7 @@ class Backward:
         """
         self.method, self.net, self.loss, self.autocast, self.is_fused = method, net, loss, autocast, is_fused
         self.ranks = ranks
+        self.facts: Facts = {}
         device = method.last_losses.device
         self._row_losses = fused(self._plain_row_losses, device, is_wanted=is_fused)
 
@@ -102,43 +109,58 @@ class Backward:
 
     def task_losses(self, batch: Batch) -> Tensor:
         """Return every task's mean loss (K,), over the rows of all ranks, from one pass over the rows."""
-        return self.ranks.mean(self._own_losses(batch), rows_of(batch))[0]
+        return self.ranks.mean(self._own_losses(batch)[0], rows_of(batch))[0]
 
-    def _own_losses(self, batch: Batch) -> Tensor:
-        """Return every task's mean loss (K,) over the rows of this rank."""
+    def _own_losses(self, batch: Batch) -> tuple[Tensor, Facts]:
+        """Return every task's mean loss (K,) and its facts, over the rows of this rank."""
         rows = self._row_losses(self.net, tree_map(lambda tensor: tensor.flatten(0, 1), batch))  # (K * B,)
-        return rows.view(len(tree_leaves(batch)[0]), -1).mean(1)
+        losses, facts = tree_map(lambda row: row.view(len(tree_leaves(batch)[0]), -1).mean(1), rows)
+        return losses, facts
 
     def task_gradients(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the losses (K,) and the gradients (K, *parameter.shape) of all tasks, by parameter name.
 
         With several ranks they are averages over the rows of all.
         """
+        losses, gradients, _ = self._task_gradients(batch)
+        return losses, gradients
+
+    def _task_gradients(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor], Facts]:
+        """Return losses, gradients and facts of all tasks."""
         parameters = {name: p.detach() for name, p in self.net.named_parameters() if p.requires_grad}
 
-        def task_loss(parameters: dict[str, Tensor], rows: Batch) -> Tensor:
+        def task_loss(parameters: dict[str, Tensor], rows: Batch) -> tuple[Tensor, Facts]:
             def net(*args: object, **kwargs: object) -> object:
                 return functional_call(self.net, parameters, args, kwargs)
 
-            return self._plain_row_losses(net, rows).mean()
+            loss, facts = self._plain_row_losses(net, rows)
+            return loss.mean(), {name: fact.mean() for name, fact in facts.items()}
 
-        gradients, losses = vmap(grad_and_value(task_loss), in_dims=(None, 0))(parameters, batch)
-        return self._averaged(losses, gradients, rows_of(batch))
+        differentiate = vmap(grad_and_value(task_loss, has_aux=True), in_dims=(None, 0))
+        gradients, (losses, facts) = differentiate(parameters, batch)
+        return self._averaged(losses, gradients, facts, rows_of(batch))
 
     @torch.no_grad()
-    def _averaged(self, losses: Tensor, gradients: dict[str, Tensor], rows: int) -> tuple[Tensor, dict[str, Tensor]]:
-        """Average losses and task gradients over the rows of all ranks, in one exchange."""
+    def _averaged(
+        self, losses: Tensor, gradients: dict[str, Tensor], facts: Facts, rows: int
+    ) -> tuple[Tensor, dict[str, Tensor], Facts]:
+        """Average losses, task gradients and facts over the rows of all ranks, in one exchange."""
         if self.ranks.is_alone:
-            return losses, gradients
-        parts = [gradient.flatten(1) for gradient in gradients.values()]
-        parts += [losses[:, None], torch.ones_like(losses)[:, None]]  # the last column counts the rows
-        flat = self.ranks.sum_(torch.cat(parts, 1).mul_(rows))  # (K, P + 2)
-        *means, mean_losses, _ = (flat / flat[:, -1:]).split([part.shape[1] for part in parts], 1)
-        named = zip(gradients.items(), means, strict=True)
-        return mean_losses.squeeze(1), {name: mean.view(gradient.shape) for (name, gradient), mean in named}
+            return losses, gradients, facts
+        parts = [losses[:, None], *(gradient.flatten(1) for gradient in gradients.values())]
+        parts += [fact[:, None] for fact in (*facts.values(), torch.ones_like(losses))]  # the last column counts rows
+        flat = self.ranks.sum_(torch.cat(parts, 1).mul_(rows))  # (K, P + 2 + number of facts)
+        mean, *means = (flat / flat[:, -1:]).split([part.shape[1] for part in parts], 1)
+        named = zip(gradients.items(), means, strict=False)
+        means_of_facts = (column.squeeze(1) for column in means[len(gradients) :])
+        return (
+            mean.squeeze(1),
+            {name: mean.view(gradient.shape) for (name, gradient), mean in named},
+            dict(zip(facts, means_of_facts, strict=False)),
+        )
 
-    def _plain_row_losses(self, net: Net, rows: Batch) -> Tensor:
-        """Return the loss of every row (R,) in float32; the forward pass may run in lower precision."""
+    def _plain_row_losses(self, net: Net, rows: Batch) -> tuple[Tensor, Facts]:
+        """Return the loss of every row (R,) and its facts, in float32; the forward pass may run in lower precision."""
 
         def guarded(*args: object, **kwargs: object) -> object:
             return tree_map(FiniteDerivative.apply, net(*args, **kwargs))
@@ -146,13 +168,18 @@ class Backward:
         device = tree_leaves(rows)[0].device.type
         # No cache, because cached casts of parameters would outlive the vmap level in which they were made.
         with torch.autocast(device, dtype=self.autocast, enabled=self.autocast is not None, cache_enabled=False):
-            return self.loss(guarded, rows).float()
+            result = self.loss(guarded, rows)
+        loss, facts = result if isinstance(result, tuple) else (result, {})
+        return loss.float(), {name: fact.detach().float() for name, fact in facts.items()}
 
     def _from_losses(self, batch: Batch) -> Tensor:
         """Weigh the losses and differentiate their sum once."""
-        own = self._own_losses(batch)
+        own, facts = self._own_losses(batch)
         with torch.no_grad():
-            losses, share = self.ranks.mean(own.detach(), rows_of(batch))
+            columns = [own.detach(), *facts.values()]
+            means, share = self.ranks.mean(torch.cat(columns), rows_of(batch))
+            losses, *averages = means.split(len(own))
+            self.facts = dict(zip(facts, averages, strict=True))
             self.weights = self.method.weigh(losses, None)
             factors = self.weights if self.ranks.is_alone else share * self.weights
         parameters = [p for p in self.net.parameters() if p.requires_grad]
@@ -164,7 +191,7 @@ class Backward:
 
     def _from_jacobian(self, batch: Batch) -> Tensor:
         """Differentiate the loss of every task and combine the gradients by their weights."""
-        losses, gradients = self.task_gradients(batch)
+        losses, gradients, self.facts = self._task_gradients(batch)
         with torch.no_grad():
             self.gram = gram_matrix(gradients)
             self.weights = self.method.weigh(losses.detach(), self.gram)

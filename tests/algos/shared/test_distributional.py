@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from polytask.algos.shared.distributional import cross_entropy, expectation, project
+from polytask.algos.shared.distributional import cross_entropy, expectation, project, smooth
 
 ATOMS = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])
 
@@ -65,3 +65,15 @@ def test_cross_entropy_is_least_at_the_target_and_has_its_gradient_there() -> No
 
 def test_expectation_is_the_mean_over_the_atoms() -> None:
     assert_close(expectation(rows([0.1, 0.1, 0.1, 0.1, 0.6]).log(), ATOMS), torch.tensor([1.0]))
+
+
+def test_smoothed_values_keep_their_mean_and_stay_on_the_grid() -> None:
+    atoms = torch.linspace(-2.0, 2.0, 41)
+    value = torch.tensor([[0.0, 0.03, -1.234], [1.5, 7.0, -7.0]])
+    mass = smooth(value, atoms)
+    assert_close(mass.sum(-1), torch.ones(2, 3))
+    assert_close((mass @ atoms)[:, 0], value[:, 0], rtol=0, atol=1e-5)
+    assert_close((mass @ atoms)[0], value[0], rtol=0, atol=1e-5)
+    spread = (mass[0] @ atoms.square() - (mass[0] @ atoms).square()).sqrt()
+    assert_close(spread, torch.full((3,), (0.75**2 + 1 / 12) ** 0.5 * 0.1), rtol=1e-3, atol=0)  # 1/12: of the bins
+    assert mass[1, 1:].argmax(-1).tolist() == [40, 0]

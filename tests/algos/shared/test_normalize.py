@@ -71,6 +71,24 @@ def test_entries_of_a_feature_that_was_constant_are_clipped() -> None:
     assert normalizer.normalize(torch.tensor([[1.0], [1.5]]), task).tolist() == [[0], [10]]
 
 
+def test_entries_that_vary_less_than_the_floor_are_divided_by_the_floor() -> None:
+    normalizer = TaskNormalizer(1, 2, min_std=0.5)
+    task = torch.zeros(2, dtype=torch.int64)
+    normalizer.update(torch.tensor([[1.0, 1.0], [1.0002, 5.0]]), task)  # standard deviations 1e-4 and 2
+    x = torch.tensor([[1.5001, 5.0]])
+    seen = normalizer.normalize(x, task[:1])
+    assert_close(seen, torch.tensor([[1.0, 1.0]]))
+    assert_close(normalizer.denormalize(seen, task[:1]), x)
+
+
+def test_a_floor_changes_no_bit_of_entries_above_it() -> None:
+    plain, floored = TaskNormalizer(2, 1), TaskNormalizer(2, 1, min_std=1e-3)
+    x = torch.tensor([[1.0], [5.3], [100.0]])
+    for each in (plain, floored):
+        each.update(x, torch.tensor([0, 0, 0]))
+    assert_close(floored.normalize(x, TASK), plain.normalize(x, TASK), rtol=0, atol=0)
+
+
 def test_standardize_gives_each_task_zero_mean_and_unit_deviation() -> None:
     x = torch.tensor([[1.0, 3.0, -100.0], [5.0, 7.0, 300.0]])  # (T=2, N=3)
     root = math.sqrt(5)

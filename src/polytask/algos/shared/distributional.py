@@ -5,8 +5,12 @@ Dimension letters: M atoms, which are the values of the grid.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+
+SMOOTHING = 0.75  # standard deviation of a smoothed value, in steps of the grid, as in the paper of `smooth`
 
 
 def expectation(logits: Tensor, atoms: Tensor) -> Tensor:
@@ -36,6 +40,24 @@ def project(probability: Tensor, reward: Tensor, discount: Tensor, atoms: Tensor
     right_index = (left_index + 1).clamp_max(steps)
     projected = torch.zeros_like(probability).scatter_add_(-1, left_index, probability * (1 - share))
     return projected.scatter_add_(-1, right_index, probability * share)
+
+
+@torch.no_grad()
+def smooth(value: Tensor, atoms: Tensor) -> Tensor:
+    """Spread single values (...) over the atoms as narrow normals (..., M): HL-Gauss (Farebrother et al. 2024).
+
+    An atom gets the mass of the normal within half a step around it. Values outside the grid count as its nearest end.
+    Away from the ends the mean does not change.
+
+    Args:
+        value: (...)
+        atoms: Evenly spaced, ascending. (M,)
+    """
+    step = atoms[1] - atoms[0]
+    edges = torch.cat([atoms - 0.5 * step, atoms[-1:] + 0.5 * step])  # (M + 1,)
+    distance = (edges - value.clamp(atoms[0], atoms[-1]).unsqueeze(-1)) / (math.sqrt(2.0) * SMOOTHING * step)
+    mass = torch.erf(distance).diff(dim=-1)
+    return mass / mass.sum(dim=-1, keepdim=True)
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

@@ -35,6 +35,11 @@ class ExperienceConfig:
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )
+    min_obs_std: float = setting(
+        1e-3,
+        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
+        at_least=0.0,
+    )
     normalize_reward: bool = setting(True, "scale rewards per task by the standard deviation of discounted returns")
 
 
@@ -74,7 +79,9 @@ class Experience:
             self.own_task, self.own = task_index(own_spec, device), Transition.zeros(own_spec, device)
         self.steps = 0
         self.replay = ReplayBuffer(spec, cfg.capacity, cfg.n_step, cfg.gamma, device)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
+        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std).to(
+            device
+        )
         self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, return_bound)
         self._reward = torch.zeros((), device=device)  # mean reward of a step, summed since the last report
         self._fused_update = fused(self._update_statistics, device, is_wanted=is_fused)

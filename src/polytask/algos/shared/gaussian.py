@@ -39,8 +39,11 @@ class GaussianPolicy(nn.Module):
         super().__init__()
         self.net = net
         self.num_tasks = num_tasks
-        self.bounds = (math.log(std.lowest), math.log(std.highest))
+        self.lowest, self.log_highest = math.log(std.lowest), math.log(std.highest)
         self.log_std = nn.Parameter(torch.full((num_tasks if task_std else 1, action_dim), math.log(std.initial)))
+        # Not saved: whoever tightens the bound does so again after a checkpoint is loaded.
+        self.highest: Tensor
+        self.register_buffer("highest", torch.full((len(self.log_std), 1), self.log_highest), persistent=False)
         self.task_axes = {"log_std": TaskAxis(0)} if task_std else {}
 
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,16 +54,32 @@ class GaussianPolicy(nn.Module):
         return mean, log_std
 
     @torch.no_grad()
+    def tighten(self, final: float, share: Tensor) -> None:
+        """Lower each task's bound on the standard deviation from the highest value towards `final`, on a log scale.
+
+        Args:
+            final: The bound of a task whose share is 1.
+            share: How far to go, from 0 to 1. (K,)
+        """
+        self.highest.copy_(self.log_highest + share.unsqueeze(-1) * (math.log(final) - self.log_highest))
+
+    @torch.no_grad()
     def after_step(self) -> None:
         """Clamp the standard deviation to its bounds; must be called after each optimizer step."""
         # Not in the forward pass: outside its bounds a clamp has no gradient, so the value could never return.
-        self.log_std.clamp_(*self.bounds)
+        self.log_std.clamp_(max=self.highest).clamp_(min=self.lowest)
 
 
 def log_prob(action: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     """Return the log-density (...) of actions (..., A) under independent normals."""
     z = (action - mean) * torch.exp(-log_std)
     return -(0.5 * z.square() + log_std + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
+
+
+def kl_divergence(mean: Tensor, log_std: Tensor, other_mean: Tensor, other_log_std: Tensor) -> Tensor:
+    """Return the divergence KL(first | other) (...) between independent normals (..., A)."""
+    distance = (torch.exp(2.0 * log_std) + (mean - other_mean).square()) * torch.exp(-2.0 * other_log_std)
+    return (other_log_std - log_std + 0.5 * (distance - 1.0)).sum(dim=-1)
 
 
 def entropy(log_std: Tensor) -> Tensor:

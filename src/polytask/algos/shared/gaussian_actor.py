@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
+from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
+from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
+from polytask.algos.shared.recent_success import RecentSuccess
 from polytask.algos.shared.rollout import Choice
 from polytask.cuda_graph import fused
+from polytask.errors import UserError
 from polytask.grads import Backward, GradMethod
-from polytask.grads.backward import Loss, Net
+from polytask.grads.backward import Facts, Loss, Net
 from polytask.settings import require_order, setting
 
 
@@ -38,6 +41,9 @@ class SurrogateConfig:
         0.2, "bound on the change of the probability ratio and, in normalized units, of the critic's value", above=0.0
     )
     entropy_coef: float = setting(0.005, "weight of the policy's entropy in the objective", at_least=0.0)
+    final_entropy_coef: float | None = setting(
+        None, "this weight at the last frame, reached linearly (default: it is constant)", at_least=0.0
+    )
     bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
     bounds: float = setting(
         1.1,
@@ -46,8 +52,19 @@ class SurrogateConfig:
     )
     lr: float = setting(5e-4, "learning rate of Adam", at_least=0.0)
     schedule: str = setting(
-        "constant", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES
+        "constant",
+        "learning rate over the run: constant, linear to zero at the last frame, or adaptive, which keeps the policy's "
+        "change near `target_kl`",
+        choices=(*SCHEDULES, "adaptive"),
     )
+    target_kl: float = setting(
+        0.012,
+        "divergence from the policy that acted that schedule=adaptive aims at: an epoch of twice as much divides the "
+        "policy's rate by 1.5, one of half as much multiplies it",
+        above=0.0,
+    )
+    min_lr: float = setting(1e-5, "lowest learning rate of schedule=adaptive", at_least=0.0)
+    max_lr: float = setting(1e-2, "highest learning rate of schedule=adaptive", at_least=0.0)
     max_grad_norm: float = setting(
         1.0, "bound on the norm of the gradient, for each network separately", above=0.0, at_most=math.inf
     )
@@ -61,8 +78,19 @@ class SurrogateConfig:
         "upper bound of the standard deviation; without it entropy inflates the noise of a task without reward",
         above=0.0,
     )
+    final_std: float | None = setting(
+        None,
+        "upper bound of the standard deviation of a task that always succeeds; with a task's recent success its bound "
+        "falls from `max_std` to this (default: it does not fall)",
+        above=0.0,
+    )
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
+    )
+    min_obs_std: float = setting(
+        1e-3,
+        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
+        at_least=0.0,
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
     compile: bool = setting(
@@ -70,9 +98,17 @@ class SurrogateConfig:
     )
 
     def check_together(self, prefix: str) -> None:
-        """Check that the standard deviation starts within its bounds."""
+        """Check that the standard deviation, and a rate that is adapted, start within their bounds."""
         require_order(self, prefix, "min_std", "initial_std")
         require_order(self, prefix, "initial_std", "max_std")
+        if self.final_std is not None:
+            require_order(self, prefix, "min_std", "final_std")
+            require_order(self, prefix, "final_std", "max_std")
+            if not self.task_std:
+                raise UserError(f"{prefix}final_std bounds each task's own noise, so it needs {prefix}task_std=true")
+        if self.schedule == "adaptive":
+            require_order(self, prefix, "min_lr", "lr")
+            require_order(self, prefix, "lr", "max_lr")
 
     def rows_per_update(self, rows: int) -> int:
         """Return the size of a minibatch, given the rows of an iteration.
@@ -89,7 +125,9 @@ class GaussianActor:
         """Build the policy, which draws its noise from the loop's generator."""
         spec = context.spec
         self.cfg, self.device, self.action_dim = cfg, context.device, spec.action_dim
-        self.generator, self.obs_norm, self.worlds = loop.generator, loop.obs_norm, loop.worlds
+        self.loop, self.generator, self.obs_norm, self.worlds = loop, loop.generator, loop.obs_norm, loop.worlds
+        self.entropy_coef = torch.tensor(cfg.entropy_coef, device=self.device)  # a captured update reads it
+        self.success = None if cfg.final_std is None else RecentSuccess(loop.task, spec.num_tasks)
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
@@ -101,6 +139,24 @@ class GaussianActor:
         ranks = self.worlds.ranks
         backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile, ranks=ranks)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
+
+    def settle(self) -> None:
+        """Before the updates of an iteration, set the weight of the entropy and the bounds of the noise.
+
+        Both let a policy explore at first and rely on its mean later, which is what evaluations run.
+        """
+        cfg, loop = self.cfg, self.loop
+        final = cfg.entropy_coef if cfg.final_entropy_coef is None else cfg.final_entropy_coef
+        self.entropy_coef.fill_(cfg.entropy_coef + min(1.0, loop.progress) * (final - cfg.entropy_coef))
+        if self.success is not None and cfg.final_std is not None:
+            self.success.update(loop.rollout.success, loop.rollout.done)
+            self.policy.tighten(cfg.final_std, self.success.rate())
+
+    def change(self, learner: Learner) -> PolicyChange:
+        """Watch how far the updates of the policy's learner move it, and adapt the rate if the settings ask for it."""
+        cfg = self.cfg
+        adaptive = AdaptiveRate(cfg.target_kl, cfg.min_lr, cfg.max_lr) if cfg.schedule == "adaptive" else None
+        return PolicyChange(learner, adaptive)
 
     def at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the log standard deviation (B, A) at raw observations (B, O)."""
@@ -119,10 +175,10 @@ class GaussianActor:
         return self._fused_choose(obs, task, self.worlds.draw(self._noise))
 
     def _choose(self, obs: Tensor, task: Tensor, noise: Tensor) -> Choice:
-        """Return the actions that standard normal noise (N, A) gives, with their log-densities."""
+        """Return the actions that standard normal noise (N, A) gives, and the distribution that they come from."""
         mean, log_std = self.at(obs, task)
         action = mean + log_std.exp() * noise
-        return Choice(action, log_prob(action, mean, log_std))
+        return Choice(action, log_prob(action, mean, log_std), mean, log_std)
 
     def _noise(self, count: int) -> Tensor:
         return torch.randn(count, self.action_dim, generator=self.generator, device=self.device)
@@ -133,24 +189,44 @@ class GaussianActor:
         with autocast(self.device, self.cfg.bf16):
             mean, log_std = self.policy(rows.obs, rows.task)
         log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
-        return {
+        found = {
             "policy/entropy": entropy(log_std).mean(),
             "policy/std": log_std.exp().mean(),
-            "policy/kl": divergence(log_ratio).mean(),
+            "policy/kl": kl_divergence(rows.mean, rows.log_std, mean, log_std).mean(),
             "policy/clip_fraction": ((log_ratio.exp() - 1.0).abs() > self.cfg.clip).float().mean(),
         }
+        if self.success is not None:
+            names = (f"per_task/{task}/std" for task in self.loop.spec.tasks)
+            found |= zip(names, self.policy.log_std.exp().mean(dim=-1).unbind(), strict=True)
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the recent success of the tasks, if the noise depends on it."""
+        return {} if self.success is None else self.success.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        if self.success is not None:
+            self.success.load_state_dict(state)
 
 
-def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: Rows) -> tuple[Tensor, Tensor]:
-    """Return each row's loss (R,) and the logarithm (R,) of its probability ratio, new policy over old policy.
+class Surrogate(NamedTuple):
+    """The clipped surrogate of R rows."""
 
-    The loss is the clipped surrogate, minus entropy, plus the penalty on means out of bounds.
+    loss: Tensor  # (R,)
+    log_ratio: Tensor  # (R,) logarithm of the probability ratio, new policy over old policy
+    facts: Facts  # `policy_change.FACTS`
+
+
+def surrogate_loss(cfg: SurrogateConfig, entropy_coef: Tensor, policy: Net, rows: Rows) -> Surrogate:
+    """Compute each row's clipped surrogate, minus entropy, plus the penalty on means out of bounds.
 
     Args:
         cfg: Settings.
+        entropy_coef: Weight () of the entropy.
         policy: Maps (obs, task) to mean and log standard deviation (R, A).
         rows: Normalized `obs` (R, O), `task` (R,), unclipped `action` (R, A), its `log_prob` (R,) under the policy that
-            drew it, and its `advantage` (R,).
+            drew it, this policy's `mean` and `log_std` (R, A), and the action's `advantage` (R,).
     """
     mean, log_std = policy(rows.obs, rows.task)
     log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
@@ -158,7 +234,12 @@ def surrogate_loss(cfg: SurrogateConfig, policy: Net, rows: Rows) -> tuple[Tenso
     clipped = ratio.clamp(1.0 - cfg.clip, 1.0 + cfg.clip)
     surrogate = torch.maximum(-rows.advantage * ratio, -rows.advantage * clipped)
     excess = (mean.abs() - cfg.bounds).clamp_min(0.0).square().sum(dim=-1)
-    return surrogate - cfg.entropy_coef * entropy(log_std) + cfg.bounds_coef * excess, log_ratio
+    loss = surrogate - entropy_coef * entropy(log_std) + cfg.bounds_coef * excess
+    facts = {
+        "kl": kl_divergence(rows.mean, rows.log_std, mean.detach(), log_std.detach()),
+        "clip_fraction": ((ratio.detach() - 1.0).abs() > cfg.clip).float(),
+    }
+    return Surrogate(loss, log_ratio, facts)
 
 
 def divergence(log_ratio: Tensor) -> Tensor:

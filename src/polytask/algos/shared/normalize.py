@@ -69,7 +69,14 @@ class TaskNormalizer(nn.Module):
     """
 
     def __init__(
-        self, num_tasks: int, dim: int, *, clip: float = math.inf, decay: float = 1.0, eps: float = 1e-8
+        self,
+        num_tasks: int,
+        dim: int,
+        *,
+        clip: float = math.inf,
+        min_std: float = 0.0,
+        decay: float = 1.0,
+        eps: float = 1e-8,
     ) -> None:
         """Start with mean 0 and variance 1.
 
@@ -77,11 +84,13 @@ class TaskNormalizer(nn.Module):
             num_tasks: Number of tasks K.
             dim: Width D of a row.
             clip: Bound on the magnitude of normalized entries, for features that have been constant so far.
+            min_std: Smallest number to divide by. An entry that varies less counts as constant: its tiny spread is an
+                accident of the simulation, and a policy that reads it fails where the accident is another.
             decay: Weight that earlier rows keep at each update; 1 for data whose distribution does not change.
             eps: Added to the variance.
         """
         super().__init__()
-        self.clip, self.decay, self.eps = clip, decay, eps
+        self.clip, self.min_variance, self.decay, self.eps = clip, min_std**2, decay, eps
         self.task_axes = {name: TaskAxis(0) for name in ("count", "mean", "variance")}
         self.count: Tensor
         self.mean: Tensor
@@ -109,11 +118,15 @@ class TaskNormalizer(nn.Module):
     def normalize(self, x: Tensor, task: Tensor) -> Tensor:
         """Standardize rows (..., D) of tasks (...)."""
         mean = self.mean.to(x.dtype)
-        scale = (self.variance + self.eps).rsqrt().to(x.dtype)
+        scale = self._squared_unit().rsqrt().to(x.dtype)
         return ((x - mean[task]) * scale[task]).clamp(-self.clip, self.clip)
 
     def denormalize(self, x: Tensor, task: Tensor) -> Tensor:
         """Invert `normalize`, except for the clipping."""
         mean = self.mean.to(x.dtype)
-        scale = (self.variance + self.eps).sqrt().to(x.dtype)
+        scale = self._squared_unit().sqrt().to(x.dtype)
         return x * scale[task] + mean[task]
+
+    def _squared_unit(self) -> Tensor:
+        """Return the square (K, D) of the number that entries are divided by."""
+        return self.variance.clamp_min(self.min_variance) + self.eps

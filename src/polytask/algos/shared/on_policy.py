@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, restore_generator
 from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.policy_change import PolicyChange
 from polytask.algos.shared.rollout import Choice, Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed, fused
 from polytask.parallel.ranks import require_rows
@@ -37,6 +38,7 @@ class OnPolicyConfig(Protocol):
     lr: float
     schedule: str
     obs_clip: float
+    min_obs_std: float
     compile: bool
 
 
@@ -73,7 +75,9 @@ class OnPolicyLoop:
         self.ranks, self.worlds = context.ranks, WorldShare(context.ranks, spec.envs_per_task, device)
         own = spec if self.ranks.is_alone else replace(spec, envs_per_task=self.worlds.envs_per_task)
         self.own_task = self.task if self.ranks.is_alone else task_index(own, device)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip).to(device)
+        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std).to(
+            device
+        )
         self.own = Rollout.allocate(own, horizon, device)
         self.rollout = self.own if self.ranks.is_alone else Rollout.allocate(spec, horizon, device)
         self.iteration = self.frames = 0
@@ -93,6 +97,11 @@ class OnPolicyLoop:
         obs, action = self.rollout.obs.flatten(0, 1), self.rollout.action.flatten(0, 1)  # views
         return obs, self.task.repeat(len(self.rollout.obs)), action
 
+    def gaussian_columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the log-densities of the rollout's actions (T * N,), and the policy's mean and log std (T * N, A)."""
+        rollout = self.rollout
+        return rollout.log_prob.flatten(), rollout.mean.flatten(0, 1), rollout.log_std.flatten(0, 1)  # views
+
     def own_columns(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return observations, tasks, and observations after the actions, of the worlds of this rank (T * n, ...)."""
         obs, next_obs = self.own.obs.flatten(0, 1), self.own.next_obs.flatten(0, 1)  # views
@@ -102,15 +111,18 @@ class OnPolicyLoop:
         """Put together what the ranks computed from their `own_columns`: (M, T * n) becomes (M, T, N)."""
         return self.worlds.gather(own.view(len(own), *self.own.reward.shape), axis=2)
 
-    def start(self, rows: Rows, learners: dict[str, Learner], sample: Sample) -> None:
+    def start(
+        self, rows: Rows, learners: dict[str, Learner], sample: Sample, change: PolicyChange | None = None
+    ) -> None:
         """Add what the iterations need.
 
         Args:
             rows: All rows of a rollout (T * N, ...): the `columns`, and tensors that the targets overwrite.
             learners: The learners by name, "actor" or "critic", in the order of their steps.
             sample: Chooses the actions of a rollout, for the worlds of this rank.
+            change: Watches how far the updates move a Gaussian policy.
         """
-        self.rows, self.learners, self._sample = rows, learners, sample
+        self.rows, self.learners, self._sample, self._change = rows, learners, sample, change
         # The losses and the gradient norm of each learner, summed over the updates.
         self._totals = torch.zeros(len(learners), self.spec.num_tasks + 1, device=self.device)
         self._fused_columns_at = fused(self._columns_at, self.device, is_wanted=self.cfg.compile)
@@ -151,15 +163,20 @@ class OnPolicyLoop:
     def learn(self) -> dict[str, Tensor]:
         """Run the epochs of the iteration; return losses and gradient norms, averaged over its updates."""
         self.run_epochs(self.cfg.epochs)
-        return {**self._averages(self.cfg.epochs), "rollout/reward": self.rollout.reward.mean()}
+        change = {} if self._change is None else self._change.metrics(self.cfg.epochs)
+        return {**self._averages(self.cfg.epochs), **change, "rollout/reward": self.rollout.reward.mean()}
 
     def run_epochs(self, epochs: int) -> None:
         """Run `epochs` passes over the rows, each in a new random order."""
         self._totals.zero_()
+        if self._change is not None:
+            self._change.start()
         for _ in range(epochs):
             for index in self._sampler.draw(self.generator):
                 self._index.copy_(index[:, self._columns])
                 self.update()
+            if self._change is not None:
+                self._change.end_epoch(self._sampler.shape[1])
 
     @torch.no_grad()
     def _averages(self, epochs: int) -> dict[str, Tensor]:
@@ -186,6 +203,8 @@ class OnPolicyLoop:
             total += torch.cat([losses, norm.unsqueeze(0)])
             if learner.looks_back:
                 self._aside.start(learner.look_back)
+        if self._change is not None:
+            self._change.add()
         self._aside.finish()
 
     def _columns_at(self, index: Tensor) -> list[Tensor]:
@@ -227,6 +246,7 @@ class OnPolicyLoop:
             "generator": self.generator.get_state(),
             "iteration": self.iteration,
             "frames": self.frames,
+            **({} if self._change is None else self._change.state_dict()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -235,6 +255,8 @@ class OnPolicyLoop:
             learner.load_state_dict(state["learners"][name])
         self.obs_norm.load_state_dict(state["obs_norm"])
         restore_generator(self.generator, state["generator"])
+        if self._change is not None:
+            self._change.load_state_dict(state)
         self.iteration = state["iteration"]
         self.frames = state.get("frames", self.iteration * self.frames_per_iteration)  # version 0.1 did not save them
         self._capture()

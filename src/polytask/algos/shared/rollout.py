@@ -13,10 +13,12 @@ from polytask.types import EnvSpec, VecEnv
 
 
 class Choice(NamedTuple):
-    """Random actions of worlds."""
+    """Random actions of worlds. An algorithm whose policy is no Gaussian needs only the actions."""
 
     action: Tensor  # (N, A) before the environment clips it
-    log_prob: Tensor | None = None  # (N,) its log-density, if the algorithm needs it
+    log_prob: Tensor | None = None  # (N,) its log-density
+    mean: Tensor | None = None  # (N, A) of the distribution that it was drawn from
+    log_std: Tensor | None = None  # (N, A) logarithm of the standard deviation of this distribution
 
 
 @dataclass
@@ -26,10 +28,13 @@ class Rollout:
     obs: Tensor  # (T, N, O) raw observation before the action
     next_obs: Tensor  # (T, N, O) raw observation after the action, before any reset
     action: Tensor  # (T, N, A) as chosen, before the environment clips it
-    log_prob: Tensor  # (T, N) log-density of the action; zero if the algorithm does not need it
+    log_prob: Tensor  # (T, N) log-density of the action; this and the next two are zero without a Gaussian policy
+    mean: Tensor  # (T, N, A) of the distribution that the action was drawn from
+    log_std: Tensor  # (T, N, A)
     reward: Tensor  # (T, N)
     terminated: Tensor  # (T, N) bool
     truncated: Tensor  # (T, N) bool
+    success: Tensor  # (T, N) bool
 
     @classmethod
     def allocate(cls, spec: EnvSpec, horizon: int, device: torch.device) -> Rollout:
@@ -40,15 +45,19 @@ class Rollout:
             next_obs=torch.zeros(*rows, spec.obs_dim, device=device),
             action=torch.zeros(*rows, spec.action_dim, device=device),
             log_prob=torch.zeros(rows, device=device),
+            mean=torch.zeros(*rows, spec.action_dim, device=device),
+            log_std=torch.zeros(*rows, spec.action_dim, device=device),
             reward=torch.zeros(rows, device=device),
             terminated=torch.zeros(rows, dtype=torch.bool, device=device),
             truncated=torch.zeros(rows, dtype=torch.bool, device=device),
+            success=torch.zeros(rows, dtype=torch.bool, device=device),
         )
 
     @property
     def known_to_all(self) -> tuple[Tensor, ...]:
         """The tensors that all ranks need; `next_obs` is read only by the rank that simulates its world."""
-        return self.obs, self.action, self.log_prob, self.reward, self.terminated, self.truncated
+        acted = self.obs, self.action, self.log_prob, self.mean, self.log_std
+        return *acted, self.reward, self.terminated, self.truncated, self.success
 
     @property
     def done(self) -> Tensor:
@@ -67,15 +76,16 @@ def roll_out(env: VecEnv, act: Callable[[Tensor], Choice], rollout: Rollout) -> 
     """
     for t in range(len(rollout.reward)):
         rollout.obs[t] = env.obs
-        action, log_prob = act(env.obs)
-        rollout.action[t] = action
-        if log_prob is not None:
-            rollout.log_prob[t] = log_prob
-        step = env.step(action)
+        choice = act(env.obs)
+        for name, column in choice._asdict().items():
+            if column is not None:
+                getattr(rollout, name)[t] = column
+        step = env.step(choice.action)
         rollout.next_obs[t] = step.next_obs
         rollout.reward[t] = step.reward
         rollout.terminated[t] = step.terminated
         rollout.truncated[t] = step.truncated
+        rollout.success[t] = step.success
 
 
 def task_index(spec: EnvSpec, device: torch.device) -> Tensor:
