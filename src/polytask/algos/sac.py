@@ -3,7 +3,8 @@
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018 (arXiv 1812.05905), in two regimes: thousands of
 worlds with large batches (MTBench: Joshi et al., RLC 2025, arXiv 2507.23172) and one world per task with batch 1280
 (mtrl, PTSL). One iteration takes some steps of all worlds and runs its share of updates after each step. An update
-draws one task-major batch and gives the gradient method one loss per task, for the actor and for the critics.
+draws one task-major batch and gives the gradient method one loss per task, for the actor and for the critics. With
+`critic=categorical` the critics learn distributions of soft returns, as in BRC (Nauman et al. 2025, arXiv 2505.23150).
 
 Differences from MTBench and mtrl: A truncated episode bootstraps from its last observation. Batches hold the same
 number of rows of every task. Observation statistics come from new steps, not from replayed rows. Windows of n steps
