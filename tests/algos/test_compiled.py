@@ -15,6 +15,7 @@ from polytask.algos.grpo import GRPOConfig
 from polytask.algos.ppo import PPOConfig
 from polytask.algos.pqn import PQNConfig
 from polytask.algos.sac import SACConfig
+from polytask.nets.bro import BroConfig
 from polytask.nets.mlp import MlpConfig
 from polytask.nets.simba_v2 import SimbaV2Config
 
@@ -28,6 +29,10 @@ ALGOS = {
     "grpo": (GRPOConfig(epochs=1), MlpConfig(hidden=[8])),
     "pqn": (PQNConfig(horizon=4, epochs=1), MlpConfig(hidden=[8])),
     "sac": (SACConfig(**OFF_POLICY, n_step=3), MlpConfig(hidden=[8])),
+    "sac_categorical": (
+        SACConfig(**OFF_POLICY, n_step=3, critic="categorical", twin="mean", atoms=11),
+        BroConfig(hidden=8, blocks=1, task_code="embedding"),
+    ),
     "fast_td3": (FastTD3Config(**OFF_POLICY, n_step=3), SimbaV2Config(hidden=8, blocks=1)),
 }
 

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from helpers.learning import METHODS, assert_solves, context_of, depends_on
+from helpers.learning import METHODS, assert_solves, assert_trains, context_of, depends_on
 from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
 
 from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, Temperature, draw
+from polytask.algos.shared.replay import ReplayBatch
+from polytask.errors import UserError
 from polytask.grads import GRADS
+from polytask.nets.bro import BroConfig
 from polytask.nets.mlp import MlpConfig
+from polytask.settings import check_values
 
 SMALL = {"steps_per_iteration": 8, "batch": 48, "learning_starts": 4, "updates_per_step": 1, "capacity": 5000}
 LEARN = {"batch": 384, "updates_per_step": 1, "lr": 3e-3, "alpha_lr": 1e-2, "tau": 0.05, "n_step": 3, "gamma": 0.9}
+CATEGORICAL = {"critic": "categorical", "twin": "mean"}
 
 
-def make(env: PointMass, *, grads: Any = None, **settings: Any) -> SAC:
+def make(env: PointMass, *, grads: Any = None, critic_net: Any = None, **settings: Any) -> SAC:
     """Build a small SAC for the environment."""
     context = context_of(env, MlpConfig(hidden=[64, 64], activation="relu"), grads)
-    return SAC(SACConfig(**{**SMALL, **settings}), context)
+    return SAC(SACConfig(**{**SMALL, **settings}), replace(context, critic_net=critic_net))
 
 
 def test_point_mass_is_solved() -> None:
     env = PointMass((32, 32, 32))
     metrics = assert_solves(make(env, **LEARN, steps_per_iteration=32, capacity=50_000), env, iterations=6)
     assert metrics["policy/alpha"] < 0.1  # the temperature falls once the entropy exceeds its target
+
+
+@pytest.mark.parametrize("own", [{}, CATEGORICAL, {"critic": "categorical", "twin": "min"}])
+def test_categorical_critics_need_no_more_steps_than_squared_errors(own: dict[str, Any]) -> None:
+    env = PointMass((32, 32, 32))
+    metrics = assert_solves(make(env, **LEARN, **own, steps_per_iteration=28, capacity=50_000), env, iterations=4)
+    assert metrics.get("value/at_bounds", torch.zeros(())) < 0.01  # the grid contains soft returns of all reward scales
+
+
+def test_small_actor_learns_from_a_large_critic_with_task_embeddings() -> None:
+    env = PointMass((32, 32, 32))
+    settings = {**LEARN, **CATEGORICAL, "lr": 1e-3, "weight_decay": 1e-2}
+    critic = BroConfig(hidden=64, task_code="embedding")
+    sac = make(env, **settings, steps_per_iteration=32, capacity=50_000, critic_net=critic)
+    assert_solves(sac, env, iterations=6)
 
 
 def test_density_of_a_squashed_action_is_torchs() -> None:
@@ -110,6 +131,80 @@ def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
     assert_close(from_loss, expected)
 
 
+def test_categorical_targets_shift_the_mixture_by_reward_and_entropy() -> None:
+    env = PointMass((3, 2))
+    sac = make(env, **CATEGORICAL, atoms=5, min_value=-2.0, max_value=2.0, initial_spread=math.inf)
+    batch = sac_batch(sac, env)
+    batch = batch._replace(reward=torch.tensor([[0.5, 0.5], [1.0, 1.0]]), discount=torch.tensor([[0.5, 0.5], [1, 0]]))
+    noise = torch.zeros_like(batch.action)
+    sac.policy = lambda obs, task: (torch.zeros(4, 2), torch.full((4, 2), -0.5 * math.log(2 * math.pi)))
+    # At the mean, every entry has the density 1: without entropy a target is reward + discount * value.
+    first = torch.tensor([[0.0, 0, 1, 0, 0]]).expand(4, -1)
+    second = torch.tensor([[0.0, 0, 0, 1, 0]]).expand(4, -1)
+    sac.target = lambda obs, action, task: torch.stack([first, second]).log()
+    targets, _ = sac._targets(batch, noise)
+    half = [0.0, 0.0, 0.25, 0.75, 0.0]  # 0 becomes 0.5 and 1 becomes 1
+    assert_close(targets, torch.tensor([[half, half], [[0.0, 0, 0, 0.5, 0.5], [0, 0, 0, 1, 0]]]))
+
+    # Twice as wide, an action of two entries has the log-density -2 log 2. With alpha 1 / log 2, this is worth 2.
+    sac.policy = lambda obs, task: (torch.zeros(4, 2), torch.full((4, 2), math.log(2) - 0.5 * math.log(2 * math.pi)))
+    with torch.no_grad():
+        sac.temperature.log_alpha.fill_(-math.log(math.log(2)))
+    targets, _ = sac._targets(batch, noise)
+    full = [0.0, 0.0, 0.0, 0.25, 0.75]  # 0.5 + 0.5 * (0 + 2) = 1.5 and 0.5 + 0.5 * (1 + 2) = 2
+    assert_close(targets, torch.tensor([[full, full], [[0.0, 0, 0, 0, 1], [0, 0, 0, 1, 0]]]))  # no entropy at an end
+
+
+def sac_batch(sac: SAC, env: PointMass) -> ReplayBatch:
+    """Return two rows of each task, after one iteration."""
+    sac.iterate(env)
+    return sac.experience.sample(2, torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("twin", ["min", "mean"])
+@pytest.mark.parametrize("critic", ["mse", "categorical"])
+def test_actor_climbs_what_both_critics_give(critic: str, twin: str) -> None:
+    env = PointMass((3, 2))
+    sac = make(env, critic=critic, twin=twin)
+    sac.iterate(env)
+    obs, task, noise = torch.randn(6, 3), torch.zeros(6, dtype=torch.int64), torch.randn(6, 2)
+    action, density = draw(*sac.policy(obs, task), noise)
+    output = sac.critic(obs, action, task)
+    atoms = torch.linspace(-10, 10, 101)
+    values = output.squeeze(-1) if critic == "mse" else (output - atoms.square() / 8).softmax(-1) @ atoms
+    joined = values.mean(dim=0) if twin == "mean" else torch.minimum(*values)
+    loss = sac._actor_loss(sac.policy, SACActorRows(obs, task, noise, torch.full((6,), 0.7)))
+    assert_close(loss, 0.7 * density - joined)
+    assert not any(depends_on(loss, parameter) for parameter in sac.critic.parameters())  # compiled, this costs time
+
+
+@pytest.mark.parametrize("method", GRADS)
+def test_categorical_critics_learn_with_every_gradient_method(method: str) -> None:
+    env = PointMass((3, 2, 2))
+    grads = GRADS[method][0](apply_to="both")
+    critic = BroConfig(hidden=16, task_code="embedding")
+    settings = {**CATEGORICAL, "steps_per_iteration": 4, "learning_starts": 2}
+    assert_trains(make(env, **settings, grads=grads, critic_net=critic), env)
+
+
+def test_weight_decay_shrinks_actor_and_critics_but_no_temperature() -> None:
+    sac = make(PointMass((2, 2)), weight_decay=0.5, lr=0.01)
+    for name, factor in {"actor": 1 - 0.01 * 0.5, "critic": 1 - 0.01 * 0.5, "alpha": 1.0}.items():
+        learner = sac.learners[name]
+        before = [p.detach().clone() for p in learner.net.parameters()]
+        for parameter in learner.net.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        learner.optimizer.step()
+        assert_close([p.detach() for p in learner.net.parameters()], [factor * p for p in before])
+
+
+def test_bad_grids_are_named() -> None:
+    with pytest.raises(UserError, match=r"algo.critic=mae is not valid"):
+        check_values(SACConfig(critic="mae"), "algo.")
+    with pytest.raises(UserError, match=r"algo.min_value=10.0 is not valid; it must be below algo.max_value=10.0"):
+        check_values(SACConfig(min_value=10.0), "algo.")
+
+
 def test_replay_is_filled_anew_by_the_trained_policy() -> None:
     env = PointMass((5, 4, 3))
     sac = make(env, save_replay=False, learning_starts=12)
@@ -122,8 +217,9 @@ def test_replay_is_filled_anew_by_the_trained_policy() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("own", [{}, CATEGORICAL, {**CATEGORICAL, "bf16": True}])
 @pytest.mark.parametrize("method", METHODS)
-def test_point_mass_is_solved_by_captured_graphs(method: str) -> None:
+def test_point_mass_is_solved_by_captured_graphs(method: str, own: dict[str, Any]) -> None:
     env = PointMass((32, 32, 32), device="cuda")
-    sac = make(env, **LEARN, steps_per_iteration=32, capacity=50_000, grads=GRADS[method][0](apply_to="both"))
+    sac = make(env, **LEARN, **own, steps_per_iteration=32, capacity=50_000, grads=GRADS[method][0](apply_to="both"))
     assert_solves(sac, env, iterations=12)

@@ -14,7 +14,7 @@ from polytask.config.presets import presets
 from polytask.config.schema import TrainConfig
 from polytask.envs.tasks import TASKS
 from polytask.grads import GRADS
-from polytask.nets import NETS
+from polytask.nets import NETS, build, count_parameters
 from polytask.runs.setup import build_algo
 
 METHODS = ("vanilla", "multihead", "sh_care", "mh_care", "sh_moore", "mh_moore", "paco", "soft_modular")
@@ -138,6 +138,16 @@ def test_residual_study_changes_residual_and_width_alone():
         assert net == {**base, "residual": residual, "hidden": width}
 
 
+def test_brc_trains_a_small_actor_with_large_categorical_critics():
+    small, large = (composed(f"brc_{suite}_gpu") for suite in ("mt10", "mt50"))
+    assert (small.algo.critic, small.algo.twin, small.net.task_code) == ("categorical", "mean", "embedding")
+    assert replace(small.algo, capacity=large.algo.capacity) == large.algo
+    assert (small.net, small.critic_net, small.num_envs) == (large.net, large.critic_net, large.num_envs)
+    critic = build(large.critic_net, 39 + 4, large.algo.atoms, 50)
+    assert 4e6 < count_parameters(critic) < 5e6
+    assert count_parameters(build(large.net, 39, 2 * 4, 50)) < 2e5
+
+
 def test_representatives_cover_every_combination():
     names = [name for name in presets() if name.startswith(("mtbench/", "ptsl/"))]
     expected = {combination(composed(name)) for name in names}
@@ -157,7 +167,7 @@ def weights(learner):
     return {name: torch.cat([tensor.flatten().double() for tensor in net.values()]) for name, net in nets.items()}
 
 
-@pytest.mark.parametrize("name", REPRESENTATIVES)
+@pytest.mark.parametrize("name", [*REPRESENTATIVES, "brc_mt10_gpu", "fast_td3_mt50_gpu"])
 def test_two_iterations_of_every_combination(name, env):
     algo, net, critic, _ = combination(composed(name))
     words = [f"algo.{word}" for word in TINY_ALGO[algo]] + [f"net.{word}" for word in TINY_NET[net]]

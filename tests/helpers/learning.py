@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from helpers.toy import PointMass, success_rate
 from polytask.algos import AlgoContext
 from polytask.grads.mean import MeanConfig
+from polytask.nets.bro import BroConfig
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
 from polytask.nets.moore import MooreConfig
 from polytask.nets.simba_v2 import SimbaV2Config
@@ -23,6 +24,7 @@ SMALL_NETS: dict[str, Any] = {
     "mlp": MlpConfig(hidden=[16]),
     "multihead": MultiheadConfig(hidden=[16]),
     "moore": MooreConfig(hidden=[16, 16]),
+    "bro": BroConfig(hidden=16, task_code="embedding"),
     "simba_v2": SimbaV2Config(hidden=16),
 }
 

@@ -37,6 +37,11 @@ TRAININGS = {
     "pqn_pcgrad": ("algo=pqn", *ON_POLICY, "grads=pcgrad"),
     "sac_famo": ("algo=sac", *OFF_POLICY, "grads=famo", "grads.apply_to=both"),
     "sac_overlap": ("algo=sac", *OFF_POLICY, "algo.overlap=true"),
+    "sac_categorical": (
+        *("algo=sac", *OFF_POLICY, "algo.critic=categorical", "algo.twin=mean", "algo.atoms=21"),
+        *("critic_net=bro", "critic_net.hidden=16", "critic_net.task_code=embedding"),
+        *("tasks=[box-climb,a-frame]", "levels=curriculum"),
+    ),
     "fast_td3_upgrad": ("algo=fast_td3", *OFF_POLICY, "algo.atoms=11", "grads=upgrad"),
     "parkour": ("algo=ppo", *ON_POLICY, "tasks=[box-climb,a-frame]", "levels=curriculum"),
 }

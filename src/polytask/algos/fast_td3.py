@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.distributional import cross_entropy, expectation, project
 from polytask.algos.shared.learner import autocast
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.algos.shared.twin import TwinCritic, frozen_view, polyak, target_of
+from polytask.algos.shared.values import GridConfig, GridValues
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads.backward import Net
 from polytask.settings import require_order, setting
@@ -34,7 +34,7 @@ from polytask.types import VecEnv
 
 
 @dataclass
-class FastTD3Config(OffPolicyConfig):
+class FastTD3Config(GridConfig, OffPolicyConfig):
     """Settings of FastTD3; the defaults are MTBench's where it has the setting."""
 
     name: str = "fast_td3"
@@ -53,9 +53,6 @@ class FastTD3Config(OffPolicyConfig):
     tau: float = setting(
         0.1, "share by which the target critics move towards the critics after each update", above=0.0, at_most=1.0
     )
-    atoms: int = setting(101, "number of values in the critics' distribution of the return", at_least=2, at_most=10_000)
-    min_value: float = setting(-10.0, "lowest value of this distribution, in units of the scaled rewards", is_free=True)
-    max_value: float = setting(10.0, "highest value of this distribution", is_free=True)
     min_noise: float = setting(
         0.001,
         "smallest standard deviation of a world's exploration noise, which is drawn for every episode",
@@ -121,21 +118,21 @@ class FastTD3:
         """Build networks, optimizers and the replay buffer."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
-        self.loop = OffPolicyLoop(cfg, context, return_bound=max(abs(cfg.min_value), abs(cfg.max_value)))
+        self.values = GridValues(cfg, "min", self.device)
+        self.loop = OffPolicyLoop(cfg, context, self.values.bound)
         self.experience, self.generator = self.loop.experience, self.loop.generator
         self.updates = 0
         self.noise_std = torch.zeros(context.spec.num_envs, 1, device=self.device)
-        self.atoms = torch.linspace(cfg.min_value, cfg.max_value, cfg.atoms, device=self.device)  # (M,)
         self._build_learners(context)
-        self.loop.reserve("value/target", "value/at_bounds")
+        self.loop.reserve(*self.values.metrics)
         self._build_graphs()
 
     def _build_learners(self, context: AlgoContext) -> None:
         self.policy = TD3Actor(context.actor_net(self.spec.action_dim))
-        self.critic = TwinCritic(context, self.cfg.atoms)
+        self.critic = TwinCritic(context, self.values.width)
         self.target, self.frozen_critic = target_of(self.critic), frozen_view(self.critic)
-        self.loop.add_learner("actor", self.policy, self._actor_loss, weight_decay=self.cfg.weight_decay)
-        self.loop.add_learner("critic", self.critic, self._critic_loss, weight_decay=self.cfg.weight_decay)
+        self.loop.add_learner("actor", self.policy, self._actor_loss)
+        self.loop.add_learner("critic", self.critic, self._critic_loss)
         self.learners = self.loop.learners
         self._fused_explore_from = fused(self._explore_from, self.device, is_wanted=self.cfg.compile)
         self._fused_targets = fused(self._targets, self.device, is_wanted=self.cfg.compile)
@@ -216,20 +213,16 @@ class FastTD3:
         rows = (batch.next_obs, (action + noise).clamp(-1.0, 1.0), batch.task)
         with autocast(self.device, self.cfg.bf16):
             logits = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, M)
-        first, second = logits.softmax(dim=-1)
-        is_first = (first @ self.atoms <= second @ self.atoms).unsqueeze(-1)
-        lower = torch.where(is_first, first, second)
-        projected = project(lower, batch.reward.flatten(), batch.discount.flatten(), self.atoms)
-        return projected.view(*batch.task.shape, -1)
+        return self.values.targets(logits, batch.reward, batch.discount)
 
     def _critic_loss(self, critic: Net, rows: TD3CriticRows) -> Tensor:
         """Return every row's cross-entropy (R,), summed over both critics."""
-        return cross_entropy(critic(rows.obs, rows.action, rows.task), rows.target).sum(dim=0)
+        return self.values.losses(critic(rows.obs, rows.action, rows.task), rows.target)
 
     def _actor_loss(self, policy: Net, rows: TD3ActorRows) -> Tensor:
         """Return every row's loss (R,): minus the smaller of the two critics' mean values."""
         logits = self.frozen_critic(rows.obs, policy(rows.obs, rows.task), rows.task)  # (2, R, M)
-        return -expectation(logits, self.atoms).amin(dim=0)
+        return -self.values.of(logits)
 
     # Step
 
@@ -243,8 +236,7 @@ class FastTD3:
         batch = self.loop.sample()
         target = self._fused_targets(batch, self.loop.batch_noise(batch.action))
         self.loop.learn("critic", TD3CriticRows(batch.obs, batch.task, batch.action, target))
-        self.loop.report("value/target", (target @ self.atoms).mean())
-        self.loop.report("value/at_bounds", (target[..., 0] + target[..., -1]).mean())
+        self.loop.report(self.values.summary(target))
         if moves_actor:
             self.loop.learn("actor", TD3ActorRows(batch.obs, batch.task))
         polyak(self.target, self.critic, self.cfg.tau)

@@ -3,7 +3,8 @@
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018 (arXiv 1812.05905), in two regimes: thousands of
 worlds with large batches (MTBench: Joshi et al., RLC 2025, arXiv 2507.23172) and one world per task with batch 1280
 (mtrl, PTSL). One iteration takes some steps of all worlds and runs its share of updates after each step. An update
-draws one task-major batch and gives the gradient method one loss per task, for the actor and for the critics.
+draws one task-major batch and gives the gradient method one loss per task, for the actor and for the critics. With
+`critic=categorical` the critics learn distributions of soft returns, as in BRC (Nauman et al. 2025, arXiv 2505.23150).
 
 Differences from MTBench and mtrl: A truncated episode bootstraps from its last observation. Batches hold the same
 number of rows of every task. Observation statistics come from new steps, not from replayed rows. Windows of n steps
@@ -27,6 +28,7 @@ from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.algos.shared.twin import TwinCritic, frozen_view, polyak, target_of
+from polytask.algos.shared.values import TWINS, GridConfig, GridValues, ScalarValues, Values
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward, build
 from polytask.grads.backward import Net
@@ -36,12 +38,27 @@ from polytask.nets.task_code import rows
 from polytask.settings import require_order, setting
 from polytask.types import VecEnv
 
+CRITICS = ("mse", "categorical")
+
 
 @dataclass
-class SACConfig(OffPolicyConfig):
+class SACConfig(GridConfig, OffPolicyConfig):
     """Settings of SAC; the defaults are for thousands of worlds."""
 
     name: str = "sac"
+    critic: str = setting(
+        "mse",
+        "mse: critics predict the mean return; categorical: its distribution over a grid",
+        choices=CRITICS,
+    )
+    twin: str = setting("min", "min: believe the less hopeful of the two critics; mean: their average", choices=TWINS)
+    initial_spread: float = setting(
+        2.0,
+        "standard deviation of the returns that untrained categorical critics predict; inf: all values of the grid are "
+        "equally likely",
+        at_least=1e-3,
+        at_most=math.inf,
+    )
     alpha_lr: float = setting(5e-3, "learning rate of the logarithms of the temperatures (Adam)", at_least=0.0)
     initial_alpha: float = setting(
         0.1, "temperature of every task at the start, in units of the scaled rewards", above=0.0
@@ -53,7 +70,8 @@ class SACConfig(OffPolicyConfig):
     max_log_std: float = setting(2.0, "upper bound of the log standard deviation before squashing", is_free=True)
 
     def check_together(self, prefix: str) -> None:
-        """Check that the bounds of the standard deviation span a range."""
+        """Check that the grid of returns and the bounds of the standard deviation span a range."""
+        require_order(self, prefix, "min_value", "max_value", is_strict=True)
         require_order(self, prefix, "min_log_std", "max_log_std", is_strict=True)
 
 
@@ -100,7 +118,7 @@ class SACCriticRows(NamedTuple):
     obs: Tensor  # (..., O)
     task: Tensor  # (...)
     action: Tensor  # (..., A)
-    target: Tensor  # (...)
+    target: Tensor  # (...), or (..., M) over the atoms of categorical critics
 
 
 class SACActorRows(NamedTuple):
@@ -119,6 +137,14 @@ class AlphaRows(NamedTuple):
     log_prob: Tensor  # (...) of an action that the policy drew
 
 
+def values_of(cfg: SACConfig, device: torch.device) -> Values:
+    """Build what the critics predict."""
+    if cfg.critic == "mse":
+        return ScalarValues(cfg.twin)
+    # Half of the grid, because soft returns also contain the discounted entropy, which the reward scale does not bound.
+    return GridValues(cfg, cfg.twin, device, reward_share=0.5)
+
+
 class SAC:
     """Soft actor-critic; `types.Algo` documents the public methods."""
 
@@ -126,17 +152,18 @@ class SAC:
         """Build networks, optimizers and the replay buffer."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.target_entropy = cfg.entropy_per_action * context.spec.action_dim
-        self.loop = OffPolicyLoop(cfg, context)
+        self.values = values_of(cfg, self.device)
+        self.loop = OffPolicyLoop(cfg, context, self.values.bound)
         self.experience, self.generator = self.loop.experience, self.loop.generator
         self._build_learners(context)
-        self.loop.reserve("policy/entropy", "value/target")
+        self.loop.reserve("policy/entropy", *self.values.metrics)
         self._build_graphs()
 
     def _build_learners(self, context: AlgoContext) -> None:
         cfg, spec, device = self.cfg, self.spec, self.device
         net = context.actor_net(2 * spec.action_dim)
         self.policy = SquashedPolicy(net, cfg.min_log_std, cfg.max_log_std)
-        self.critic = TwinCritic(context, 1)
+        self.critic = TwinCritic(context, self.values.width)
         self.target, self.frozen_critic = target_of(self.critic), frozen_view(self.critic)
         self.temperature = Temperature(spec.num_tasks, cfg.initial_alpha).to(device)
         self.loop.add_learner("actor", self.policy, self._actor_loss)
@@ -200,17 +227,16 @@ class SAC:
 
     @torch.no_grad()
     def _targets(self, batch: ReplayBatch, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the critics' targets and the temperatures, (K, b) each, given standard normal noise (K, b, A).
+        """Return the critics' targets (K, b, *) and the temperatures (K, b), given standard normal noise (K, b, A).
 
         A target is the reward plus the discounted soft value of the target critics.
         """
         action, density = draw(*self._policy_at(batch.next_obs, batch.task), noise)  # (K, b, A), (K, b)
         rows = (batch.next_obs, action, batch.task)
         with autocast(self.device, self.cfg.bf16):
-            both = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, 1)
+            both = self.target(*(tensor.flatten(0, 1) for tensor in rows))  # (2, K * b, width)
         alpha = self.temperature(batch.task)
-        value = both.amin(dim=0).view_as(density) - alpha * density
-        return batch.reward + batch.discount * value, alpha
+        return self.values.targets(both, batch.reward, batch.discount, -alpha * density), alpha
 
     @torch.no_grad()
     def _density(self, obs: Tensor, task: Tensor, noise: Tensor) -> Tensor:
@@ -218,16 +244,14 @@ class SAC:
         return draw(*self._policy_at(obs, task), noise)[1]
 
     def _critic_loss(self, critic: Net, rows: SACCriticRows) -> Tensor:
-        """Return every row's squared error (R,), summed over both critics."""
-        value = critic(rows.obs, rows.action, rows.task).squeeze(-1)  # (2, R)
-        return (value - rows.target).square().sum(dim=0)
+        """Return every row's squared error or cross-entropy (R,), summed over both critics."""
+        return self.values.losses(critic(rows.obs, rows.action, rows.task), rows.target)
 
     def _actor_loss(self, policy: Net, rows: SACActorRows) -> Tensor:
-        """Return every row's loss (R,): temperature times log-density, minus the smaller of the two critic values."""
+        """Return every row's loss (R,): temperature times log-density, minus the value that both critics give."""
         mean, log_std = policy(rows.obs, rows.task)
         action, density = draw(mean, log_std, rows.noise)
-        value = self.frozen_critic(rows.obs, action, rows.task).squeeze(-1).amin(dim=0)
-        return rows.alpha * density - value
+        return rows.alpha * density - self.values.of(self.frozen_critic(rows.obs, action, rows.task))
 
     def _alpha_loss(self, temperature: Net, rows: AlphaRows) -> Tensor:
         """Return every row's loss (R,), which raises temperatures at entropies below the target, and lowers others."""
@@ -244,8 +268,7 @@ class SAC:
         self.loop.learn("actor", SACActorRows(batch.obs, batch.task, noise, alpha))
         density = self._fused_density(batch.obs, batch.task, noise)
         self.learners["alpha"].step(AlphaRows(batch.task, density))
-        self.loop.report("value/target", target.mean())
-        self.loop.report("policy/entropy", -density.mean())
+        self.loop.report(self.values.summary(target) | {"policy/entropy": -density.mean()})
         polyak(self.target, self.critic, self.cfg.tau)
 
     # Save

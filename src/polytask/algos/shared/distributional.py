@@ -14,8 +14,12 @@ SMOOTHING = 0.75  # standard deviation of a smoothed value, in steps of the grid
 
 
 def expectation(logits: Tensor, atoms: Tensor) -> Tensor:
-    """Return the means (...) of distributions over atoms (M,), given their logits (..., M)."""
-    return logits.softmax(dim=-1) @ atoms
+    """Return the means (...) of distributions over atoms (M,), given their logits (..., M), in float32.
+
+    Under autocast, bfloat16 would round the atoms, and with them the slope that an actor climbs.
+    """
+    with torch.autocast(logits.device.type, enabled=False):
+        return logits.softmax(dim=-1) @ atoms
 
 
 @torch.no_grad()
@@ -26,13 +30,13 @@ def project(probability: Tensor, reward: Tensor, discount: Tensor, atoms: Tensor
     nearest end. If there is none, the mean does not change.
 
     Args:
-        probability: Distribution of the value. (B, M)
-        reward: (B,)
-        discount: (B,)
+        probability: Distribution of the value. (..., M)
+        reward: (...)
+        discount: (...)
         atoms: Evenly spaced, ascending. (M,)
     """
     low, high, steps = atoms[0], atoms[-1], len(atoms) - 1
-    shifted = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(low, high)  # (B, M)
+    shifted = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(low, high)  # (..., M)
     position = ((shifted - low) * (steps / (high - low))).clamp(0, steps)  # in steps of the grid
     left = position.floor()
     share = position - left  # of the right neighbour

@@ -38,6 +38,7 @@ class OffPolicyConfig(ExperienceConfig):
         0.01, "share by which the target critics move towards the critics after each update", above=0.0, at_most=1.0
     )
     lr: float = setting(5e-4, "learning rate of actor and critics (Adam)", at_least=0.0)
+    weight_decay: float = setting(0.0, "weight decay of actor and critics, decoupled as in AdamW", at_least=0.0)
     max_grad_norm: float = setting(
         10.0, "bound on the norm of the gradient, for actor and critics separately", above=0.0, at_most=math.inf
     )
@@ -87,13 +88,13 @@ class OffPolicyLoop:
         self._scalars: dict[str, Tensor] = {}  # () by the name of the metric, including gradient norms
         self._reported: tuple[str, ...] = ()  # names of the scalars that are means over the rows of this rank
 
-    def add_learner(self, group: str, net: nn.Module, loss: Loss, *, weight_decay: float = 0.0) -> None:
+    def add_learner(self, group: str, net: nn.Module, loss: Loss) -> None:
         """Add a learner, "actor" or "critic", that trains a network on a loss per row and reports metrics."""
         cfg = self.cfg
         method = self.context.grad_method(group, self.generator)
         autocast = torch.bfloat16 if cfg.bf16 else None
         backward = Backward(method, net, loss, autocast, is_fused=cfg.compile, ranks=self.ranks)
-        optimizer = adam(net, cfg.lr, self.device, weight_decay=weight_decay)
+        optimizer = adam(net, cfg.lr, self.device, weight_decay=cfg.weight_decay)
         self.learners[group] = Learner(backward, optimizer, cfg.max_grad_norm)
         self._losses[group] = torch.zeros(self.spec.num_tasks, device=self.device)
         self._scalars[f"grad_norm/{group}"] = torch.zeros((), device=self.device)
@@ -175,9 +176,10 @@ class OffPolicyLoop:
         self._losses[group] += losses
         self._scalars[f"grad_norm/{group}"] += norm
 
-    def report(self, name: str, value: Tensor) -> None:
-        """Add a scalar of an update to its sum."""
-        self._scalars[name] += value
+    def report(self, scalars: dict[str, Tensor]) -> None:
+        """Add scalars of an update to their sums."""
+        for name, value in scalars.items():
+            self._scalars[name] += value
 
     @torch.no_grad()
     def metrics(self, updates: int, actor_updates: int) -> dict[str, Tensor]:
