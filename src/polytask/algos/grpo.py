@@ -120,12 +120,13 @@ class GRPO:
         self.loop.collect(env)
         self._check_alignment()
         self._compute_targets()
-        self.actor.settle()
+        self.actor.anneal()
         metrics = {
             **self.loop.learn(),
             **self.loop.merge(self.actor.metrics(self.loop.last())),
             "rollout/counted": (self.rows.weight > 0).float().mean(),
         }
+        self.actor.settle()
         self.loop.finish()
         return metrics
 

@@ -141,12 +141,13 @@ class PPO:
         self._compute_values()
         self._bootstrap()
         self._compute_targets()
-        self.actor.settle()
+        self.actor.anneal()
         metrics = {
             **self.loop.learn(),
             **self.loop.merge(self.actor.metrics(self.loop.last())),
             "value/explained_variance": self._explained.clone(),
         }
+        self.actor.settle()
         self.loop.finish()
         return metrics
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -61,14 +62,14 @@ def height(s: State, stages: Stages = GRIP) -> float:
     return climbed(s, stages).item()
 
 
-def test_nearness_is_the_mean_of_three_scales() -> None:
-    gap = torch.tensor([0.0, 0.1, 2.0])
-    at_10_cm = (0.9 + 1 - torch.tanh(torch.tensor(1.0)) + 1 - torch.tanh(torch.tensor(5.0))) / 3
-    assert_close(nearness(gap), torch.stack([torch.tensor(1.0), at_10_cm, torch.tensor(0.0)]), atol=1e-6, rtol=0)
+def test_nearness_has_three_scales() -> None:
+    gap = torch.tensor([0.0, 0.1, 9.0])
+    at_10_cm = 1 - 0.5 * math.tanh(0.25) - 0.3 * math.tanh(1.0) - 0.2 * math.tanh(5.0)
+    assert_close(nearness(gap), torch.tensor([1.0, at_10_cm, 0.0]), atol=1e-6, rtol=0)
 
 
 def test_nearness_slopes_over_the_whole_table() -> None:
-    assert (nearness(torch.linspace(0, 1, 200)).diff() < -1e-3).all()
+    assert (nearness(torch.linspace(0, 0.6, 120)).diff() < -5e-4).all()
 
 
 def test_a_grip_climbs_through_four_stages() -> None:
@@ -85,6 +86,12 @@ def test_a_grip_climbs_through_four_stages() -> None:
     heights = [height(s) for s, _ in path]
     assert heights == sorted(heights)
     assert [int(each) for each in heights] == [stage for _, stage in path]
+
+
+def test_fingers_that_closed_on_nothing_hold_nothing() -> None:
+    stages = Stages((bring("to the goal"),), Hold(AT, closed=0.6, empty=0.3))
+    assert 2 < height(state(openness=0.7), stages) < 3 < height(state(openness=0.35), stages)
+    assert height(state(openness=0.25), stages) == 2
 
 
 def test_a_lost_object_costs_the_stages_after_the_approach() -> None:

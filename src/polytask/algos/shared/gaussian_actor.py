@@ -140,17 +140,26 @@ class GaussianActor:
         backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile, ranks=ranks)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
-    def settle(self) -> None:
-        """Before the updates of an iteration, set the weight of the entropy and the bounds of the noise.
-
-        Both let a policy explore at first and rely on its mean later, which is what evaluations run.
-        """
-        cfg, loop = self.cfg, self.loop
+    def anneal(self) -> None:
+        """Before the updates of an iteration, set the weight of the entropy."""
+        cfg = self.cfg
         final = cfg.entropy_coef if cfg.final_entropy_coef is None else cfg.final_entropy_coef
-        self.entropy_coef.fill_(cfg.entropy_coef + min(1.0, loop.progress) * (final - cfg.entropy_coef))
-        if self.success is not None and cfg.final_std is not None:
-            self.success.update(loop.rollout.success, loop.rollout.done)
-            self.policy.tighten(cfg.final_std, self.success.rate())
+        self.entropy_coef.fill_(cfg.entropy_coef + min(1.0, self.loop.progress) * (final - cfg.entropy_coef))
+
+    def settle(self) -> None:
+        """After the updates of an iteration, bound the noise of each task by its success in the rollout.
+
+        Not before them: the policy would no longer be the one that acted, and an adaptive rate would take the
+        difference for steps that are too long.
+        """
+        if self.success is not None:
+            self.success.update(self.loop.rollout.success, self.loop.rollout.done)
+            self._bound_noise(self.success)
+            self.policy.after_step()
+
+    def _bound_noise(self, success: RecentSuccess) -> None:
+        assert self.cfg.final_std is not None
+        self.policy.tighten(self.cfg.final_std, success.rate())
 
     def change(self, learner: Learner) -> PolicyChange:
         """Watch how far the updates of the policy's learner move it, and adapt the rate if the settings ask for it."""
@@ -208,6 +217,7 @@ class GaussianActor:
         """Restore what `state_dict` returned."""
         if self.success is not None:
             self.success.load_state_dict(state)
+            self._bound_noise(self.success)
 
 
 class Surrogate(NamedTuple):

@@ -35,7 +35,9 @@ SIDES: dict[str, Point] = {
     "the left": (-1.0, 0.0, 0.0),
 }
 _OPEN = 0.7  # openness above which fingers can hook an object between them
-_FINE, _COARSE, _FAR = 0.02, 0.1, 1.0  # scales of progress: precision, the neighbourhood, the whole table
+# Scales of progress and their weights: the way over the table, the neighbourhood, precision. Most is for the way: a
+# policy that has gripped an object risks it for as long as it moves, so moving must pay at once.
+_SCALES = ((0.4, 0.5), (0.1, 0.3), (0.02, 0.2))
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Hold:
         reach: Distance from the line of approach below which the hand, once in, counts as being at the object.
         depth: Distance along the line of approach below which it does.
         closed: Openness below which the fingers hold the object. They are open on the way. None: no grip.
+        empty: Openness below which the fingers have closed on nothing.
         hooks: Whether the hand acts with open fingers around the object, without gripping it.
     """
 
@@ -60,6 +63,7 @@ class Hold:
     reach: float = 0.035
     depth: float = 0.03
     closed: float | None = None
+    empty: float = 0.0
     hooks: bool = False
 
 
@@ -134,8 +138,9 @@ def _approach(s: State, hold: Hold) -> tuple[list[tuple[Tensor | None, Tensor]],
     ]
     if hold.closed is None:
         return stages, there & (s.openness > _OPEN) if hold.hooks else there
-    closing = ((1 - s.openness) / (1 - hold.closed)).clamp(0.0, 1.0)
-    return [*stages, (there, closing)], there & (s.openness < hold.closed)
+    is_empty = s.openness < hold.empty
+    closing = ((1 - s.openness) / (1 - hold.closed)).clamp(0.0, 1.0).masked_fill(is_empty, 0.0)
+    return [*stages, (there, closing)], there & (s.openness < hold.closed) & ~is_empty
 
 
 def _half_for_open(s: State, hold: Hold) -> Tensor:
@@ -146,8 +151,7 @@ def _half_for_open(s: State, hold: Hold) -> Tensor:
 
 def nearness(gap: Tensor) -> Tensor:
     """Return 1 for no gap, falling to 0: steep within centimetres, and still sloping a metre away. (N,)"""
-    far = (1 - gap / _FAR).clamp(min=0.0)
-    return (far + (1 - torch.tanh(gap / _COARSE)) + (1 - torch.tanh(gap / _FINE))) / 3
+    return 1 - sum((weight * torch.tanh(gap / scale) for scale, weight in _SCALES), torch.zeros_like(gap))
 
 
 def the_object(s: State) -> Tensor:

@@ -77,7 +77,7 @@ TASK = Task(
     expert=expert,
     shaped=Stages(
         carry_over("put its ring over the peg", level=0.13, hole=_THREADED, point=_ring, goal=_on_peg),
-        Hold((-0.014, 0.0, 0.045), closed=0.62),
+        Hold((-0.014, 0.0, 0.045), closed=0.62, empty=0.38),
     ),
     summary="Put the ring of a nut over a peg.",
     success_rule="ring centre within 2 cm of the peg's axis and below its top",

@@ -84,7 +84,7 @@ TASK = Task(
     expert=expert,
     shaped=Stages(
         carry_over("bring it over the hoop", level=0.27, hole=0.0, goal=_above_hoop),
-        Hold((0.003, 0.0, 0.018), closed=0.75, away=0.15),
+        Hold((0.003, 0.0, 0.018), closed=0.75, empty=0.5, away=0.15),
     ),
     summary="Bring a ball above a hoop.",
     success_rule="ball within 8 cm of a point 5 cm above the hoop, height errors doubled",

@@ -70,7 +70,8 @@ TASK = Task(
     reward=reward,
     expert=expert,
     shaped=Stages(
-        carry_over("bring it into the other bin", level=0.11, hole=0.06), Hold((-0.001, 0.0, 0.036), closed=0.6)
+        carry_over("bring it into the other bin", level=0.11, hole=0.06),
+        Hold((-0.001, 0.0, 0.036), closed=0.6, empty=0.38),
     ),
     summary="Move a cube from one bin to the other.",
     success_rule="cube within 5 cm of the middle of the goal bin's floor",

@@ -77,7 +77,8 @@ TASK = Task(
     reward=reward,
     expert=expert,
     shaped=Stages(
-        carry_over("put it on the box", level=0.1, hole=0.04, goal=_on_box), Hold((0.0, -0.003, 0.082), closed=0.6)
+        carry_over("put it on the box", level=0.1, hole=0.04, goal=_on_box),
+        Hold((0.0, -0.003, 0.082), closed=0.6, empty=0.15),
     ),
     summary="Put the lid on a box.",
     success_rule="lid within 8 cm of the goal above the box",

@@ -29,7 +29,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=mug_reward,
     expert=expert,
-    shaped=Stages((bring("mug to the goal"),), Hold((-0.003, 0.0, 0.068), closed=0.7)),
+    shaped=Stages((bring("mug to the goal"),), Hold((-0.003, 0.0, 0.068), closed=0.7, empty=0.5)),
     summary="Pull a mug out from under a coffee machine.",
     success_rule="mug within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15, candidates=48),

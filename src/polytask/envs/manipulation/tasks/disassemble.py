@@ -61,7 +61,9 @@ TASK = Task(
     slots=nut_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull it off the peg", axes=(0.0, 0.0, 1.0)),), Hold((-0.013, 0.0, 0.033), closed=0.62)),
+    shaped=Stages(
+        (bring("pull it off the peg", axes=(0.0, 0.0, 1.0)),), Hold((-0.013, 0.0, 0.033), closed=0.62, empty=0.38)
+    ),
     summary="Pull a nut off a peg.",
     success_rule="end of the handle more than 15 cm above the nut's start",
     separation=Separation((0, 2), (3, 5), 0.1, candidates=48),

@@ -91,7 +91,7 @@ TASK = Task(
     expert=expert,
     shaped=Stages(
         (Leg("head level with the nail", _beside_line), Leg("strike", _before_nail, _is_level)),
-        Hold((-0.033, 0.0, 0.037), closed=0.6),
+        Hold((-0.033, 0.0, 0.037), closed=0.6, empty=0.4),
     ),
     summary="Drive a nail into a block with a hammer.",
     success_rule="nail driven in by more than 9 cm",

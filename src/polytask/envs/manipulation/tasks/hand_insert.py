@@ -47,7 +47,8 @@ TASK = Task(
     reward=reward,
     expert=expert,
     shaped=Stages(
-        carry_over("bring it into the hole", level=0.1, hole=_RADIUS), Hold((0.004, 0.004, 0.028), closed=0.58)
+        carry_over("bring it into the hole", level=0.1, hole=_RADIUS),
+        Hold((0.004, 0.004, 0.028), closed=0.58, empty=0.28),
     ),
     summary="Put a block into a hole of the table.",
     success_rule="block within 5 cm of the goal in the hole",

@@ -49,7 +49,9 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull the handle up", axes=(0.0, 0.0, 1.0)),), Hold((0.0, 0.0, 0.012), closed=0.62)),
+    shaped=Stages(
+        (bring("pull the handle up", axes=(0.0, 0.0, 1.0)),), Hold((0.0, 0.0, 0.012), closed=0.62, empty=0.34)
+    ),
     summary="Pull a handle up.",
     success_rule="end of the handle within 5 cm of the goal's height",
 )

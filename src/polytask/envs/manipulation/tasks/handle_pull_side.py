@@ -51,7 +51,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull the handle up"),), Hold((0.0, 0.004, 0.03), closed=0.82)),
+    shaped=Stages((bring("pull the handle up"),), Hold((0.0, 0.004, 0.03), closed=0.82, empty=0.58)),
     summary="Pull a handle up that faces sideways.",
     success_rule="middle of the handle within 8 cm of the goal",
 )

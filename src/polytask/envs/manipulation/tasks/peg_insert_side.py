@@ -96,7 +96,7 @@ TASK = Task(
     expert=expert,
     shaped=Stages(
         (Leg("head level with the hole", _beside_hole), Leg("push it in", _before_hole, _is_level)),
-        Hold((0.006, 0.0, 0.025), closed=0.45),
+        Hold((0.006, 0.0, 0.025), closed=0.45, empty=0.18),
     ),
     summary="Pick up the peg and insert it sideways into the hole.",
     success_rule="peg's head within 7 cm of the hole, errors across the hole counting double",

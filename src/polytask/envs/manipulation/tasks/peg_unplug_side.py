@@ -61,7 +61,7 @@ TASK = Task(
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull the plug to the goal"),), Hold((-0.015, 0.0, 0.028), closed=0.9)),
+    shaped=Stages((bring("pull the plug to the goal"),), Hold((-0.015, 0.0, 0.028), closed=0.9, empty=0.7)),
     summary="Pull a plug sideways out of its socket.",
     success_rule="end of the plug within 7 cm of the goal",
 )

@@ -47,7 +47,9 @@ TASK = Task(
     slots=free_object_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(carry_over("puck to the goal", level=0.1, hole=0.0), Hold((0.0, 0.005, 0.026), closed=0.6)),
+    shaped=Stages(
+        carry_over("puck to the goal", level=0.1, hole=0.0), Hold((0.0, 0.005, 0.026), closed=0.6, empty=0.28)
+    ),
     summary="Pick a puck out of a hole and bring it to a goal position.",
     success_rule="puck within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -53,7 +53,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("puck to the goal"),), Hold((0.0, 0.001, 0.037), closed=0.65)),
+    shaped=Stages((bring("puck to the goal"),), Hold((0.0, 0.001, 0.037), closed=0.65, empty=0.4)),
     summary="Pick up the puck and carry it to a goal in the air.",
     success_rule="puck within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

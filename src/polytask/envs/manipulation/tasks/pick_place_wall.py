@@ -59,7 +59,9 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages(carry_over("puck to the goal", level=0.16, hole=0.06), Hold((0.0, 0.0, 0.039), closed=0.6)),
+    shaped=Stages(
+        carry_over("puck to the goal", level=0.16, hole=0.06), Hold((0.0, 0.0, 0.039), closed=0.6, empty=0.4)
+    ),
     summary="Pick a puck up and bring it to a goal behind a wall.",
     success_rule="puck within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -59,7 +59,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("puck to the goal"),), Hold((0.0, 0.0, 0.036), closed=0.6)),
+    shaped=Stages((bring("puck to the goal"),), Hold((0.0, 0.0, 0.036), closed=0.6, empty=0.4)),
     summary="Push the puck to a goal on the table.",
     success_rule="puck within 5 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -57,7 +57,7 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("block to the goal"),), Hold((0.0, -0.008, 0.044), closed=0.65)),
+    shaped=Stages((bring("block to the goal"),), Hold((0.0, -0.008, 0.044), closed=0.65, empty=0.4)),
     summary="Pull a block back to a goal.",
     success_rule="block within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.15),

@@ -79,7 +79,7 @@ TASK = Task(
     expert=expert,
     shaped=Stages(
         (Leg("puck to the left of the wall", _right_of_passage), Leg("puck to the goal", _to_goal, _is_past)),
-        Hold((0.003, 0.002, 0.034), closed=0.65),
+        Hold((0.003, 0.002, 0.034), closed=0.65, empty=0.4),
     ),
     summary="Push a puck around a wall to a goal.",
     success_rule="puck within 7 cm of the goal",

@@ -76,7 +76,9 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages(carry_over("bring it onto the shelf", level=0.28, hole=0.0), Hold((0.005, 0.0, 0.035), closed=0.6)),
+    shaped=Stages(
+        carry_over("bring it onto the shelf", level=0.28, hole=0.0), Hold((0.005, 0.0, 0.035), closed=0.6, empty=0.28)
+    ),
     summary="Pick a block up and place it on a shelf.",
     success_rule="block within 7 cm of the goal",
     separation=Separation((0, 2), (3, 5), 0.1),

@@ -99,7 +99,7 @@ TASK = Task(
             Leg("put it through", _before_handle, _is_level),
             Leg("pull the handle to the goal", _handle_left, _is_through),
         ),
-        Hold((-0.01, 0.0, 0.041), closed=0.58),
+        Hold((-0.01, 0.0, 0.041), closed=0.58, empty=0.3),
     ),
     summary="Put a stick through the handle of a thermos and pull it to a goal.",
     success_rule="handle within 12 cm of the goal with the stick's tip through it",

@@ -88,7 +88,7 @@ TASK = Task(
     expert=expert,
     shaped=Stages(
         (Leg("stick level with the thermos", _off_thermos), Leg("thermos to the goal", _way_left, _is_level)),
-        Hold((0.023, 0.0, 0.042), closed=0.5),
+        Hold((0.023, 0.0, 0.042), closed=0.5, empty=0.3),
     ),
     summary="Grip a stick and push a thermos with it to a goal.",
     success_rule="thermos within 12 cm of the goal while both pads press on the lifted stick",

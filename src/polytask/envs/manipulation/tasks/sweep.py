@@ -47,7 +47,7 @@ TASK = Task(
     slots=free_object_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("block to the goal"),), Hold((0.0, 0.0, 0.047), closed=0.62)),
+    shaped=Stages((bring("block to the goal"),), Hold((0.0, 0.0, 0.047), closed=0.62, empty=0.4)),
     summary="Sweep a block to the right of the table.",
     success_rule="block within 5 cm of the goal",
 )

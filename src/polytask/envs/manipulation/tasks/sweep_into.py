@@ -48,7 +48,9 @@ TASK = Task(
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("block over the hole", axes=(1.0, 1.0, 0.0)),), Hold((0.004, 0.0, 0.028), closed=0.65)),
+    shaped=Stages(
+        (bring("block over the hole", axes=(1.0, 1.0, 0.0)),), Hold((0.004, 0.0, 0.028), closed=0.65, empty=0.28)
+    ),
     summary="Sweep a block over a hole of the table.",
     success_rule="block within 5 cm of the hole's centre, seen from above",
     separation=Separation((0, 2), (3, 5), 0.15),
