@@ -32,10 +32,11 @@ ALLOWED: dict[str, set[str]] = {
     "algos": BASE | {"nets", "grads"},
     "mtopt": WORLDS | {"nets"},
     "config": BASE | {"sim", "envs", "nets", "grads", "algos"},
-    "runs": BASE | {"envs", "nets", "grads", "algos", "config"},
+    "policies": BASE | {"nets", "algos"},
+    "runs": BASE | {"envs", "nets", "grads", "algos", "config", "policies"},
     "datasets": WORLDS | {"envs", "mtopt", "config", "runs"},
-    "tools": WORLDS | {"envs", "nets", "grads", "algos", "config", "runs"},
-    "cli": WORLDS | {"envs", "nets", "grads", "algos", "mtopt", "config", "runs", "datasets", "tools"},
+    "tools": WORLDS | {"envs", "nets", "grads", "algos", "config", "policies", "runs"},
+    "cli": WORLDS | {"envs", "nets", "grads", "algos", "mtopt", "config", "policies", "runs", "datasets", "tools"},
     "__main__": {"cli"},
 }
 
@@ -65,6 +66,7 @@ OWNERS = {
     "mujoco_warp": {"sim"},
     "mujoco": {"scenes", "sim", "robots", "envs", "mtopt"},
     "gymnasium": {"envs", "datasets"},
+    "safetensors": {"policies"},
     "minari": {"datasets"},
     "pyarrow": {"datasets"},
     "PIL": {"tools", "mtopt"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0.dev0"
@@ -47,12 +48,20 @@ _limit_instructions()
 
 if TYPE_CHECKING:
     from polytask.envs.make import make as make
+    from polytask.runs.policy import load_policy as load_policy
+
+# The public functions and where they are. They are imported on first use, so that `polytask --help` does not load torch
+# and MuJoCo.
+_PUBLIC = {"make": "polytask.envs.make", "load_policy": "polytask.runs.policy"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import `make` on first use, so that `polytask --help` does not load torch and MuJoCo."""
-    if name == "make":
-        from polytask.envs.make import make
-
-        return make
+    """Import a public function on first use."""
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'polytask' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List the public functions too."""
+    return sorted({*globals(), *_PUBLIC})

@@ -12,6 +12,7 @@ from polytask.config.schema import (
     BenchConfig,
     CollectConfig,
     EvalConfig,
+    ExportPolicyConfig,
     GalleryConfig,
     ListConfig,
     RecordConfig,
@@ -140,6 +141,15 @@ COMMANDS: dict[str, Command] = {
             "polytask collect checkpoint=runs/my-run episodes=100 output=episodes export=minari",
         ),
         saved=_CHECKPOINT,
+    ),
+    "export": Command(
+        "write a trained policy to a file for other programs: ONNX, torch or safetensors",
+        ExportPolicyConfig,
+        "polytask.tools.export:export",
+        (
+            "polytask export checkpoint=runs/my-run to=onnx output=policy.onnx",
+            "polytask export checkpoint=runs/my-run to=safetensors half=true output=mt10.safetensors card=true",
+        ),
     ),
     "verify": Command(
         "compare observations, rewards and success with those of Meta-World",

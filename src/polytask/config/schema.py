@@ -213,6 +213,43 @@ class RecordConfig(WorldOptions, CommandConfig):
 
 
 @dataclass
+class ExportPolicyConfig(CommandConfig):
+    """`polytask export`."""
+
+    renamed: ClassVar[dict[str, str]] = {"out": "output"}
+
+    checkpoint: str | None = setting(
+        None, "checkpoint file or run directory whose policy to export", is_path=True, is_transient=True
+    )
+    to: str = setting(
+        "safetensors",
+        "safetensors (for polytask.load_policy), onnx (for onnxruntime; extra: export), torch (for torch.export.load)",
+        choices=("safetensors", "onnx", "torch"),
+    )
+    output: str | None = setting(
+        None, "file to write (default: policy.safetensors, .onnx or .pt2 in this folder)", is_path=True
+    )
+    half: bool = setting(False, "with to=safetensors: store the weights in half precision")
+    tolerance: float | None = setting(
+        None,
+        "largest difference of an action from the original, of -1 to 1 (default: 1e-4; 0.05 with half=true)",
+        at_least=0.0,
+        at_most=2.0,
+    )
+    card: bool = setting(
+        False, "with to=safetensors: evaluate the file and write <output>.json: run, command, success per task, licence"
+    )
+    episodes: int = setting(50, "with card=true: episodes per task", at_least=1, at_most=10**5)
+    device: str = setting("cpu", "with card=true: torch device of the evaluation: cpu, cuda or cuda:<index>")
+
+    def check_together(self, prefix: str) -> None:
+        """Check that the format has what is asked for."""
+        for name in ("half", "card"):
+            if getattr(self, name) and self.to != "safetensors":
+                raise UserError(f"{prefix}{name}=true applies only to {prefix}to=safetensors")
+
+
+@dataclass
 class GalleryConfig(CommandConfig):
     """`polytask gallery`."""
 
