@@ -13,6 +13,9 @@ from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, CommandConfig, setting
 
+POLICIES = ("scripted", "random", "pretrained")  # what may act instead of a checkpoint
+POLICIES_HELP = "scripted, random or pretrained (comes with polytask, by suite), instead of a checkpoint"
+
 # Meta-World pins a MuJoCo that is not ours, so it needs an environment of its own. Gymnasium's part for MuJoCo imports
 # packaging but does not list it as a dependency.
 METAWORLD_PACKAGES = ("metaworld==3.1.1", "packaging")
@@ -148,7 +151,7 @@ class EpisodesConfig(WorldOptions, CommandConfig):
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
     )
-    policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
+    policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
     episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**5)
 
 
@@ -204,7 +207,7 @@ class RecordConfig(WorldOptions, CommandConfig):
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory whose policy to film", is_path=True, is_transient=True
     )
-    policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
+    policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
     task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
     output: str = setting("polytask.mp4", "video file to write", is_path=True)
     width: int = setting(480, "width of the picture of each task, in pixels", at_least=16, at_most=1_280)
@@ -284,8 +287,8 @@ class ListConfig(CommandConfig):
 
     kind: str | None = setting(
         None,
-        "tasks, suites, algos, nets, grads, robots or presets",
-        choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
+        "tasks, suites, algos, nets, grads, robots, presets or policies",
+        choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets", "policies"),
     )
     params: bool = setting(False, "with nets: print the number of parameters of each network")
     suite: str = setting("mt10", "with params=true: suite that the networks are built for", choices=SUITES)

@@ -11,15 +11,18 @@ from torch import Tensor
 from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.normalize import TaskNormalizer
 from polytask.config.compose import compose, to_plain
-from polytask.config.schema import TrainConfig
+from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
 from polytask.envs.layouts import layout_of
+from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.files import exists, read_json
 from polytask.policies.actor import NoiselessActor, load_weights
-from polytask.policies.files import SUFFIX, open_policy
+from polytask.policies.files import SUFFIX, open_info, open_policy
 from polytask.policies.info import PolicyInfo
 from polytask.policies.policy import Policy
+from polytask.policies.pretrained import find_pretrained
 from polytask.runs.checkpoint import load, locate
+from polytask.runs.checkpoint import saved_settings as checkpoint_settings
 from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.transfer import saved_parts
 
@@ -32,7 +35,8 @@ def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") ->
     """Load a trained policy, which needs no simulator.
 
     Args:
-        path_or_name: A run directory, a checkpoint file or a policy file (`polytask export to=safetensors`).
+        path_or_name: A run directory, a checkpoint file, a policy file (`polytask export to=safetensors`), or the name
+            of a suite whose policy comes with the package.
         device: Device of the policy.
 
     Returns:
@@ -41,12 +45,27 @@ def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") ->
     Raises:
         UserError: If there is no such policy, or its file is damaged.
     """
+    if isinstance(path_or_name, str) and path_or_name in SUITES and not exists(Path(path_or_name)):
+        return open_policy(find_pretrained(path_or_name), device)
     path = Path(path_or_name).expanduser()
     if path.suffix in FOREIGN:
         raise UserError(f"'{path}' is for other programs; load the run, or export it with to=safetensors")
     if path.suffix == SUFFIX:
         return open_policy(path, device)
     return policy_of(load(path), locate(path), device)
+
+
+def pretrained_file(config: EpisodesConfig | RecordConfig) -> Path:
+    """Return the file of the policy that `policy=pretrained` means."""
+    task = getattr(config, "task", None)  # of `polytask record`
+    return find_pretrained(config.suite, config.tasks if task is None else [task])
+
+
+def saved_settings(config: EpisodesConfig | RecordConfig) -> dict[str, Any] | None:
+    """Return the settings that come with a policy: those of a run, or those of a pretrained policy's worlds."""
+    if config.policy == "pretrained" and config.checkpoint is None:
+        return open_info(pretrained_file(config)).worlds
+    return checkpoint_settings(config)
 
 
 def policy_of(state: dict[str, Any], path: Path, device: torch.device | str = "cpu") -> Policy:
