@@ -49,10 +49,17 @@ _limit_instructions()
 if TYPE_CHECKING:
     from polytask.envs.make import make as make
     from polytask.runs.policy import load_policy as load_policy
+    from polytask.runs.python_api import TrainedRun as TrainedRun
+    from polytask.runs.python_api import train as train
 
 # The public functions and where they are. They are imported on first use, so that `polytask --help` does not load torch
 # and MuJoCo.
-_PUBLIC = {"make": "polytask.envs.make", "load_policy": "polytask.runs.policy"}
+_PUBLIC = {
+    "make": "polytask.envs.make",
+    "load_policy": "polytask.runs.policy",
+    "train": "polytask.runs.python_api",
+    "TrainedRun": "polytask.runs.python_api",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -26,6 +26,7 @@ from polytask.runs.folder import check_free, choose_folder, claim_folder
 from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.runs.setup import build_algo, build_train_env
 from polytask.runs.transfer import Initialization, initialize
+from polytask.settings import check_values
 from polytask.types import Algo
 
 
@@ -218,7 +219,8 @@ def _build(config: TrainConfig, directory: Path, lock: FolderLock, ranks: Ranks)
 
 
 def _check(config: TrainConfig) -> None:
-    """Check settings that depend on each other, and the optional packages."""
+    """Check all settings, since a config may be made without `compose`, and the optional packages."""
+    check_values(config)
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
     if config.checkpoint is not None and config.init_from is not None:
         raise UserError("checkpoint continues a run and init_from starts a new one: give only one of them")

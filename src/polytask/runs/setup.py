@@ -24,6 +24,7 @@ from polytask.parallel.ranks import ALONE, Ranks
 from polytask.policies.files import open_policy
 from polytask.runs.checkpoint import load
 from polytask.runs.policy import pretrained_file
+from polytask.settings import check_values
 from polytask.types import Algo, EnvSpec, VecEnv
 
 WORLDS_PER_TASK = 16  # if the user gives no number
@@ -61,7 +62,8 @@ def build_train_env(config: TrainConfig, ranks: Ranks = ALONE) -> MultiTaskEnv:
 
 
 def check_source(config: EpisodesConfig | RecordConfig) -> None:
-    """Check that the config names exactly one policy."""
+    """Check all settings, and that the config names exactly one policy."""
+    check_values(config)
     if (config.checkpoint is None) == (config.policy is None):
         raise UserError("name one policy: checkpoint=PATH, policy=scripted, policy=random or policy=pretrained")
 
