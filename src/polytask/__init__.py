@@ -48,6 +48,14 @@ _limit_instructions()
 
 if TYPE_CHECKING:
     from polytask.envs.make import make as make
+    from polytask.plugins.loading import load_plugins as load_plugins
+    from polytask.plugins.register import register_algo as register_algo
+    from polytask.plugins.register import register_grad as register_grad
+    from polytask.plugins.register import register_net as register_net
+    from polytask.plugins.register import register_suite as register_suite
+    from polytask.plugins.worlds import register_robot as register_robot
+    from polytask.plugins.worlds import register_task as register_task
+    from polytask.plugins.worlds import register_terrain as register_terrain
     from polytask.runs.policy import load_policy as load_policy
     from polytask.runs.python_api import TrainedRun as TrainedRun
     from polytask.runs.python_api import train as train
@@ -59,12 +67,17 @@ _PUBLIC = {
     "load_policy": "polytask.runs.policy",
     "train": "polytask.runs.python_api",
     "TrainedRun": "polytask.runs.python_api",
+    "load_plugins": "polytask.plugins.loading",
+    **dict.fromkeys(("register_net", "register_grad", "register_algo", "register_suite"), "polytask.plugins.register"),
+    **dict.fromkeys(("register_task", "register_terrain", "register_robot"), "polytask.plugins.worlds"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a public function on first use."""
     if name in _PUBLIC:
+        if name in ("make", "train", "load_policy"):
+            import_module("polytask.plugins.loading").load_installed()  # what they are called with may be a plug-in's
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'polytask' has no attribute '{name}'")
 

@@ -9,6 +9,7 @@ import torch
 
 from polytask.config.compose import compose, to_plain
 from polytask.config.schema import TrainConfig
+from polytask.plugins.needs import used_plugins
 from polytask.runs.checkpoint import save
 from polytask.runs.setup import build_algo
 from polytask.types import Algo, EnvSpec
@@ -27,7 +28,15 @@ def write_checkpoint(path: Path, *words: str, tasks: tuple[str, ...] = TASKS, si
     norm, generator = algo.networks()["obs_norm"], torch.Generator().manual_seed(1)
     obs = torch.randn(400, len(tasks), sizes[0], generator=generator)
     norm.update(obs * torch.rand(sizes[0], generator=generator) + 0.5, torch.arange(len(tasks)))
-    state = {"config": to_plain(config), "spec": asdict(spec), "algo": algo.state_dict(), "env": {}, "window": {}}
+    needs = used_plugins(config, tasks)
+    state = {
+        "config": to_plain(config),
+        "plugins": needs,
+        "spec": asdict(spec),
+        "algo": algo.state_dict(),
+        "env": {},
+        "window": {},
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     save(path, {**state, "iteration": 1, "frames": 96, "seconds": 1.0, "initialization": None})
     return algo

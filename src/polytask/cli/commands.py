@@ -101,7 +101,7 @@ COMMANDS: dict[str, Command] = {
         saved=_POLICY,
     ),
     "list": Command(
-        "list tasks, suites, algos, nets, grads, robots, presets or pretrained policies",
+        "list tasks, suites, algos, nets, grads, robots, presets, policies or plugins",
         ListConfig,
         "polytask.cli.listing:listing",
         ("polytask list tasks", "polytask list nets params=true suite=mt50"),

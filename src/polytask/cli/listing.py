@@ -15,6 +15,7 @@ from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
 from polytask.nets import parameter_table
+from polytask.plugins.needs import ORIGINS
 from polytask.policies.pretrained import pretrained, read_card
 from polytask.result import Result, Table
 from polytask.robots import ROBOTS
@@ -45,6 +46,11 @@ def _rows(kind: str) -> list[dict[str, Any]]:
         return [{"name": name, "tasks": len(tasks), "names": " ".join(tasks)} for name, tasks in SUITES.items()]
     if kind == "policies":
         return [_policy(name, path) for name, path in pretrained().items()]
+    if kind == "plugins":
+        found: dict[str, list[str]] = {}
+        for (what, name), origin in ORIGINS.items():
+            found.setdefault(origin, []).append(f"{what} {name}")
+        return [{"name": origin, "adds": ", ".join(entries)} for origin, entries in found.items()]
     if kind == "robots":
         return [{"name": name, "about": robot.about} for name, robot in ROBOTS.items()]
     if kind == "presets":

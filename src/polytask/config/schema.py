@@ -287,8 +287,8 @@ class ListConfig(CommandConfig):
 
     kind: str | None = setting(
         None,
-        "tasks, suites, algos, nets, grads, robots, presets or policies",
-        choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets", "policies"),
+        "tasks, suites, algos, nets, grads, robots, presets, policies or plugins",
+        choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets", "policies", "plugins"),
     )
     params: bool = setting(False, "with nets: print the number of parameters of each network")
     suite: str = setting("mt10", "with params=true: suite that the networks are built for", choices=SUITES)

@@ -16,6 +16,7 @@ from torch import Tensor
 from polytask.device import check_device
 from polytask.errors import UserError
 from polytask.files import can_read, write_atomically
+from polytask.plugins.needs import require_plugins
 from polytask.policies.actor import NoiselessActor, load_weights
 from polytask.policies.info import KEY, PolicyInfo, read_info
 from polytask.policies.policy import Policy
@@ -50,6 +51,7 @@ def open_policy(path: Path, device: torch.device | str = "cpu") -> Policy:
         UserError: If there is none, or it is damaged.
     """
     info, tensors = _read(path, with_tensors=True)
+    require_plugins(info.plugins, path)
     actor = NoiselessActor(info)
     load_weights(actor, tensors, str(path))
     return Policy(info, actor, check_device(str(device)))

@@ -51,7 +51,7 @@ class PolicyInfo:
         control_rate: Actions per second.
         worlds: Options of the worlds that differ from the defaults, such as `episode_length`.
         run: Name, seed, frames, version and commit of the run that trained it.
-        plugins: The plug-ins that the network and the tasks need: "net gated" -> module.
+        plugins: The plug-in that the network needs, if any: "net gated" -> module.
     """
 
     tasks: tuple[str, ...]
@@ -89,6 +89,7 @@ def read_info(text: str, path: Path) -> PolicyInfo:
         raise UserError(f"'{path}' is not a policy of this version of polytask")
     plain = dict(found)
     check_fields(plain, FIELDS, path)
+    check_fields(plain["plugins"], dict.fromkeys(plain["plugins"], str), path, "plugins.")
     known = {each.name: plain[each.name] for each in fields(PolicyInfo)}
     sizes = {name: plain[name] for name in ("obs_dim", "action_dim", "out_dim")} | {"tasks": len(plain["tasks"])}
     if wrong := [name for name, size in sizes.items() if size < 1]:

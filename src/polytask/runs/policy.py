@@ -10,12 +10,13 @@ from torch import Tensor
 
 from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.normalize import TaskNormalizer
-from polytask.config.compose import compose, to_plain
+from polytask.config.compose import compose, to_plain, upgrade
 from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
 from polytask.envs.layouts import layout_of
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.files import exists, read_json
+from polytask.plugins.needs import WORLDS
 from polytask.policies.actor import NoiselessActor, load_weights
 from polytask.policies.files import SUFFIX, open_info, open_policy
 from polytask.policies.info import PolicyInfo
@@ -52,7 +53,7 @@ def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") ->
         raise UserError(f"'{path}' is for other programs; load the run, or export it with to=safetensors")
     if path.suffix == SUFFIX:
         return open_policy(path, device)
-    return policy_of(load(path), locate(path), device)
+    return policy_of(load(path, without=WORLDS), locate(path), device)
 
 
 def pretrained_file(config: EpisodesConfig | RecordConfig) -> Path:
@@ -79,7 +80,9 @@ def policy_of(state: dict[str, Any], path: Path, device: torch.device | str = "c
     Raises:
         UserError: If the algorithm does not say where its policy is.
     """
-    config: TrainConfig = compose(TrainConfig, [], saved=state["config"])
+    # Without the plug-ins of its worlds, the names of suite and robot would be unknown.
+    known = {"suite": TrainConfig.suite, "tasks": list(state["spec"]["tasks"]), "robot": None}
+    config: TrainConfig = compose(TrainConfig, [], saved={**state["config"], **known})
     layout = layout_of_actor(config)
     info = describe(config, layout, state, path)
     actor = NoiselessActor(info)
@@ -123,15 +126,15 @@ def statistics_of(
 
 def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], path: Path) -> PolicyInfo:
     """Describe the policy of a checkpoint."""
-    spec = state["spec"]
+    spec, saved = state["spec"], upgrade(state["config"])
     words = layout_of(spec["obs_dim"], spec["action_dim"])
-    worlds = {name: value for name in WORLD_OPTIONS if (value := getattr(config, name)) is not None}
+    worlds = {name: value for name in WORLD_OPTIONS if (value := saved.get(name)) is not None}
     beside = path.with_name(SUMMARY_FILE)
     summary = read_json(beside, "summary of a run", {}) if exists(beside) else {}
     run = {
         "name": path.resolve().parent.name,
         "seed": config.seed,
-        "suite": None if config.tasks else config.suite,
+        "suite": None if saved.get("tasks") else saved.get("suite"),
         "iterations": state["iteration"],
         "frames": state.get("frames"),
         "seconds": state["seconds"],
@@ -146,10 +149,11 @@ def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], pa
         decode=layout.decode,
         obs_clip=config.algo.obs_clip,
         algo=config.algo.name,
-        robot=config.robot or (words.robot if words else None),
+        robot=saved.get("robot") or (words.robot if words else None),
         observation=words.observation() if words else [],
         action=words.entries() if words else [],
         control_rate=words.control_rate if words else None,
         worlds=worlds,
         run=run,
+        plugins={what: origin for what, origin in (state.get("plugins") or {}).items() if what.startswith("net ")},
     )

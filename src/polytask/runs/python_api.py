@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -9,8 +10,11 @@ import torch
 
 from polytask.config.keywords import configure
 from polytask.config.schema import EvalConfig, TrainConfig
+from polytask.envs.manipulation.task import Task
+from polytask.envs.parkour.terrain import Terrain
 from polytask.errors import UserError
 from polytask.files import LogRow, exists, read_json, read_json_lines
+from polytask.plugins.worlds import register_task
 from polytask.policies.policy import Policy
 from polytask.runs.checkpoint import load
 from polytask.runs.evaluate import evaluate
@@ -25,7 +29,7 @@ class TrainSettings(TypedDict, total=False):
     """The settings of `polytask train`, which `polytask train --help` explains."""
 
     preset: str | None
-    tasks: list[str] | None
+    tasks: Sequence[str | Task | Terrain] | None
     robot: str | None
     sim: Group
     device: str
@@ -119,6 +123,8 @@ def train(suite: str | None = None, **settings: Unpack[TrainSettings]) -> Traine
         UserError: If a setting is unknown or out of its range.
     """
     given: dict[str, Any] = {**settings}
+    if given.get("tasks") is not None:
+        given["tasks"] = [task if isinstance(task, str) else register_task(task).name for task in given["tasks"]]
     if suite is not None:
         given["suite"] = suite
     checkpoint = given.get("checkpoint")

@@ -18,6 +18,7 @@ from polytask.errors import UserError
 from polytask.files import LogRow, read_json_lines, restore, write_text
 from polytask.files.folder_lock import FolderLock
 from polytask.parallel.ranks import ALONE, Ranks
+from polytask.plugins.needs import used_plugins
 from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.divergence import check_state
 from polytask.runs.evaluate import Evaluator, Goals, goals_of
@@ -99,6 +100,7 @@ class Run:
         """Write the checkpoint."""
         state: dict[str, Any] = {
             "config": to_plain(self.config),
+            "plugins": used_plugins(self.config, self.env.total_spec.tasks),
             "spec": asdict(self.env.total_spec),
             "algo": algo,
             "env": worlds,
