@@ -27,7 +27,9 @@ def write_checkpoint(path: Path, *words: str, tasks: tuple[str, ...] = TASKS, si
     algo = build_algo(config, spec, torch.device("cpu"))
     norm, generator = algo.networks()["obs_norm"], torch.Generator().manual_seed(1)
     obs = torch.randn(400, len(tasks), sizes[0], generator=generator)
-    norm.update(obs * torch.rand(sizes[0], generator=generator) + 0.5, torch.arange(len(tasks)))
+    spread = torch.rand(sizes[0], generator=generator)
+    spread[0] = 0.0  # a constant entry, whose smallest standard deviation is a setting
+    norm.update(obs * spread + 0.5, torch.arange(len(tasks)))
     needs = used_plugins(config, tasks)
     state = {
         "config": to_plain(config),
@@ -47,6 +49,7 @@ def rows(algo: Algo, tasks: int = len(TASKS), count: int = 5) -> tuple[torch.Ten
     norm = algo.networks()["obs_norm"]
     task = torch.arange(tasks).repeat(count)
     noise = torch.randn(len(task), norm.mean.shape[1], generator=torch.Generator().manual_seed(2))
+    noise[:, 0] *= 1e-3
     obs = norm.mean.float()[task] + 2.0 * noise
     obs[0] *= 1e4  # beyond the bound on normalized observations
     return obs, task
