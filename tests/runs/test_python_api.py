@@ -108,6 +108,8 @@ def test_keywords_mean_what_words_mean(settings, words):
         ({"algo": {"lr": -1}}, "algo.lr=-1.0 is not valid; it must be at least 0.0"),
         ({"algo": {"lr": "fast"}}, "algo.lr=fast cannot be used; it must be a number"),
         ({"algo": PPOConfig(lr=-1)}, "algo.lr=-1 is not valid"),
+        ({"critic_net": {"hidden": [8]}}, "critic_net is empty; choose an option"),
+        ({"plugins": ["my_nothing"]}, "there is no module 'my_nothing'"),
         ({"net": PPOConfig()}, "net must be a name, a config object or a mapping of settings"),
         ({"seed": 1.5}, "seed=1.5 cannot be used; it must be a whole number"),
         ({"save_every": -1}, "save_every=-1 is not valid; it must be at least 0"),

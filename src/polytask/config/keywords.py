@@ -71,6 +71,8 @@ def _fill_group(config: Any, name: str, value: Any) -> None:
         setattr(config, name, value)
     elif isinstance(value, Mapping):
         inside = getattr(config, name)
+        if inside is None:
+            raise UserError(f"{name} is empty; choose an option, such as {name}={{'name': 'mlp'}}")
         hints = get_type_hints(type(inside))
         for key, one in value.items():
             if key != "name":

@@ -14,6 +14,7 @@ from polytask.envs.manipulation.task import Task
 from polytask.envs.parkour.terrain import Terrain
 from polytask.errors import UserError
 from polytask.files import LogRow, exists, read_json, read_json_lines
+from polytask.plugins.loading import load_plugins
 from polytask.plugins.worlds import register_task
 from polytask.policies.policy import Policy
 from polytask.runs.checkpoint import load
@@ -28,6 +29,7 @@ Group = Any  # a name, a config object, or a mapping of settings in which `name`
 class TrainSettings(TypedDict, total=False):
     """The settings of `polytask train`, which `polytask train --help` explains."""
 
+    plugins: Sequence[str] | None
     preset: str | None
     tasks: Sequence[str | Task | Terrain] | None
     robot: str | None
@@ -123,6 +125,7 @@ def train(suite: str | None = None, **settings: Unpack[TrainSettings]) -> Traine
         UserError: If a setting is unknown or out of its range.
     """
     given: dict[str, Any] = {**settings}
+    load_plugins(given.get("plugins") or [])
     if given.get("tasks") is not None:
         given["tasks"] = [task if isinstance(task, str) else register_task(task).name for task in given["tasks"]]
     if suite is not None:
