@@ -10,7 +10,6 @@ from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Task
 from polytask.envs.scripted import ScriptedPolicy
-from polytask.envs.tasks import TASKS
 from polytask.sim.geometry import distance
 
 
@@ -29,9 +28,11 @@ def expert(look: Look) -> Tensor:  # action (N, 4) from what an observation show
 
 words = {"summary": "Hold the hand above the puck.", "success_rule": "hand within 3 cm of the goal"}
 low, high = (-0.1, 0.6, 0.02), (0.1, 0.7, 0.02)  # range of the random vector: the puck's position
-TASKS["hover"] = Task("hover", "puck", low, high, place, free_object_slots_xyzw, reward, expert, **words)
+hover = Task("hover", "puck", low, high, place, free_object_slots_xyzw, reward, expert, **words)
 
-env = polytask.make(tasks=["hover"], num_envs=8, stagger=False)
+env = polytask.make(
+    tasks=[hover], num_envs=8, stagger=False
+)  # polytask.register_task(hover) makes it known by its name
 policy = ScriptedPolicy(env)
 for _ in range(150):
     env.step(policy(env.obs, env.task))

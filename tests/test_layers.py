@@ -12,6 +12,7 @@ ROOT = Path(polytask.__file__).parent
 # The parts of polytask that each part may import. Every part is listed, in the order of the layers.
 BASE = {"errors", "types", "settings", "files", "stopping", "device", "cuda_graph", "result", "statistics", "parallel"}
 WORLDS = BASE | {"scenes", "sim", "robots"}
+LEARNING = {"nets", "grads", "algos"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "types": set(),
@@ -32,10 +33,12 @@ ALLOWED: dict[str, set[str]] = {
     "algos": BASE | {"nets", "grads"},
     "mtopt": WORLDS | {"nets"},
     "config": BASE | {"sim", "envs", "nets", "grads", "algos"},
-    "runs": BASE | {"envs", "nets", "grads", "algos", "config"},
+    "plugins": BASE | {"robots", "envs", "config"},
+    "policies": BASE | {"nets", "algos", "plugins"},
+    "runs": BASE | {"envs", "nets", "grads", "algos", "config", "plugins", "policies"},
     "datasets": WORLDS | {"envs", "mtopt", "config", "runs"},
-    "tools": WORLDS | {"envs", "nets", "grads", "algos", "config", "runs"},
-    "cli": WORLDS | {"envs", "nets", "grads", "algos", "mtopt", "config", "runs", "datasets", "tools"},
+    "tools": WORLDS | {"envs", "nets", "grads", "algos", "config", "policies", "runs"},
+    "cli": WORLDS | LEARNING | {"envs", "mtopt", "config", "plugins", "policies", "runs", "datasets", "tools"},
     "__main__": {"cli"},
 }
 
@@ -65,6 +68,7 @@ OWNERS = {
     "mujoco_warp": {"sim"},
     "mujoco": {"scenes", "sim", "robots", "envs", "mtopt"},
     "gymnasium": {"envs", "datasets"},
+    "safetensors": {"policies"},
     "minari": {"datasets"},
     "pyarrow": {"datasets"},
     "PIL": {"tools", "mtopt"},

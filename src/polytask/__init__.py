@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0.dev0"
@@ -47,12 +48,40 @@ _limit_instructions()
 
 if TYPE_CHECKING:
     from polytask.envs.make import make as make
+    from polytask.plugins.loading import load_plugins as load_plugins
+    from polytask.plugins.register import register_algo as register_algo
+    from polytask.plugins.register import register_grad as register_grad
+    from polytask.plugins.register import register_net as register_net
+    from polytask.plugins.register import register_suite as register_suite
+    from polytask.plugins.worlds import register_robot as register_robot
+    from polytask.plugins.worlds import register_task as register_task
+    from polytask.plugins.worlds import register_terrain as register_terrain
+    from polytask.runs.policy import load_policy as load_policy
+    from polytask.runs.python_api import TrainedRun as TrainedRun
+    from polytask.runs.python_api import train as train
+
+# The public functions and where they are. They are imported on first use, so that `polytask --help` does not load torch
+# and MuJoCo.
+_PUBLIC = {
+    "make": "polytask.envs.make",
+    "load_policy": "polytask.runs.policy",
+    "train": "polytask.runs.python_api",
+    "TrainedRun": "polytask.runs.python_api",
+    "load_plugins": "polytask.plugins.loading",
+    **dict.fromkeys(("register_net", "register_grad", "register_algo", "register_suite"), "polytask.plugins.register"),
+    **dict.fromkeys(("register_task", "register_terrain", "register_robot"), "polytask.plugins.worlds"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import `make` on first use, so that `polytask --help` does not load torch and MuJoCo."""
-    if name == "make":
-        from polytask.envs.make import make
-
-        return make
+    """Import a public function on first use."""
+    if name in _PUBLIC:
+        if name in ("make", "train", "load_policy"):
+            import_module("polytask.plugins.loading").load_installed()  # what they are called with may be a plug-in's
+        return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'polytask' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List the public functions too."""
+    return sorted({*globals(), *_PUBLIC})

@@ -167,4 +167,7 @@ class CommandConfig:
     preset_folder: ClassVar[str] = ""  # folder of the presets that `preset=NAME` chooses from (empty: no presets)
     renamed: ClassVar[dict[str, str]] = {}  # old name -> present name; old names work and print a note
 
+    plugins: list[str] | None = setting(
+        None, "modules or .py files that add tasks, networks and more, such as [my_module]", is_transient=True
+    )
     format: str = setting("table", "table, or json: one object on stdout", choices=("table", "json"), is_transient=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -30,7 +31,8 @@ def stop_requests(step: str = "iteration", *, is_announced: bool = True) -> Iter
         if is_announced:
             note(f"stopping after this {step}; repeat to stop at once")
 
-    for kind in (signal.SIGINT, signal.SIGTERM):
+    is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
+    for kind in (signal.SIGINT, signal.SIGTERM) if is_main else ():
         before[kind] = signal.signal(kind, remember)
     try:
         yield received

@@ -13,6 +13,7 @@ from polytask.config.compose import compose
 from polytask.config.schema import EvalConfig, ReportConfig, SweepConfig, TrainConfig
 from polytask.errors import UserError
 from polytask.runs.checkpoint import FIELDS, load, save, saved_settings
+from polytask.runs.policy import policy_of
 from polytask.runs.report import report
 from polytask.runs.run import open_run
 from polytask.runs.setup import build_env, load_policy
@@ -29,6 +30,9 @@ def finished(tmp_path_factory):
     directory = tmp_path_factory.mktemp("finished") / "run"
     assert main(["train", *WORDS, f"run_dir={directory}"]) == 0
     return directory
+
+
+OPTIONAL = ("frames", "initialization", "plugins")  # fields of a checkpoint that may be missing
 
 
 def places(value, prefix=()):
@@ -71,7 +75,8 @@ def test_every_field_of_a_checkpoint_may_be_missing_or_wrong(finished, tmp_path,
     original = load(finished)
     run, _ = open_run(compose(TrainConfig, [*WORDS, f"run_dir={tmp_path / 'run'}"]))
     env, path = build_env(run.config, num_envs=2), tmp_path / "a.pt"
-    monkeypatch.setattr("polytask.runs.setup.compose", lambda *words, saved: run.config)  # slow, and always the same
+    for module in ("setup", "policy"):  # composing is slow, and always the same
+        monkeypatch.setattr(f"polytask.runs.{module}.compose", lambda *words, saved: run.config)
 
     def read(place):
         state = load(path)
@@ -80,6 +85,7 @@ def test_every_field_of_a_checkpoint_may_be_missing_or_wrong(finished, tmp_path,
             return
         lines.append(line_of(lambda: run.restore(state)))
         lines.append(line_of(lambda: load_policy(state, env)(env.obs, env.task)))
+        lines.append(line_of(lambda: policy_of(state, path)(env.obs, env.task)))
         lines.append(line_of(lambda: initialize(run.algo, env.spec.tasks, state, str(path))))
 
     # The settings inside a group are read as those of a command line.
@@ -90,7 +96,7 @@ def test_every_field_of_a_checkpoint_may_be_missing_or_wrong(finished, tmp_path,
             save(path, {name: each for name, each in changed(original, place, *value).items() if name != "format"})
             lines = []
             line = line_of(lambda place=place: read(place))
-            is_required = len(place) == 1 and place[0] in FIELDS and place[0] not in ("frames", "initialization")
+            is_required = len(place) == 1 and place[0] in FIELDS and place[0] not in OPTIONAL
             if is_required and not value:
                 assert line == f"'{path}' is damaged: field '{place[0]}' is missing"
             if place[0] in ("env", "window") and len(place) == 2 and not value and place[1] != "tasks":

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import autocast
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
@@ -80,6 +81,10 @@ class FastTD3Config(GridConfig, OffPolicyConfig):
         """Check that the values of the distribution and the noise span a range."""
         require_order(self, prefix, "min_value", "max_value", is_strict=True)
         require_order(self, prefix, "min_noise", "max_noise")
+
+    def actor_layout(self) -> ActorLayout:
+        """Return where the policy is: a network that gives actions before squashing."""
+        return ActorLayout("squash")
 
 
 class TD3Actor(nn.Module):

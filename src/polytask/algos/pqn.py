@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.optim import RAdam
 
 from polytask import grads
+from polytask.algos.shared.actor_layout import ActorLayout, levels
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, autocast
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, chunks
@@ -77,6 +78,10 @@ class PQNConfig:
     compile: bool = setting(
         True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"
     )
+
+    def actor_layout(self) -> ActorLayout:
+        """Return where the policy is: the values of all levels."""
+        return ActorLayout("best_levels", outputs=self.bins, learner="critic", prefix="")
 
 
 class PQNRows(NamedTuple):
@@ -208,11 +213,6 @@ class PQN:
         self.loop.load_state_dict(state)
         self.reward_norm.load_state_dict(state["reward_norm"])
         self._epsilon.fill_(epsilon_at(self.cfg, self.loop.progress))
-
-
-def levels(choice: Tensor, bins: int) -> Tensor:
-    """Convert bin numbers (...) to actions, evenly spaced from -1 to 1."""
-    return choice * (2.0 / (bins - 1)) - 1.0
 
 
 def best(values: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
@@ -73,6 +74,10 @@ class SACConfig(GridConfig, OffPolicyConfig):
         """Check that the grid of returns and the bounds of the standard deviation span a range."""
         require_order(self, prefix, "min_value", "max_value", is_strict=True)
         require_order(self, prefix, "min_log_std", "max_log_std", is_strict=True)
+
+    def actor_layout(self) -> ActorLayout:
+        """Return where the policy is: a network that gives means and spreads before squashing."""
+        return ActorLayout("squash", outputs=2)
 
 
 class SquashedPolicy(nn.Module):

@@ -12,6 +12,7 @@ from polytask.config.schema import (
     BenchConfig,
     CollectConfig,
     EvalConfig,
+    ExportPolicyConfig,
     GalleryConfig,
     ListConfig,
     RecordConfig,
@@ -54,6 +55,7 @@ class Command:
 
 
 _CHECKPOINT = "polytask.runs.checkpoint:saved_settings"
+_POLICY = "polytask.runs.policy:saved_settings"
 _MTOPT_RUN = "polytask.mtopt.runtime.folder:saved_settings"
 
 COMMANDS: dict[str, Command] = {
@@ -93,12 +95,13 @@ COMMANDS: dict[str, Command] = {
         (
             "polytask eval checkpoint=runs/my-run episodes=50",
             "polytask eval policy=scripted episode_length=500",
+            "polytask eval policy=pretrained suite=mt50",
             "polytask eval checkpoint=runs/my-run env=metaworld metaworld_python=mw/bin/python",
         ),
-        saved=_CHECKPOINT,
+        saved=_POLICY,
     ),
     "list": Command(
-        "list tasks, suites, algos, nets, grads, robots or presets",
+        "list tasks, suites, algos, nets, grads, robots, presets, policies or plugins",
         ListConfig,
         "polytask.cli.listing:listing",
         ("polytask list tasks", "polytask list nets params=true suite=mt50"),
@@ -129,7 +132,7 @@ COMMANDS: dict[str, Command] = {
         RecordConfig,
         "polytask.tools.video:record",
         ("polytask record policy=scripted task=reach", "polytask record checkpoint=runs/my-run output=all.mp4"),
-        saved=_CHECKPOINT,
+        saved=_POLICY,
     ),
     "collect": Command(
         "write episodes of a policy to a data set, for distillation and offline learning",
@@ -139,7 +142,16 @@ COMMANDS: dict[str, Command] = {
             "polytask collect policy=scripted suite=mt10 episodes=20 output=episodes",
             "polytask collect checkpoint=runs/my-run episodes=100 output=episodes export=minari",
         ),
-        saved=_CHECKPOINT,
+        saved=_POLICY,
+    ),
+    "export": Command(
+        "write a trained policy to a file for other programs: ONNX, torch or safetensors",
+        ExportPolicyConfig,
+        "polytask.tools.export:export",
+        (
+            "polytask export checkpoint=runs/my-run to=onnx output=policy.onnx",
+            "polytask export checkpoint=runs/my-run to=safetensors half=true output=mt10.safetensors card=true",
+        ),
     ),
     "verify": Command(
         "compare observations, rewards and success with those of Meta-World",

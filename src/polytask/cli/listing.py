@@ -1,9 +1,10 @@
-"""`polytask list`: print the tasks, suites, algorithms, networks, gradient methods, robots or presets."""
+"""`polytask list`: print the tasks, suites, algorithms, networks, gradient methods, robots, presets or policies."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from polytask.config.groups import GROUPS
@@ -14,6 +15,8 @@ from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
 from polytask.nets import parameter_table
+from polytask.plugins.needs import ORIGINS
+from polytask.policies.pretrained import pretrained, read_card
 from polytask.result import Result, Table
 from polytask.robots import ROBOTS
 from polytask.settings import choices_of
@@ -41,6 +44,13 @@ def _rows(kind: str) -> list[dict[str, Any]]:
         ]
     if kind == "suites":
         return [{"name": name, "tasks": len(tasks), "names": " ".join(tasks)} for name, tasks in SUITES.items()]
+    if kind == "policies":
+        return [_policy(name, path) for name, path in pretrained().items()]
+    if kind == "plugins":
+        found: dict[str, list[str]] = {}
+        for (what, name), origin in ORIGINS.items():
+            found.setdefault(origin, []).append(f"{what} {name}")
+        return [{"name": origin, "adds": ", ".join(entries)} for origin, entries in found.items()]
     if kind == "robots":
         return [{"name": name, "about": robot.about} for name, robot in ROBOTS.items()]
     if kind == "presets":
@@ -55,6 +65,21 @@ def _rows(kind: str) -> list[dict[str, Any]]:
         }
         for name, config in GROUPS[group].items()
     ]
+
+
+def _policy(name: str, path: Path) -> dict[str, Any]:
+    """Return what the card of a pretrained policy says."""
+    card = read_card(path)
+    run, net = card["run"], card.get("net", {})
+    return {
+        "name": name,
+        "tasks": len(card["tasks"]),
+        "success": card["mean_success"],
+        "algo": card.get("algo"),
+        "net": net.get("name"),
+        "frames": run.get("frames"),
+        "megabytes": path.stat().st_size / 1e6,
+    }
 
 
 def _about(name: str, config: type[Any]) -> str:

@@ -22,6 +22,7 @@ from polytask.cli.commands import COMMANDS, FAMILIES
 from polytask.cli.help import help_of, overview
 from polytask.cli.rank import end_as_rank, join_others, leave_others, quiet_unless_first
 from polytask.errors import UserError, require_known
+from polytask.plugins.loading import load_installed, load_plugins
 
 _HELP = ("-h", "--help")
 
@@ -107,10 +108,22 @@ def _main(words: list[str]) -> int:
     target = command  # `polytask show` can show the settings of another command
     if command == "show" and rest and "=" not in rest[0] and rest[0] not in _HELP:
         target, rest = split_command(rest)
+    load_installed()
+    load_plugins(_plugins(rest))
     if any(word in _HELP for word in rest):
         sys.stdout.write(help_of(target, [word for word in rest if word not in _HELP]))
         return 0
     return _run(command, target, words_of(target, rest))
+
+
+def _plugins(words: Sequence[str]) -> list[str]:
+    """Return the plug-ins that a command line names. They are imported first, since they add options and settings."""
+    texts = [word.partition("=")[2] for word in words if word.startswith("plugins=")]
+    if not texts:
+        return []
+    from polytask.config.values import parse
+
+    return parse("plugins", texts[-1], list[str] | None) or []
 
 
 def split_command(words: Sequence[str]) -> tuple[str, list[str]]:

@@ -181,22 +181,35 @@ def _check_part(config: Any, path: Sequence[str], part: str, name: str) -> None:
 # Hydra
 
 
-_REGISTERED: dict[str, dict[str, list[str]]] = {}  # entry -> group -> names of its options
+_REGISTERED: dict[str, dict[str, dict[str, type[Any]]]] = {}  # entry -> group -> name and class of its options
 
 
 def register(schema: type[Any]) -> dict[str, list[str]]:
-    """Put a command's class, groups and presets into Hydra's store, once, and return the options of each group."""
-    if _entry(schema) not in _REGISTERED:
-        _REGISTERED[_entry(schema)] = _register(schema)
-    return _REGISTERED[_entry(schema)]
+    """Put a command's class, groups and presets into Hydra's store, and return the options of each group.
+
+    This is done once, and again after a plug-in has added an option.
+    """
+    tables = _tables(schema)
+    if _REGISTERED.get(_entry(schema)) != tables:
+        _register(schema, tables)
+        _REGISTERED[_entry(schema)] = {group: dict(options) for group, options in tables.items()}
+    known = {group: list(options) for group, options in tables.items()}
+    return known | ({PRESET: list(presets(schema.preset_folder))} if schema.preset_folder else {})
 
 
-def _register(schema: type[Any]) -> dict[str, list[str]]:
-    store, entry, tables = ConfigStore.instance(), _entry(schema), dict[str, dict[str, type[Any]]]()
-    if groups := groups_of(schema):
-        from polytask.config.groups import GROUPS  # imports torch, which commands without groups do not need
+def _tables(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
+    """Return the tables that the groups of a command choose from."""
+    groups = groups_of(schema)
+    if not groups:
+        return {}
+    from polytask.config.groups import GROUPS  # imports torch, which commands without groups do not need
 
-        tables = {name: GROUPS[group] for name, group in groups.items()}
+    return {name: GROUPS[group] for name, group in groups.items()}
+
+
+def _register(schema: type[Any], tables: dict[str, dict[str, type[Any]]]) -> None:
+    """Put a command's class, groups and presets into Hydra's store."""
+    store, entry, groups = ConfigStore.instance(), _entry(schema), groups_of(schema)
     for group, options in tables.items():
         for name, config in options.items():
             store.store(group=group, name=name, node=config)
@@ -206,8 +219,6 @@ def _register(schema: type[Any]) -> dict[str, list[str]]:
         store_presets()
         chosen.append({schema.preset_folder: None})
     store.store(name=entry, node={"defaults": [f"{entry}_schema", *chosen]})
-    known = {group: list(options) for group, options in tables.items()}
-    return known | ({PRESET: list(presets(schema.preset_folder))} if schema.preset_folder else {})
 
 
 def _entry(schema: type[Any]) -> str:

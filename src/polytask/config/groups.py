@@ -1,4 +1,7 @@
-"""The tables from which settings such as `algo=ppo` or `net=moore` are chosen: name -> config class."""
+"""The tables from which settings such as `algo=ppo` or `net=moore` are chosen: name -> config class.
+
+Plug-ins add entries to them (`polytask.plugins.register`).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from polytask.grads import GRADS
 from polytask.nets import NETS
 from polytask.sim.config import SIMS
 
+# Name -> (config class, what is built from it).
+TABLES: dict[str, dict[str, Any]] = {"algo": ALGOS, "net": NETS, "grads": GRADS}
 GROUPS: dict[str, dict[str, type[Any]]] = {
     "sim": dict(SIMS),
-    "algo": {name: config for name, (config, _) in ALGOS.items()},
-    "net": {name: config for name, (config, _) in NETS.items()},
-    "grads": {name: config for name, (config, _) in GRADS.items()},
+    **{kind: {name: config for name, (config, _) in table.items()} for kind, table in TABLES.items()},
 }

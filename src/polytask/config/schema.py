@@ -13,6 +13,9 @@ from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, CommandConfig, setting
 
+POLICIES = ("scripted", "random", "pretrained")  # what may act instead of a checkpoint
+POLICIES_HELP = "scripted, random or pretrained (comes with polytask, by suite), instead of a checkpoint"
+
 # Meta-World pins a MuJoCo that is not ours, so it needs an environment of its own. Gymnasium's part for MuJoCo imports
 # packaging but does not list it as a dependency.
 METAWORLD_PACKAGES = ("metaworld==3.1.1", "packaging")
@@ -148,7 +151,7 @@ class EpisodesConfig(WorldOptions, CommandConfig):
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
     )
-    policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
+    policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
     episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**5)
 
 
@@ -204,12 +207,49 @@ class RecordConfig(WorldOptions, CommandConfig):
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory whose policy to film", is_path=True, is_transient=True
     )
-    policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
+    policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
     task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
     output: str = setting("polytask.mp4", "video file to write", is_path=True)
     width: int = setting(480, "width of the picture of each task, in pixels", at_least=16, at_most=1_280)
     height: int = setting(360, "height of the picture of each task, in pixels", at_least=16, at_most=960)
     frames_per_second: int = setting(40, "frames per second of the video", at_least=1, at_most=240)
+
+
+@dataclass
+class ExportPolicyConfig(CommandConfig):
+    """`polytask export`."""
+
+    renamed: ClassVar[dict[str, str]] = {"out": "output"}
+
+    checkpoint: str | None = setting(
+        None, "checkpoint file or run directory whose policy to export", is_path=True, is_transient=True
+    )
+    to: str = setting(
+        "safetensors",
+        "safetensors (for polytask.load_policy), onnx (for onnxruntime; extra: export), torch (for torch.export.load)",
+        choices=("safetensors", "onnx", "torch"),
+    )
+    output: str | None = setting(
+        None, "file to write (default: policy.safetensors, .onnx or .pt2 in this folder)", is_path=True
+    )
+    half: bool = setting(False, "with to=safetensors: store the weights in half precision")
+    tolerance: float | None = setting(
+        None,
+        "largest difference of an action from the original, of -1 to 1 (default: 1e-4; 0.05 with half=true)",
+        at_least=0.0,
+        at_most=2.0,
+    )
+    card: bool = setting(
+        False, "with to=safetensors: evaluate the file and write <output>.json: run, command, success per task, licence"
+    )
+    episodes: int = setting(50, "with card=true: episodes per task", at_least=1, at_most=10**5)
+    device: str = setting("cpu", "with card=true: torch device of the evaluation: cpu, cuda or cuda:<index>")
+
+    def check_together(self, prefix: str) -> None:
+        """Check that the format has what is asked for."""
+        for name in ("half", "card"):
+            if getattr(self, name) and self.to != "safetensors":
+                raise UserError(f"{prefix}{name}=true applies only to {prefix}to=safetensors")
 
 
 @dataclass
@@ -247,8 +287,8 @@ class ListConfig(CommandConfig):
 
     kind: str | None = setting(
         None,
-        "tasks, suites, algos, nets, grads, robots or presets",
-        choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
+        "tasks, suites, algos, nets, grads, robots, presets, policies or plugins",
+        choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets", "policies", "plugins"),
     )
     params: bool = setting(False, "with nets: print the number of parameters of each network")
     suite: str = setting("mt10", "with params=true: suite that the networks are built for", choices=SUITES)

@@ -40,13 +40,14 @@ def parse(key: str, text: str, kind: Any) -> Any:
         raise UserError(f"{key}={shown(text)} is not valid; it must be {_describe(kind)}") from error
 
 
-def as_kind(key: str, value: Any, kind: Any) -> Any:
-    """Return a saved value as a value of the declared type: a whole number may stand for a float.
+def as_kind(key: str, value: Any, kind: Any, what: str = "the saved setting ") -> Any:
+    """Return a plain value as a value of the declared type: a whole number may stand for a float.
 
     Args:
         key: The name of the setting, for messages.
         value: A plain value.
         kind: The declared type, as for `parse`, or Any.
+        what: What the message calls the setting, before its name.
 
     Raises:
         UserError: If the value has another type.
@@ -56,11 +57,11 @@ def as_kind(key: str, value: Any, kind: Any) -> Any:
         return value
     (kind,) = (each for each in kinds if each is not NoneType)
     if get_origin(kind) is list and isinstance(value, list | tuple):
-        return [as_kind(key, each, get_args(kind)[0]) for each in value]
+        return [as_kind(key, each, get_args(kind)[0], what) for each in value]
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
-        raise UserError(f"the saved setting {key}={shown(value)} cannot be used; it must be {_describe(kind)}")
+        raise UserError(f"{what}{key}={shown(value)} cannot be used; it must be {_describe(kind)}")
     return value
 
 

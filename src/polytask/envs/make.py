@@ -17,7 +17,7 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import EnvOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
-from polytask.envs.tasks import TASKS
+from polytask.envs.tasks import OURS, TASKS
 from polytask.envs.warmup import prepare
 from polytask.errors import UserError, require_known
 from polytask.parallel.ranks import ALONE, Ranks
@@ -38,13 +38,17 @@ def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
     Args:
         suite: Name of a suite, such as "mt10"; ignored if `tasks` is given.
         options: Any field of `EnvOptions`, such as `tasks`, `num_envs`, `device`, `robot`, `episode_length` or `seed`.
-            `sim` is a name or a config of `polytask.sim`: `AutoSim`, `CpuSim` or `WarpSim`.
+            `sim` is a name or a config of `polytask.sim`: `AutoSim`, `CpuSim` or `WarpSim`. `tasks` may contain records
+            of your own, `Task` or `Terrain`, beside names.
 
     Raises:
         UserError: If an option is unknown, has an invalid value, or does not apply to these tasks.
     """
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
+    if options.get("tasks") is not None:
+        given = options["tasks"]
+        options["tasks"] = [name_of(task) for task in ([given] if isinstance(given, str | Task | Terrain) else given)]
     return make_env(EnvOptions(suite=suite, **options))
 
 
@@ -52,6 +56,22 @@ def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
 make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
     f"    {each.name}: {each.metadata['about']}\n" for each in fields(EnvOptions)
 )
+
+
+def name_of(task: str | Task | Terrain) -> str:
+    """Return the name of a task. A record is added to the table of tasks.
+
+    Raises:
+        UserError: If a task of the package has its name.
+    """
+    if isinstance(task, str):
+        return task
+    if not isinstance(task, Task | Terrain):
+        raise UserError(f"a task is a name, a Task or a Terrain, not {type(task).__name__}")
+    if task.name in OURS and TASKS[task.name] != task:
+        raise UserError(f"there is already a task '{task.name}'; choose another name")
+    TASKS[task.name] = task
+    return task.name
 
 
 def make_env(options: EnvOptions, ranks: Ranks = ALONE) -> MultiTaskEnv:

@@ -10,7 +10,7 @@ from polytask.errors import UserError
 from polytask.settings import MAX_SEED, setting
 
 REWARDS = ("dense", "shaped", "sparse")
-ROBOT_NAMES = ("sawyer", "panda", "go1")  # the table `polytask.robots.ROBOTS`, without importing torch
+ROBOT_NAMES = ["sawyer", "panda", "go1"]  # the table `polytask.robots.ROBOTS`, without importing torch
 
 
 @dataclass

@@ -8,3 +8,4 @@ from polytask.envs.parkour import tasks as parkour
 from polytask.envs.parkour.terrain import Terrain
 
 TASKS: dict[str, Task | Terrain] = {**manipulation.TASKS, **parkour.TASKS}
+OURS = frozenset(TASKS)  # those of the package; plug-ins add others

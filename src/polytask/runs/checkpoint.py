@@ -6,6 +6,7 @@ protects the whole file. A checkpoint whose networks are not finite is refused, 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from polytask.config.compose import groups_of
 from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.files import Fields, can_read, check_fields, load_tensors, save_tensors
+from polytask.plugins.needs import require_plugins
 from polytask.runs.divergence import not_finite
 from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.transfer import shorten
@@ -22,6 +24,7 @@ from polytask.runs.transfer import shorten
 FORMAT = 1  # increased when the layout of the file changes
 FIELDS: Fields = {
     "config": dict,
+    "plugins": dict | None,  # those that the run needs; earlier versions did not save them
     "spec": {
         "obs_dim": int,
         "action_dim": int,
@@ -64,16 +67,24 @@ def save(path: Path, state: dict[str, Any]) -> None:
     save_tensors(path, {"format": FORMAT, **state})
 
 
-def load(path: str | Path) -> dict[str, Any]:
+def load(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
     """Read a checkpoint into CPU tensors and plain values.
 
+    Args:
+        path: A file or a run directory.
+        without: Kinds of plug-ins that are not needed, see `require_plugins`.
+
     Raises:
-        UserError: If there is no checkpoint, it cannot be read, it is damaged, or its networks are not finite.
+        UserError: If there is no checkpoint, it cannot be read, it is damaged, its networks are not finite, or a
+            plug-in that it needs is not loaded.
     """
     file = locate(path)
     state = load_tensors(file, "polytask checkpoint", format=FORMAT)
     check_fields(state, FIELDS, file)
     check_settings(state["config"], file, "config.")
+    plugins = state.get("plugins") or {}
+    check_fields(plugins, dict.fromkeys(plugins, str), file, "plugins.")
+    require_plugins(plugins, file, without)
     worlds = state["spec"]["envs_per_task"]
     if len(worlds) != len(state["spec"]["tasks"]) or min(worlds, default=0) < 1:
         raise UserError(f"'{file}' is damaged: field 'spec.envs_per_task' must have a positive number for every task")

@@ -18,6 +18,7 @@ from polytask.errors import UserError
 from polytask.files import LogRow, read_json_lines, restore, write_text
 from polytask.files.folder_lock import FolderLock
 from polytask.parallel.ranks import ALONE, Ranks
+from polytask.plugins.needs import used_plugins
 from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.divergence import check_state
 from polytask.runs.evaluate import Evaluator, Goals, goals_of
@@ -26,6 +27,7 @@ from polytask.runs.folder import check_free, choose_folder, claim_folder
 from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.runs.setup import build_algo, build_train_env
 from polytask.runs.transfer import Initialization, initialize
+from polytask.settings import check_values
 from polytask.types import Algo
 
 
@@ -98,6 +100,7 @@ class Run:
         """Write the checkpoint."""
         state: dict[str, Any] = {
             "config": to_plain(self.config),
+            "plugins": used_plugins(self.config, self.env.total_spec.tasks),
             "spec": asdict(self.env.total_spec),
             "algo": algo,
             "env": worlds,
@@ -218,7 +221,8 @@ def _build(config: TrainConfig, directory: Path, lock: FolderLock, ranks: Ranks)
 
 
 def _check(config: TrainConfig) -> None:
-    """Check settings that depend on each other, and the optional packages."""
+    """Check all settings, since a config may be made without `compose`, and the optional packages."""
+    check_values(config)
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
     if config.checkpoint is not None and config.init_from is not None:
         raise UserError("checkpoint continues a run and init_from starts a new one: give only one of them")

@@ -21,7 +21,10 @@ from polytask.envs.scripted import ScriptedPolicy
 from polytask.errors import UserError
 from polytask.files import restore
 from polytask.parallel.ranks import ALONE, Ranks
+from polytask.policies.files import open_policy
 from polytask.runs.checkpoint import load
+from polytask.runs.policy import pretrained_file
+from polytask.settings import check_values
 from polytask.types import Algo, EnvSpec, VecEnv
 
 WORLDS_PER_TASK = 16  # if the user gives no number
@@ -59,9 +62,10 @@ def build_train_env(config: TrainConfig, ranks: Ranks = ALONE) -> MultiTaskEnv:
 
 
 def check_source(config: EpisodesConfig | RecordConfig) -> None:
-    """Check that the config names exactly one policy."""
+    """Check all settings, and that the config names exactly one policy."""
+    check_values(config)
     if (config.checkpoint is None) == (config.policy is None):
-        raise UserError("name one policy: checkpoint=PATH, policy=scripted or policy=random")
+        raise UserError("name one policy: checkpoint=PATH, policy=scripted, policy=random or policy=pretrained")
 
 
 def build_policy(config: EpisodesConfig | RecordConfig, env: VecEnv) -> Policy:
@@ -70,6 +74,8 @@ def build_policy(config: EpisodesConfig | RecordConfig, env: VecEnv) -> Policy:
         return load_policy(load(config.checkpoint), env)
     if config.policy == "scripted":
         return ScriptedPolicy(env)
+    if config.policy == "pretrained":
+        return open_policy(pretrained_file(config), env.device).for_tasks(env.spec.tasks)
     generator = torch.Generator(env.device).manual_seed(config.seed)
     shape = (env.spec.num_envs, env.spec.action_dim)
     return lambda obs, task: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
@@ -109,6 +110,10 @@ class SurrogateConfig:
         if self.schedule == "adaptive":
             require_order(self, prefix, "min_lr", "lr")
             require_order(self, prefix, "lr", "max_lr")
+
+    def actor_layout(self) -> ActorLayout:
+        """Return where the policy is: a network that gives means, which the environment clips."""
+        return ActorLayout("clip")
 
     def rows_per_update(self, rows: int) -> int:
         """Return the size of a minibatch, given the rows of an iteration.

@@ -118,8 +118,12 @@ class TaskNormalizer(nn.Module):
     def normalize(self, x: Tensor, task: Tensor) -> Tensor:
         """Standardize rows (..., D) of tasks (...)."""
         mean = self.mean.to(x.dtype)
-        scale = self._squared_unit().rsqrt().to(x.dtype)
+        scale = self.scale().to(x.dtype)
         return ((x - mean[task]) * scale[task]).clamp(-self.clip, self.clip)
+
+    def scale(self) -> Tensor:
+        """Return what `normalize` multiplies by. (K, D)"""
+        return self._squared_unit().rsqrt()
 
     def denormalize(self, x: Tensor, task: Tensor) -> Tensor:
         """Invert `normalize`, except for the clipping."""

@@ -1,0 +1,159 @@
+"""Load a trained policy: from the checkpoint of a run, from a policy file, or one that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from polytask.algos.shared.actor_layout import ActorLayout
+from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.config.compose import compose, to_plain, upgrade
+from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
+from polytask.envs.layouts import layout_of
+from polytask.envs.suites import SUITES
+from polytask.errors import UserError
+from polytask.files import exists, read_json
+from polytask.plugins.needs import WORLDS
+from polytask.policies.actor import NoiselessActor, load_weights
+from polytask.policies.files import SUFFIX, open_info, open_policy
+from polytask.policies.info import PolicyInfo
+from polytask.policies.policy import Policy
+from polytask.policies.pretrained import find_pretrained
+from polytask.runs.checkpoint import load, locate
+from polytask.runs.checkpoint import saved_settings as checkpoint_settings
+from polytask.runs.file_names import SUMMARY_FILE
+from polytask.runs.transfer import saved_parts
+
+# The options of the worlds that a policy was trained in, and that another evaluation of it should have, too.
+WORLD_OPTIONS = ("robot", "episode_length", "reward", "goals", "levels")
+FOREIGN = (".onnx", ".pt2")  # exports for other programs
+
+
+def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") -> Policy:
+    """Load a trained policy, which needs no simulator.
+
+    Args:
+        path_or_name: A run directory, a checkpoint file, a policy file (`polytask export to=safetensors`), or the name
+            of a suite whose policy comes with the package.
+        device: Device of the policy.
+
+    Returns:
+        A function `policy(obs, task)` that returns actions without noise, see `Policy`.
+
+    Raises:
+        UserError: If there is no such policy, or its file is damaged.
+    """
+    if isinstance(path_or_name, str) and path_or_name in SUITES and not exists(Path(path_or_name)):
+        return open_policy(find_pretrained(path_or_name), device)
+    path = Path(path_or_name).expanduser()
+    if path.suffix in FOREIGN:
+        raise UserError(f"'{path}' is for other programs; load the run, or export it with to=safetensors")
+    if path.suffix == SUFFIX:
+        return open_policy(path, device)
+    return policy_of(load(path, without=WORLDS), locate(path), device)
+
+
+def pretrained_file(config: EpisodesConfig | RecordConfig) -> Path:
+    """Return the file of the policy that `policy=pretrained` means."""
+    task = getattr(config, "task", None)  # of `polytask record`
+    return find_pretrained(config.suite, config.tasks if task is None else [task])
+
+
+def saved_settings(config: EpisodesConfig | RecordConfig) -> dict[str, Any] | None:
+    """Return the settings that come with a policy: those of a run, or those of a pretrained policy's worlds."""
+    if config.policy == "pretrained" and config.checkpoint is None:
+        return open_info(pretrained_file(config)).worlds
+    return checkpoint_settings(config)
+
+
+def policy_of(state: dict[str, Any], path: Path, device: torch.device | str = "cpu") -> Policy:
+    """Build the policy of a checkpoint.
+
+    Args:
+        state: The checkpoint.
+        path: Its file, for messages and for the summary of the run beside it.
+        device: Device of the policy.
+
+    Raises:
+        UserError: If the algorithm does not say where its policy is.
+    """
+    # Without the plug-ins of its worlds, the names of suite and robot would be unknown.
+    known = {"suite": TrainConfig.suite, "tasks": list(state["spec"]["tasks"]), "robot": None}
+    config: TrainConfig = compose(TrainConfig, [], saved={**state["config"], **known})
+    layout = layout_of_actor(config)
+    info = describe(config, layout, state, path)
+    actor = NoiselessActor(info)
+    parts = saved_parts(state["algo"])
+    tensors = weights_of(parts, layout, path)
+    load_weights(actor, tensors | statistics_of(parts, config, info, path), str(path))
+    return Policy(info, actor, device)
+
+
+def layout_of_actor(config: TrainConfig) -> ActorLayout:
+    """Return where an algorithm has its actor."""
+    if not hasattr(config.algo, "actor_layout"):
+        raise UserError(f"algo={config.algo.name} does not say where its policy is: its config has no 'actor_layout'")
+    layout: ActorLayout = config.algo.actor_layout()
+    return layout
+
+
+def weights_of(parts: dict[str, dict[str, Tensor]], layout: ActorLayout, path: Path) -> dict[str, Tensor]:
+    """Return the weights of the actor's network, by the names of `NoiselessActor`."""
+    saved = parts.get(layout.learner)
+    if saved is None:
+        raise UserError(f"'{path}' is damaged: it has no learner '{layout.learner}'")
+    return {
+        f"net.{name.removeprefix(layout.prefix)}": tensor
+        for name, tensor in saved.items()
+        if name.startswith(layout.prefix)
+    }
+
+
+def statistics_of(
+    parts: dict[str, dict[str, Tensor]], config: TrainConfig, info: PolicyInfo, path: Path
+) -> dict[str, Tensor]:
+    """Return what the actor subtracts from observations and multiplies them by."""
+    norm = TaskNormalizer(len(info.tasks), info.obs_dim, min_std=getattr(config.algo, "min_obs_std", 0.0))
+    try:
+        norm.load_state_dict(parts.get("obs_norm", {}))
+    except RuntimeError as error:
+        raise UserError(f"'{path}' is damaged: its statistics of the observations do not fit") from error
+    return {"mean": norm.mean.float(), "scale": norm.scale().float()}
+
+
+def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], path: Path) -> PolicyInfo:
+    """Describe the policy of a checkpoint."""
+    spec, saved = state["spec"], upgrade(state["config"])
+    words = layout_of(spec["obs_dim"], spec["action_dim"])
+    worlds = {name: value for name in WORLD_OPTIONS if (value := saved.get(name)) is not None}
+    beside = path.with_name(SUMMARY_FILE)
+    summary = read_json(beside, "summary of a run", {}) if exists(beside) else {}
+    run = {
+        "name": path.resolve().parent.name,
+        "seed": config.seed,
+        "suite": None if saved.get("tasks") else saved.get("suite"),
+        "iterations": state["iteration"],
+        "frames": state.get("frames"),
+        "seconds": state["seconds"],
+        **{name: summary.get(name) for name in ("version", "commit", "device")},
+    }
+    return PolicyInfo(
+        tasks=tuple(spec["tasks"]),
+        obs_dim=spec["obs_dim"],
+        action_dim=spec["action_dim"],
+        out_dim=layout.outputs * spec["action_dim"],
+        net=to_plain(config.net),
+        decode=layout.decode,
+        obs_clip=config.algo.obs_clip,
+        algo=config.algo.name,
+        robot=saved.get("robot") or (words.robot if words else None),
+        observation=words.observation() if words else [],
+        action=words.entries() if words else [],
+        control_rate=words.control_rate if words else None,
+        worlds=worlds,
+        run=run,
+        plugins={what: origin for what, origin in (state.get("plugins") or {}).items() if what.startswith("net ")},
+    )
