@@ -78,12 +78,13 @@ COMMANDS: dict[str, Command] = {
         saved=_CHECKPOINT,
     ),
     "sweep": Command(
-        "train several presets with several seeds, skipping the runs that are complete",
+        "train a grid of settings with several seeds, several runs at once, and compare them",
         SweepConfig,
-        "polytask.runs.sweep:sweep",
+        "polytask.runs.sweep.command:sweep",
         (
-            "polytask sweep preset='mtbench/mt10_rand/ppo_*' seeds=10 dry_run=true",
-            "polytask sweep preset=ptsl/mt10_200k/care,ptsl/mt10_200k/care_ptsl_2hidden seeds=10 device=cuda",
+            "polytask sweep tasks=[reach,push] grads=mean,pcgrad net=mlp,moore seeds=3 jobs=4",
+            "polytask sweep preset='mtbench/mt10_rand/ppo_*' seeds=10 devices=[0,1] output=runs/mt10",
+            "polytask sweep preset=mt10_gpu algo.lr=5e-4,1e-3 dry_run=true",
         ),
     ),
     "eval": Command(

@@ -129,18 +129,16 @@ def words_of(command: str, words: Sequence[str]) -> list[str]:
 
 
 def _sweep_words(words: Sequence[str]) -> list[str]:
-    """Rewrite `preset=A,B` as a list, and collect the keys of `polytask train`, which apply to every run."""
+    """Collect the words that are not keys of the sweep itself: they make up its grid."""
     from polytask.config.compose import current_name, names_of
     from polytask.config.values import quote
 
-    schema, own, changes = COMMANDS["sweep"].schema, list[str](), list[str]()
+    schema, own, grid = COMMANDS["sweep"].schema, list[str](), list[str]()
     for word in words:
         name, equals, value = word.partition("=")
-        name = "presets" if name == "preset" else current_name(schema, name)
-        if name == "presets":
-            value = f"[{','.join(quote(each) for each in value.strip('[]').split(','))}]"
-        (own if name in names_of(schema) else changes).append(name + equals + value)
-    return [*own, *([f"changes=[{','.join(map(quote, changes))}]"] if changes else [])]
+        name = current_name(schema, name)
+        (own if name in names_of(schema) else grid).append(name + equals + value)
+    return [*own, *([f"grid=[{','.join(map(quote, grid))}]"] if grid else [])]
 
 
 def _run(command: str, target: str, words: list[str]) -> int:
