@@ -16,6 +16,7 @@ from polytask.config.schema import (
     ListConfig,
     RecordConfig,
     ReportConfig,
+    ReproduceConfig,
     SweepConfig,
     TrainConfig,
     VerifyConfig,
@@ -85,6 +86,16 @@ COMMANDS: dict[str, Command] = {
             "polytask sweep tasks=[reach,push] grads=mean,pcgrad net=mlp,moore seeds=3 jobs=4",
             "polytask sweep preset='mtbench/mt10_rand/ppo_*' seeds=10 devices=[0,1] output=runs/mt10",
             "polytask sweep preset=mt10_gpu algo.lr=5e-4,1e-3 dry_run=true",
+        ),
+    ),
+    "reproduce": Command(
+        "run a published table or figure, and show it beside the published numbers; alone: list them",
+        ReproduceConfig,
+        "polytask.runs.reproduce.command:reproduce",
+        (
+            "polytask reproduce",
+            "polytask reproduce table=mtbench/mt10_rand seeds=3 budget=0.05 jobs=6",
+            "polytask reproduce table=mtbench/critic_scaling rows=[mlp_te_1m,mlp_te_4m] device=cuda",
         ),
     ),
     "eval": Command(

@@ -24,6 +24,7 @@ from polytask.cli.rank import end_as_rank, join_others, leave_others, quiet_unle
 from polytask.errors import UserError, require_known
 
 _HELP = ("-h", "--help")
+COLLECTED = {"sweep": "grid", "reproduce": "changes"}  # command -> the key that collects the words for its runs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,20 +126,20 @@ def words_of(command: str, words: Sequence[str]) -> list[str]:
     positional = COMMANDS[command].positional
     if positional and words and "=" not in words[0]:
         return [f"{positional}={words[0]}", *words[1:]]
-    return _sweep_words(words) if command == "sweep" else list(words)
+    return _collect(command, words, COLLECTED[command]) if command in COLLECTED else list(words)
 
 
-def _sweep_words(words: Sequence[str]) -> list[str]:
-    """Collect the words that are not keys of the sweep itself: they make up its grid."""
+def _collect(command: str, words: Sequence[str], key: str) -> list[str]:
+    """Collect the words that are not keys of the command itself in one of its keys."""
     from polytask.config.compose import current_name, names_of
     from polytask.config.values import quote
 
-    schema, own, grid = COMMANDS["sweep"].schema, list[str](), list[str]()
+    schema, own, others = COMMANDS[command].schema, list[str](), list[str]()
     for word in words:
         name, equals, value = word.partition("=")
         name = current_name(schema, name)
-        (own if name in names_of(schema) else grid).append(name + equals + value)
-    return [*own, *([f"grid=[{','.join(map(quote, grid))}]"] if grid else [])]
+        (own if name in names_of(schema) else others).append(name + equals + value)
+    return [*own, *([f"{key}=[{','.join(map(quote, others))}]"] if others else [])]
 
 
 def _run(command: str, target: str, words: list[str]) -> int:

@@ -172,6 +172,21 @@ class SweepConfig(LaunchConfig):
 
 
 @dataclass
+class ReproduceConfig(LaunchConfig):
+    """`polytask reproduce`."""
+
+    table: str | None = setting(None, "a published table or figure; without it, all are listed")
+    rows: list[str] | None = setting(
+        None, "only these rows, by name or pattern, such as [vanilla,'*_te_4m']", min_length=1
+    )
+    budget: float = setting(1.0, "share of the published frames of every run, such as 0.05", above=0.0, at_most=100.0)
+    output: str | None = setting(
+        None, "folder of the runs and of the report (default: runs/reproduce/<table>)", is_path=True
+    )
+    changes: list[str] | None = setting(None, "keys of `polytask train` for every run; write them without changes=")
+
+
+@dataclass
 class EpisodesConfig(WorldOptions, CommandConfig):
     """The settings of the commands that play a number of episodes."""
 
