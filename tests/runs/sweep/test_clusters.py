@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -149,7 +150,6 @@ def test_a_waiting_job_is_taken_from_the_queue_and_one_that_runs_is_asked_to_sav
     waiting, running = (launcher.start(Job((), tmp_path / name / "log.txt")) for name in "ab")
     submitit.submitted[1].state = "RUNNING"
     for process, name in ((waiting, "a"), (running, "b")):
-        (tmp_path / name).mkdir()
         process.stop(signal.SIGTERM)
         assert (tmp_path / name / STOP_FILE).read_text() == "15"
     assert [each.state for each in submitit.submitted] == ["CANCELLED", "RUNNING"]
@@ -224,3 +224,12 @@ def test_ray_runs_a_job_to_its_end_and_stops_another(tmp_path, ray_launcher):
 def test_a_run_that_is_too_large_for_ray_is_one_line(ray_launcher):
     with pytest.raises(UserError, match=r"a run needs 1000 GPUs \(gpus=\), but Ray has \d+"):
         RayLauncher(LaunchConfig(launcher="ray", gpus=1000.0))
+
+
+def test_relative_paths_start_from_the_folder_of_the_sweep(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    job = Job(("tasks=[rech]", "run_dir=run"), Path("run/log.txt"))
+    monkeypatch.chdir(tmp_path)  # as on another machine of the cluster
+    assert run_to_end(job) == 2
+    assert "polytask: unknown task 'rech'" in (tmp_path / "here" / "run" / "log.txt").read_text()

@@ -51,7 +51,8 @@ def test_without_a_terminal_all_runs_are_one_line_at_a_time(items, capsys, monke
     items[0].state = items[1].state = "running"
     items[2].state = "failed"
     write(items[0], {"frames": 500, "frames_per_second": 100.0, "success": None})
-    with SweepDisplay(items) as shown:
+    shown = SweepDisplay(items)
+    with shown.shown():
         shown.update()
         shown.tell("done: it")
     assert capsys.readouterr().err == (

@@ -46,7 +46,7 @@ def test_an_index_of_an_earlier_version_gets_the_defaults_of_new_keys(tmp_path):
     del index.settings["00-ppo-mlp"]["config"]["algo"]["lr"]
     index.write()
     assert names(plan(settings, [0], tmp_path, Index(tmp_path))) == ["00-ppo-mlp/seed-0"]
-    other = settings_of([TASKS, "algo.lr=0.125"])
+    other = settings_of([TASKS, "algo.lr=0.125"])  # a value that the old version would have saved
     assert names(plan(other, [0], tmp_path, Index(tmp_path))) == ["01-ppo-mlp/seed-0"]
 
 

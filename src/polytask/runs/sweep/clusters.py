@@ -15,7 +15,7 @@ from typing import Any
 
 from polytask.config.schema import LaunchConfig
 from polytask.errors import UserError
-from polytask.files import can_write, write_text
+from polytask.files import can_write, make_folder, write_text
 from polytask.runs.sweep.local import Job, spawn
 
 STOP_FILE = "stop"
@@ -25,7 +25,7 @@ DAY = 24 * 60  # minutes; submitit's own limit would be five minutes
 
 def run_to_end(job: Job) -> int:
     """Run a job on this machine and return its exit code, unless a file asks to stop it before it begins."""
-    stop = job.log.parent / STOP_FILE
+    stop = job.folder / job.log.parent / STOP_FILE
     process, is_told = None, False
     while True:
         number = _asked_to_stop(stop)
@@ -61,6 +61,7 @@ class ClusterProcess:
 
     def stop(self, number: int) -> None:
         """Ask it to save and end."""
+        make_folder(self._stop.parent)  # that of a job that still waits for its turn does not exist
         write_text(self._stop, str(int(number)))
 
     def _lost(self, error: Exception) -> int:

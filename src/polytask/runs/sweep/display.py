@@ -9,9 +9,10 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -41,25 +42,16 @@ class SweepDisplay:
     """Shows the items of a sweep. The pool changes their states and calls `update`."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        """Create the display. It becomes visible when its context is entered."""
+        """Create the display, without showing it yet."""
         self._items = items
         self._console = Console(file=sys.stderr)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         # When it was last updated; a log needs no line about runs that have only just started.
         self._shown = 0.0 if self._console.is_terminal else time.monotonic()
 
-    def __enter__(self) -> SweepDisplay:
-        """Show the display if there is a terminal."""
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Remove the display."""
-        if self._console.is_terminal:
-            self._live.stop()
+    def shown(self) -> AbstractContextManager[Any]:
+        """Return a context during which the display is visible, if there is a terminal."""
+        return self._live if self._console.is_terminal else nullcontext()
 
     def update(self) -> None:
         """Show how all runs stand, unless that was done a moment ago."""

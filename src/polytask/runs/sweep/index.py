@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class Index:
         self.path = root / INDEX_FILE
         self.settings: dict[str, dict[str, Any]] = {}  # by the name of the folder
         self.runs: dict[str, dict[str, Any]] = {}  # by folder and seed
+        self._read: dict[str, dict[str, Any]] = {}  # the settings that the file had
         if not exists(self.path):
             return
         saved = read_json(self.path, "record of a sweep", FIELDS)
@@ -42,16 +44,25 @@ class Index:
         for name, one in saved["settings"].items():
             check_fields({name: one}, {name: SETTING_FIELDS}, self.path, "settings.")
         self.settings, self.runs = saved["settings"], saved["runs"]
+        self._read = dict(self.settings)
 
     def folder_of(self, setting: Setting) -> str:
         """Return the name of a setting's folder, which is new if no folder has this setting."""
         wanted = identity(setting.config)
         for name, saved in self.settings.items():
-            if saved["config"] == wanted or _upgraded(saved["config"]) == wanted:
+            if saved["config"] == wanted:
+                return name
+        for name, now in self._upgraded.items():
+            if now == wanted:
                 return name
         name = f"{self._next_number():02d}-{setting.slug}"
         self.settings[name] = {"label": setting.label, "words": list(setting.words), "config": wanted}
         return name
+
+    @cached_property
+    def _upgraded(self) -> dict[str, dict[str, Any]]:
+        """The settings in the file as this version would save them; they are slow to compose."""
+        return {name: _upgrade(saved["config"]) for name, saved in self._read.items()}
 
     def record(self, folder: str, facts: Mapping[str, Any]) -> None:
         """Remember how a run stands."""
@@ -70,7 +81,7 @@ class Index:
         return max(numbers, default=-1) + 1
 
 
-def _upgraded(config: dict[str, Any]) -> dict[str, Any]:
+def _upgrade(config: dict[str, Any]) -> dict[str, Any]:
     """Return saved settings as this version would save them: with the defaults of keys that are new."""
     try:
         now: TrainConfig = compose(TrainConfig, [], saved=config)

@@ -24,11 +24,13 @@ class Job:
         words: The words after `polytask train`.
         log: The file to which its output is appended.
         variables: Environment variables that differ from this process's.
+        folder: The folder that relative paths start from, on whichever machine the run is.
     """
 
     words: tuple[str, ...]
     log: Path
     variables: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path.cwd)
 
     @property
     def header(self) -> str:
@@ -102,8 +104,9 @@ def spawn(job: Job) -> subprocess.Popen[bytes]:
     root = str(Path(polytask.__file__).parents[1])  # this polytask, also where another one is installed
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = {**os.environ, **job.variables, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-    make_folder(job.log.parent)
-    with can_write(job.log), job.log.open("ab") as log:
+    path = job.folder / job.log
+    make_folder(path.parent)
+    with can_write(path), path.open("ab") as log:
         log.write(f"{job.header}\n".encode())
         log.flush()
         return subprocess.Popen(
@@ -112,6 +115,7 @@ def spawn(job: Job) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             env=environment,
+            cwd=job.folder,
             start_new_session=True,
         )
 

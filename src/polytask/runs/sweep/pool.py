@@ -65,8 +65,8 @@ def run_all(items: Sequence[Item], launcher: Launcher, slots: Slots, changed: Ca
     """
     waiting = deque(item for item in items if item.state != "done")
     running: dict[int, Running] = {}
-    is_told = False
-    with SweepDisplay(items) as display, _second_signal_raises(), stop_requests(is_announced=False) as stops:
+    is_told, display = False, SweepDisplay(items)
+    with display.shown(), _second_signal_raises(), stop_requests(is_announced=False) as stops:
         try:
             while running or (waiting and not stops):
                 for place in range(len(slots.variables)):
