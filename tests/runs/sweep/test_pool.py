@@ -11,7 +11,7 @@ from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.sweep import pool
 from polytask.runs.sweep.grid import settings_of
 from polytask.runs.sweep.index import Index
-from polytask.runs.sweep.local import Job, reason_of
+from polytask.runs.sweep.local import Job, LocalLauncher, reason_of
 from polytask.runs.sweep.plan import plan
 from polytask.runs.sweep.pool import Slots, failure, run_all
 
@@ -131,6 +131,24 @@ def test_a_signal_reaches_all_runs_and_starts_no_other(items, number, capsys):
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == handlers
 
 
+def test_no_run_starts_in_the_place_of_one_that_a_signal_has_stopped(items):
+    launcher = FakeLauncher(
+        looks=10**6, on_start=lambda self: len(self.processes) == 2 and os.kill(os.getpid(), signal.SIGINT)
+    )
+    start = launcher.start
+
+    def slow(job):
+        process = start(job)
+        if len(launcher.processes) == 2:  # the second run takes some looks longer to end than the first
+            poll, looks = process.poll, [None] * 5
+            process.poll = lambda: looks.pop() if looks else poll()
+        return process
+
+    launcher.start = slow
+    assert run(items, launcher)[0] == 130
+    assert len(launcher.processes) == 2
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_all_runs_at_once(items, number):
     class Deaf(FakeProcess):
@@ -175,3 +193,15 @@ def test_the_reason_of_a_failure_is_the_last_error_of_this_attempt(tmp_path, tex
     job.log.write_text(f"{job.header}\npolytask: an older error\n{job.header}\n{text}")
     assert reason_of(job, code) == reason
     assert reason_of(Job((), tmp_path / "none"), 1) == "exit code 1, and no log"
+
+
+def test_a_run_does_not_get_the_signals_of_the_terminal_and_is_killed_with_all_that_it_started(tmp_path):
+    process = LocalLauncher().start(Job(("tasks=[reach]", f"run_dir={tmp_path}"), tmp_path / "log.txt"))
+    pid = process._process.pid
+    try:
+        assert os.getpgid(pid) == pid != os.getpgid(0)
+        assert process.poll() is None
+    finally:
+        process.kill()
+    assert process.poll() == -signal.SIGKILL
+    process.kill()  # has no effect on a run that has ended

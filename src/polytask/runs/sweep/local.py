@@ -78,9 +78,10 @@ class LocalProcess:
 
     def kill(self) -> None:
         """End it and all processes that it started, and wait for its end."""
-        if self._process.poll() is None:
-            with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
+            if self._process.poll() is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
 
 
