@@ -46,6 +46,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "train": (*RUN, "run_dir=new"),
     "show": RUN,
     "sweep": ("preset=cpu_demo", "dry_run=true", "output=new", *RUN),
+    "reproduce": ("table=mtbench/pqn", "dry_run=true", "output=new", "budget=1e-6", *RUN),
     "eval": (*WORLDS, "policy=random", "episodes=1", "episode_length=2"),
     "list": ("nets",),
     "bench": (*RUN, "what=env", "warmup=1", "iterations=1", "steps=2"),

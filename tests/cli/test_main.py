@@ -110,7 +110,7 @@ def test_show_prints_what_a_preset_and_words_amount_to(run):
     assert (shown["seed"], shown["world"]["assisted"]) == (3, True)
     assert json.loads(run("show", "list", "nets", "format=json")[1])["kind"] == "nets"
     shown = json.loads(run("show", "sweep", "preset=cpu_demo,pqn_cpu", "seed=1", "format=json")[1])
-    assert (shown["presets"], shown["changes"]) == (["cpu_demo", "pqn_cpu"], ["seed=1"])
+    assert shown["grid"] == ["preset=cpu_demo,pqn_cpu", "seed=1"]
 
 
 def test_the_module_runs_as_a_program():

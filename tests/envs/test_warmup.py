@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from polytask.envs.make import resolve
 from polytask.envs.options import EnvOptions
 from polytask.envs.warmup import Compilation, Job, compile_kernels, jobs_of, modules_of, prepare
 from polytask.errors import UserError
+from polytask.files.folder_lock import one_at_a_time
 from polytask.sim import AutoSim, WarpSim
 from polytask.sim.kernels import cache_folder
 
@@ -62,6 +64,22 @@ def test_no_worker_starts_if_the_cache_has_everything(job: Job) -> None:
     done = compile_kernels(config_of("reach"))
     assert (done.batches, done.workers, done.compiled) == (1, 0, 0)
     assert job.is_complete
+
+
+def test_a_second_process_waits_for_the_first_and_then_finds_nothing_to_do(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmup, "_share_work", None)  # not called: the first process has compiled everything
+    results: list[Compilation] = []
+    job.marker.parent.mkdir(exist_ok=True)
+    thread = threading.Thread(target=lambda: results.append(compile_kernels(config_of("reach"))))
+    with one_at_a_time(job.marker.parent / warmup.LOCK_FILE):
+        thread.start()
+        thread.join(timeout=0.5)
+        assert thread.is_alive()
+        job.marker.write_text(json.dumps(["polytask"]))  # the first process is done
+    thread.join()
+    assert (results[0].batches, results[0].workers) == (0, 0)
 
 
 def test_few_modules_are_left_to_the_environment(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from polytask.runs.policy import policy_of
 from polytask.runs.report import report
 from polytask.runs.run import open_run
 from polytask.runs.setup import build_env, load_policy
-from polytask.runs.sweep import state_of
+from polytask.runs.sweep.plan import state_of
 from polytask.runs.transfer import initialize
 
 WORDS = ["tasks=[reach,push]", "num_envs=2", "episode_length=4", "algo.horizon=8", "net.hidden=[8]", "threads=1"]
@@ -231,7 +231,7 @@ def test_a_report_that_cannot_be_written_is_one_line(directory, output):
 
 
 def test_a_sweep_that_cannot_be_written_is_one_line():
-    from polytask.runs.sweep import sweep
+    from polytask.runs.sweep.command import sweep
 
     with pytest.raises(UserError, match="cannot make the folder '/dev/null/x'"):
-        sweep(SweepConfig(presets=["cpu_demo"], output="/dev/null/x"))
+        sweep(SweepConfig(grid=["preset=cpu_demo"], output="/dev/null/x"))

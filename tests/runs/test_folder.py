@@ -16,7 +16,6 @@ from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError, FolderLock
 from polytask.runs.folder import check_free, claim_folder, default_name
-from polytask.runs.sweep import sweep
 from polytask.runs.train import train
 
 WORDS = ["num_envs=2", "algo.horizon=4", "net.hidden=[8]", "threads=1", "eval_episodes=0", "video=false"]
@@ -123,14 +122,3 @@ def test_a_second_process_changes_nothing_and_a_signal_is_an_exit_code(tmp_path,
     rows = len((folder / "metrics.jsonl").read_text().splitlines())
     assert main(["train", f"checkpoint={folder}", f"max_iterations={rows + 1}"]) == 0
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == rows + 1
-
-
-def test_a_stopped_sweep_has_the_exit_code_of_the_signal(tmp_path, monkeypatch):
-    from polytask.config.schema import SweepConfig
-    from polytask.runs.progress import ProgressDisplay
-
-    monkeypatch.setattr(ProgressDisplay, "update", lambda display, row: os.kill(os.getpid(), signal.SIGTERM))
-    changes = [*TINY[:-1], "algo.minibatch=8", "max_iterations=2"]
-    result = sweep(SweepConfig(presets=["cpu_demo"], seeds=2, output=str(tmp_path), changes=changes))
-    assert [each["status"] for each in result.payload["runs"]] == ["stopped", "new"]
-    assert result.exit_code == 143

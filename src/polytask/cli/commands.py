@@ -17,6 +17,7 @@ from polytask.config.schema import (
     ListConfig,
     RecordConfig,
     ReportConfig,
+    ReproduceConfig,
     SweepConfig,
     TrainConfig,
     VerifyConfig,
@@ -80,12 +81,23 @@ COMMANDS: dict[str, Command] = {
         saved=_CHECKPOINT,
     ),
     "sweep": Command(
-        "train several presets with several seeds, skipping the runs that are complete",
+        "train a grid of settings with several seeds, several runs at once, and compare them",
         SweepConfig,
-        "polytask.runs.sweep:sweep",
+        "polytask.runs.sweep.command:sweep",
         (
-            "polytask sweep preset='mtbench/mt10_rand/ppo_*' seeds=10 dry_run=true",
-            "polytask sweep preset=ptsl/mt10_200k/care,ptsl/mt10_200k/care_ptsl_2hidden seeds=10 device=cuda",
+            "polytask sweep tasks=[reach,push] grads=mean,pcgrad net=mlp,moore seeds=3 jobs=4",
+            "polytask sweep preset='mtbench/mt10_rand/ppo_*' seeds=10 devices=[0,1] output=runs/mt10",
+            "polytask sweep preset=mt10_gpu algo.lr=5e-4,1e-3 dry_run=true",
+        ),
+    ),
+    "reproduce": Command(
+        "run a published table or figure, and show it beside the published numbers; alone: list them",
+        ReproduceConfig,
+        "polytask.runs.reproduce.command:reproduce",
+        (
+            "polytask reproduce",
+            "polytask reproduce table=mtbench/mt10_rand seeds=3 budget=0.05 jobs=6",
+            "polytask reproduce table=mtbench/critic_scaling rows=[mlp_te_1m,mlp_te_4m] device=cuda",
         ),
     ),
     "eval": Command(

@@ -25,6 +25,7 @@ from polytask.errors import UserError, require_known
 from polytask.plugins.loading import load_installed, load_plugins
 
 _HELP = ("-h", "--help")
+COLLECTED = {"sweep": "grid", "reproduce": "changes"}  # command -> the key that collects the words for its runs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,22 +139,20 @@ def words_of(command: str, words: Sequence[str]) -> list[str]:
     positional = COMMANDS[command].positional
     if positional and words and "=" not in words[0]:
         return [f"{positional}={words[0]}", *words[1:]]
-    return _sweep_words(words) if command == "sweep" else list(words)
+    return _collect(command, words, COLLECTED[command]) if command in COLLECTED else list(words)
 
 
-def _sweep_words(words: Sequence[str]) -> list[str]:
-    """Rewrite `preset=A,B` as a list, and collect the keys of `polytask train`, which apply to every run."""
+def _collect(command: str, words: Sequence[str], key: str) -> list[str]:
+    """Collect the words that are not keys of the command itself in one of its keys."""
     from polytask.config.compose import current_name, names_of
     from polytask.config.values import quote
 
-    schema, own, changes = COMMANDS["sweep"].schema, list[str](), list[str]()
+    schema, own, others = COMMANDS[command].schema, list[str](), list[str]()
     for word in words:
         name, equals, value = word.partition("=")
-        name = "presets" if name == "preset" else current_name(schema, name)
-        if name == "presets":
-            value = f"[{','.join(quote(each) for each in value.strip('[]').split(','))}]"
-        (own if name in names_of(schema) else changes).append(name + equals + value)
-    return [*own, *([f"changes=[{','.join(map(quote, changes))}]"] if changes else [])]
+        name = current_name(schema, name)
+        (own if name in names_of(schema) else others).append(name + equals + value)
+    return [*own, *([f"{key}=[{','.join(map(quote, others))}]"] if others else [])]
 
 
 def _run(command: str, target: str, words: list[str]) -> int:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +28,8 @@ from polytask import scenes
 from polytask.envs.domain import EnvConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render_progress import RenderProgress
+from polytask.errors import UserError
+from polytask.files.folder_lock import one_at_a_time
 from polytask.parallel.ranks import ALONE
 from polytask.parallel.worlds import WorldShare
 from polytask.result import note
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     Found = dict[Path, list[Variant]]  # the modules of each job, by its marker
 
-JOBS_FILE, DONE = "jobs.json", ".done"
+JOBS_FILE, DONE, LOCK_FILE = "jobs.json", ".done", "compile.lock"
 GIB = 2**30
 WORKER_MEMORY = 2 * GIB  # of the host; a worker imports torch and Warp
 WORKER_DEVICE_MEMORY = GIB  # a CUDA context and one world
@@ -96,12 +98,34 @@ def prepare(config: EnvConfig) -> None:
 def compile_kernels(config: EnvConfig, worth_it: int = 1) -> Compilation:
     """Compile what the batches of an environment need and the cache does not have.
 
+    Runs that start at the same time do this one after the other: the first uses all cores, and the others find its
+    modules in the cache.
+
     Args:
         config: The environment. Its `sim` must be `warp`.
         worth_it: Number of missing modules that workers are started for. Fewer are left to the environment.
     """
     begin = time.perf_counter()
-    jobs = [job for job in jobs_of(config) if not job.is_complete]
+    jobs = jobs_of(config)
+    with nullcontext() if all(job.is_complete for job in jobs) else _one_process_at_a_time():
+        return _compile([job for job in jobs if not job.is_complete], config, worth_it, begin)
+
+
+@contextmanager
+def _one_process_at_a_time() -> Iterator[None]:
+    """Keep other processes of this machine from compiling; where the cache is read-only, nobody compiles anyway."""
+    from polytask.sim.kernels import cache_folder
+
+    path = cache_folder() / "polytask" / LOCK_FILE
+    with ExitStack() as stack:
+        with suppress(OSError, UserError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(one_at_a_time(path))
+        yield
+
+
+def _compile(jobs: Sequence[Job], config: EnvConfig, worth_it: int, begin: float) -> Compilation:
+    """Compile what the jobs need; see `compile_kernels`."""
     found = _find(jobs[:1])
     if not _missing(found):
         # Perhaps all modules are there, compiled without workers, and only the notes are missing.

@@ -164,7 +164,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
     Raises:
         UserError: If another process has the folder, or the folder contains another run.
     """
-    _check(config)
+    check_config(config)
     source = None if config.checkpoint is None else locate(config.checkpoint)
     directory = ranks.of_first(choose_folder(config, source))
     is_continued = source is not None and source.parent.resolve() == directory.resolve()
@@ -220,8 +220,12 @@ def _build(config: TrainConfig, directory: Path, lock: FolderLock, ranks: Ranks)
     return Run(config, directory, lock, env, algo, window, ranks)
 
 
-def _check(config: TrainConfig) -> None:
-    """Check all settings, since a config may be made without `compose`, and the optional packages."""
+def check_config(config: TrainConfig) -> None:
+    """Check all settings, since a config may be made without `compose`, and the optional packages.
+
+    Raises:
+        UserError: If a run cannot have these settings.
+    """
     check_values(config)
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
     if config.checkpoint is not None and config.init_from is not None:

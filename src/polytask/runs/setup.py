@@ -14,7 +14,7 @@ from polytask.algos import AlgoContext
 from polytask.config.compose import compose
 from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
 from polytask.device import tune_torch
-from polytask.envs.make import make_env
+from polytask.envs.make import make_env, resolve
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import EnvOptions, WorldOptions
 from polytask.envs.scripted import ScriptedPolicy
@@ -52,13 +52,27 @@ def build_env(config: WorldOptions, ranks: Ranks = ALONE, **options: Any) -> Mul
 
 def build_train_env(config: TrainConfig, ranks: Ranks = ALONE) -> MultiTaskEnv:
     """Build the training environment of a run, with the worlds of this rank."""
+    return build_env(config, ranks, **_training_worlds(config))
+
+
+def check_worlds(config: TrainConfig) -> None:
+    """Check that the training environment of a run can be built, without building it.
+
+    Raises:
+        UserError: If a name is unknown or a value is invalid.
+    """
+    resolve(EnvOptions(**{**world_options(config), **_training_worlds(config)}))
+
+
+def _training_worlds(config: TrainConfig) -> dict[str, Any]:
+    """Return the number of worlds of a run, and how their first episodes start."""
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
         num_envs = WORLDS_PER_TASK * len(config.task_names)
     stagger = config.stagger
     if stagger is None:
         stagger = not getattr(config.algo, "needs_whole_episodes", False)
-    return build_env(config, ranks, num_envs=num_envs, envs_per_task=config.envs_per_task, stagger=stagger)
+    return {"num_envs": num_envs, "envs_per_task": config.envs_per_task, "stagger": stagger}
 
 
 def check_source(config: EpisodesConfig | RecordConfig) -> None:

@@ -18,9 +18,9 @@ from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
-from polytask.mtopt.runtime.ray.environment import set_environment
 from polytask.mtopt.runtime.ray.start import run_ray
 from polytask.mtopt.store import EpisodeStore
+from polytask.parallel.ray_environment import set_environment
 
 set_environment("")
 ray = pytest.importorskip("ray")

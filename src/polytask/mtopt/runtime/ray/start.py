@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polytask.errors import UserError
 from polytask.mtopt.runtime.folder import RunFolder
-from polytask.mtopt.runtime.ray.environment import set_environment
+from polytask.parallel.ray_environment import set_environment
 
 if TYPE_CHECKING:
     from polytask.mtopt.config.run import RunConfig

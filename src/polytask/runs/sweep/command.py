@@ -1,0 +1,103 @@
+"""`polytask sweep`: train a grid of settings with several seeds, several runs at once, and compare them.
+
+Every run has its own folder, `<output>/<number>-<values>/seed-<n>`, and its own process. A run that is complete
+according to its summary is skipped, and an interrupted one continues from its checkpoint, so the same command can be
+repeated at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from polytask.config.schema import LaunchConfig, ReportConfig, SweepConfig
+from polytask.errors import UserError
+from polytask.files import make_folder
+from polytask.files.folder_lock import FolderLock
+from polytask.result import Result, Table, note
+from polytask.runs.report import report
+from polytask.runs.sweep.grid import Setting, settings_of
+from polytask.runs.sweep.index import Index
+from polytask.runs.sweep.plan import Item, plan
+from polytask.runs.sweep.pool import failure, run_all
+from polytask.runs.sweep.slots import check_start, launcher_of, slots_of
+
+
+def sweep(config: SweepConfig) -> Result:
+    """Run `polytask sweep`."""
+    if not config.grid:
+        raise UserError("name what to train: keys of `polytask train`, such as grads=mean,pcgrad, or preset=NAME")
+    settings = settings_of(config.grid)
+    root = Path(config.output).expanduser()
+    if config.dry_run:
+        return commands(plan(settings, config.all_seeds, root, Index(root)))
+    items, code = train_all(settings, config, root)
+    return conclude(items, root, code, *_compare(items))
+
+
+def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> tuple[list[Item], int]:
+    """Train all settings with all seeds in a folder.
+
+    Returns:
+        The runs, and the exit code: 0, or that of the signal that stopped them.
+
+    Raises:
+        UserError: If a setting cannot run here, or another sweep uses the folder. Nothing was started then.
+    """
+    check_start(settings, config)
+    make_folder(root)
+    lock = FolderLock(root)
+    lock.take()
+    try:
+        index = Index(root)
+        items = plan(settings, config.all_seeds, root, index)
+
+        def changed(*some: Item) -> None:
+            for item in some:
+                index.record(item.name, item.facts())
+            index.write()
+
+        changed(*items)
+        done = [item for item in items if item.state == "done"]
+        note(f"{len(items)} runs of {len(settings)} settings in '{root}'" + (f", {len(done)} done" if done else ""))
+        if len(done) == len(items):
+            return items, 0
+        launcher = launcher_of(config, root)
+        try:
+            return items, run_all(items, launcher, slots_of(config), changed)
+        finally:
+            launcher.close()
+    finally:
+        lock.release()
+
+
+def commands(items: Sequence[Item]) -> Result:
+    """Return the commands of the runs that are not complete, for `dry_run=true`."""
+    lines = [item.command for item in items if item.state != "done"]
+    return Result({"runs": [item.facts() for item in items], "commands": lines}, lines=lines)
+
+
+def conclude(
+    items: Sequence[Item], root: Path, code: int, tables: Sequence[Table], lines: Sequence[str], payload: dict[str, Any]
+) -> Result:
+    """Return the result of a sweep: the comparison, then one line for every run that failed, and the exit code."""
+    failed = [item for item in items if item.state == "failed"]
+    left = len(items) - len(failed) - sum(item.state == "done" for item in items)
+    ends = [failure(item) for item in failed]
+    if left:
+        ends.append(f"{left} of {len(items)} runs are not complete; the same command continues them")
+    facts = {"output": str(root), "runs": [item.facts() for item in items], **payload}
+    return Result(facts, list(tables), [*lines, *ends], exit_code=code or (2 if failed else 0))
+
+
+def _compare(items: Sequence[Item]) -> tuple[list[Table], list[str], dict[str, Any]]:
+    """Return the report on the complete runs: tables, lines and payload."""
+    runs = [str(item.run_dir) for item in items if item.state == "done"]
+    if not runs:
+        return [], [], {"report": None}
+    try:
+        compared = report(ReportConfig(runs=runs))
+    except UserError as error:  # the runs are there all the same
+        return [], [f"no report: {error}"], {"report": None}
+    return compared.tables, compared.lines, {"report": compared.payload}

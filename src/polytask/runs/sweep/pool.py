@@ -1,0 +1,145 @@
+"""Run the items of a sweep, several at once, until all have ended or a signal arrives."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from polytask.errors import UserError
+from polytask.runs.sweep.display import SweepDisplay
+from polytask.runs.sweep.local import Job, Launcher, Process, reason_of
+from polytask.runs.sweep.plan import Item, state_of
+from polytask.stopping import exit_code, stop_requests
+
+LOOK_EVERY = 0.2  # seconds between two looks at the processes
+STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run in progress."""
+
+    item: Item
+    job: Job
+    process: Process
+
+
+@dataclass(frozen=True)
+class Slots:
+    """How many runs go on at once, and what those in each place have of their own.
+
+    Attributes:
+        variables: Environment variables of the runs in each place, such as the GPU they see.
+        threads: Threads of a run on the CPU that names no number; None: all cores.
+    """
+
+    variables: Sequence[Mapping[str, str]]
+    threads: int | None = None
+
+    def job(self, item: Item, place: int) -> Job:
+        """Return what to start for an item."""
+        words = item.words
+        if self.threads is not None and item.setting.config.device == "cpu" and item.setting.config.threads is None:
+            words = [*words, f"threads={self.threads}"]
+        return Job(tuple(words), item.log, self.variables[place])
+
+
+def run_all(items: Sequence[Item], launcher: Launcher, slots: Slots, changed: Callable[[Item], None]) -> int:
+    """Run all items that are not done, and keep their states up to date.
+
+    A signal is passed on to the runs, which save and end; a second one ends them at once.
+
+    Args:
+        items: The items.
+        launcher: Where they run.
+        slots: How many run at once, and where.
+        changed: Is called when the state of an item has changed.
+
+    Returns:
+        The exit code: 0, or that of the signal.
+    """
+    waiting = deque(item for item in items if item.state != "done")
+    running: dict[int, Running] = {}
+    is_told, display = False, SweepDisplay(items)
+    with display.shown(), _second_signal_raises(), stop_requests(is_announced=False) as stops:
+        try:
+            while running or (waiting and not stops):
+                for place in range(len(slots.variables)):
+                    if place not in running and waiting and not stops:
+                        item = waiting.popleft()
+                        _start(item, slots.job(item, place), launcher, place, running)
+                        _tell(display, item)
+                        changed(item)
+                if stops and not is_told:
+                    is_told = True
+                    display.tell("stopping all runs after this iteration; repeat to stop at once")
+                    for one in running.values():
+                        one.process.stop(stops[0])
+                for place, one in list(running.items()):
+                    if (code := one.process.poll()) is not None:
+                        del running[place]
+                        _end(one, code)
+                        _tell(display, one.item)
+                        changed(one.item)
+                display.update()
+                if running:
+                    time.sleep(LOOK_EVERY)
+        finally:
+            for one in running.values():
+                one.process.kill()
+                one.item.state, one.item.success = state_of(one.item.run_dir)
+                changed(one.item)
+    return exit_code(stops)
+
+
+def _start(item: Item, job: Job, launcher: Launcher, place: int, running: dict[int, Running]) -> None:
+    """Start an item; if this is not possible, it has failed."""
+    try:
+        running[place] = Running(item, job, launcher.start(job))
+        item.state = "running"
+    except (UserError, OSError) as error:
+        item.state, item.error = "failed", str(error)
+
+
+def _end(one: Running, code: int) -> None:
+    """Store how a run ended. A stopped one can continue, or is new if it had not begun."""
+    item = one.item
+    item.state, item.success = state_of(item.run_dir)
+    if item.state == "done" or code in STOPPED:
+        return
+    item.state = "failed"
+    item.error = reason_of(one.job, code) if code else "it ended without a result"
+
+
+def _tell(display: SweepDisplay, item: Item) -> None:
+    """Say in one line that a run has begun or ended."""
+    if item.state == "done":
+        display.tell(f"done: {item.name}" + ("" if item.success is None else f", success {item.success:.2f}"))
+    elif item.state == "failed":
+        display.tell(failure(item))
+    else:
+        display.tell(f"{item.state}: {item.name}")
+
+
+def failure(item: Item) -> str:
+    """Return the line about a run that failed."""
+    return f"failed: {item.name}: {item.error} (log: {item.log})"
+
+
+@contextmanager
+def _second_signal_raises() -> Iterator[None]:
+    """Let the second SIGTERM raise as the second Ctrl-C does, so that no run is left behind."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

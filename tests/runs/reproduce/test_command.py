@@ -1,0 +1,114 @@
+"""`polytask reproduce`: the list of tables, and a tiny table that is run to its end."""
+
+import json
+import shlex
+
+import pytest
+
+from polytask.cli.main import main
+from polytask.runs.reproduce import tables
+
+TINY = ["tasks=[reach,drawer-close]", "num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
+TINY += ["device=cpu", "sim=cpu", "eval_episodes=0", "threads=1"]
+TABLE = """
+title: A tiny table
+kind: table
+source: nobody
+paper: success of nobody.
+seeds: 2
+frames: 480
+rows:
+  plain: {name: Plain, preset: cpu_demo, success: 0.5, interval: [0.4, 0.6]}
+  start: {name: Start, preset: cpu_demo, words: ['net.hidden=[8]']}
+  later: {name: Later, preset: cpu_demo, words: ['net.hidden=[8]'], after: start}
+"""
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    (tmp_path / "data" / "some").mkdir(parents=True)
+    (tmp_path / "data" / "some" / "table.yaml").write_text(TABLE)
+    monkeypatch.setattr(tables, "FOLDER", tmp_path / "data")
+    monkeypatch.setattr(tables, "names", lambda: ["some/table"])
+    monkeypatch.chdir(tmp_path)
+    return "table=some/table"
+
+
+def test_alone_it_lists_all_tables_with_runs_frames_and_times(capsys):
+    assert main(["reproduce", "seeds=3", "budget=0.05", "format=json"]) == 0
+    listed = {one["table"]: one for one in json.loads(capsys.readouterr().out)["tables"]}
+    one = listed["mtbench/mt10_rand"]
+    assert (one["runs"], one["frames"], one["measured_rows"]) == (36, 36 * 50_000_000, 6)
+    assert one["seconds"] == pytest.approx(
+        3 * 50e6 * sum(1 / speed for speed in (591e3, 603e3, 602e3, 225e3, 296e3, 312e3))
+    )
+    assert listed["ptsl/mt10_200k"]["seconds"] is None
+    assert main(["reproduce"]) == 0
+    out = capsys.readouterr().out
+    assert "h200_mt10_ppo_50m_mlp.json (591 k frames/s)" in out
+    assert "not measured" in out
+
+
+def test_commands_have_the_share_of_the_frames_and_the_start_of_the_same_seed(table, capsys):
+    assert main(["reproduce", table, "budget=0.1", "seeds=2", "dry_run=true", "format=json"]) == 0
+    lines = [shlex.split(line) for line in json.loads(capsys.readouterr().out)["commands"]]
+    assert len(lines) == 6
+    assert all("max_frames=48" in line and "video=false" in line for line in lines)
+    root = "runs/reproduce/some/table-budget0.1"
+    assert [line[-1] for line in lines[:3]] == [
+        f"run_dir={root}/{run}" for run in ("00-plain/seed-0", "01-start/seed-0", "00-plain/seed-1")
+    ]
+    starts = [[word for word in line if word.startswith("init_from=")] for line in lines]
+    assert starts == [[], [], [], [], [f"init_from={root}/01-start/seed-0"], [f"init_from={root}/01-start/seed-1"]]
+
+
+def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tmp_path, capsys):
+    words = ["reproduce", table, "budget=0.1", *TINY, "jobs=2", "format=json"]
+    assert main([*words, "rows=[plain]"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert [run["setting"] for run in first["runs"]] == ["00-plain"]
+    written = (tmp_path / first["runs"][0]["run_dir"] / "summary.json").stat().st_mtime_ns
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert {run["setting"]: run["state"] for run in result["runs"]} == {
+        "00-plain": "done",
+        "01-start": "done",
+        "02-later": "done",
+    }
+    assert (tmp_path / first["runs"][0]["run_dir"] / "summary.json").stat().st_mtime_ns == written
+    plain, _, later = result["rows"]
+    assert (plain["seeds"], plain["frames"], plain["noiseless_success"]) == (1, 48, None)
+    assert plain["published"] == {"success": 0.5, "interval": [0.4, 0.6], "return": None, "hours": None}
+    assert later["published"]["success"] is None
+    summary = json.loads((tmp_path / result["runs"][2]["run_dir"] / "summary.json").read_text())
+    assert summary["initialization"] is not None
+    assert (tmp_path / "runs/reproduce/some/table-budget0.1/report").is_dir()
+    assert "A tiny table: all runs take not measured" in err
+
+
+def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_path, capsys):
+    assert main(["reproduce", table, "budget=0.1", *TINY, "rows=[plain]"]) == 0
+    out = capsys.readouterr().out
+    assert "A tiny table, beside the source" in out
+    assert "0.40 to 0.60" in out
+    assert "source: nobody; published: success of nobody" in out
+    assert "at the speed of these runs, the whole table as published, one run at a time, 2 seeds: at least" in out
+    assert "(1 of 3 rows measured)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["table=mtbench/mt11_rand"], "unknown table 'mtbench/mt11_rand'; did you mean 'mtbench/mt10_rand'"),
+        (["table=mtbench/mt10_rand", "rows=[vanila]"], "unknown row 'vanila'"),
+        (["table=mtbench/mt10_rand", "budget=0"], "budget=0.0 is not valid; it must be more than 0"),
+        (["table=mtbench/grpo", "net=mlpp"], "unknown net 'mlpp'; did you mean 'mlp'?"),
+        (["table=mtbench/grpo", "seed=3"], "'seed' cannot be given"),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_starts(words, line, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *words]) == 2
+    assert line in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,108 @@
+"""The published tables as data: their rows can be trained, and their numbers are those of their sources."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from polytask.config.schema import ReproduceConfig
+from polytask.envs.suites import SUITES
+from polytask.errors import UserError
+from polytask.runs.reproduce.command import choose, setting_of
+from polytask.runs.reproduce.estimate import estimate, sources
+from polytask.runs.reproduce.tables import FOLDER, SPEEDS, Row, Speed, names, read_table
+from polytask.runs.sweep.grid import check_different
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_row_is_a_setting_of_its_own_with_the_frames_of_its_preset(name):
+    table, config = read_table(name), ReproduceConfig()
+    keys = [row.key for row in table.rows]
+    assert len({row.name for row in table.rows}) == len(keys)
+    rows = table.rows if name != "mtbench/single_task" else table.rows[:2]  # they differ only in the task
+    settings = [setting_of(row, config, dict.fromkeys(keys, "start")) for row in rows]
+    check_different(settings)
+    assert [one.config.max_frames for one in settings] == [row.frames for row in rows]
+    assert all(row.after is None or (row.after in keys and row.after != row.key) for row in table.rows)
+    assert all(row.success is None or 0.0 <= row.success <= 1.0 for row in table.rows)
+    assert table.paper is not None or not any(row.success for row in table.rows)
+    for row in table.rows:
+        assert row.interval is None or row.interval[0] <= row.success <= row.interval[1], row.name
+
+
+def test_no_key_of_a_file_is_misspelt():
+    rows = {"name", "preset", "words", "frames", "after", "success", "interval", "hours", "return", "speed"}
+    for path in FOLDER.rglob("*.yaml"):
+        content = yaml.safe_load(path.read_text())
+        assert content.keys() <= {"title", "kind", "source", "paper", "seeds", "frames", "words", "rows"}, path
+        assert content["kind"] in ("table", "figure")
+        assert all(row.keys() <= rows for row in content["rows"].values()), path
+
+
+def test_the_table_of_single_tasks_has_all_fifty():
+    table = read_table("mtbench/single_task")
+    assert sorted(row.words for row in table.rows) == sorted((f"tasks=[{task}]",) for task in SUITES["mt50"])
+    known = [row.success for row in table.rows]
+    assert sum(known) / len(known) == pytest.approx(0.753, abs=5e-4)  # the mean that the source gives
+
+
+def test_the_table_of_ten_tasks_has_the_methods_of_the_source():
+    table = read_table("mtbench/mt10_rand")
+    assert {row.name: row.success for row in table.rows if row.success} == {
+        "Vanilla": 0.875,
+        "Multihead": 0.852,
+        "PCGrad": 0.862,
+        "CAGrad": 0.830,
+        "FAMO": 0.873,
+        "PaCo": 0.844,
+        "SH-MOORE": 0.846,
+        "MH-MOORE": 0.869,
+        "SH-CARE": 0.815,
+        "MH-CARE": 0.848,
+        "Soft-Modularization": 0.830,
+    }
+    assert [row.name for row in table.rows if row.success is None] == ["SimbaV2"]
+
+
+def test_speeds_are_those_of_the_files_they_name():
+    for name, one in yaml.safe_load(SPEEDS.read_text()).items():
+        found = json.loads((RESULTS / one["source"]).read_text())
+        for key in one.get("inside", []):
+            found = found[key]
+        assert one["frames_per_second"] == pytest.approx(found["frames"] / found["seconds"], rel=2e-3), name
+
+
+def test_no_published_number_is_written_in_two_ways():
+    path = Path(__file__).parents[3] / "src/polytask/runs/report/published.yaml"
+    if not path.exists():
+        pytest.skip("the report has no published numbers of its own")
+    content = yaml.safe_load(path.read_text())
+    theirs = {preset: row for table in content["tables"] for preset, row in table["rows"].items()}
+    for row in (row for name in names() for row in read_table(name).rows if not row.words and row.success is not None):
+        assert theirs[row.preset]["success"] == row.success, row.preset
+
+
+def test_rows_are_chosen_by_patterns_with_the_rows_they_start_from():
+    table = read_table("parkour/hard")
+    assert [row.key for row in choose(table, ["famo", "moore"])] == ["vanilla_flat", "moore_flat", "moore", "famo"]
+    assert len(choose(table, None)) == 15
+    with pytest.raises(UserError, match="unknown row 'moor' of table 'parkour/hard'; did you mean 'moore'"):
+        choose(table, ["moor"])
+    with pytest.raises(UserError, match="unknown table 'mtbench/mt10'; did you mean 'mtbench/mt10_rand'"):
+        read_table("mtbench/mt10")
+
+
+def test_an_estimate_counts_what_was_measured_and_says_what_was_not():
+    fast, slow = Speed(1000.0, "a.json"), Speed(100.0, "b.json")
+    rows = [Row(str(number), "", "", (), 3_600_000, speed=speed) for number, speed in enumerate((fast, slow, None))]
+    whole = estimate(rows[:2], seeds=2, budget=0.5)
+    assert whole.seconds == 3600 + 36000
+    assert whole.text == "11.0 h"
+    assert estimate(rows, seeds=1, budget=0.1).text == "at least 1.1 h (2 of 3 rows measured)"
+    assert estimate(rows[:1], seeds=1, budget=0.5).text == "30 min"
+    assert estimate(rows[2:], seeds=1, budget=1.0).text == "not measured"
+    assert sources([whole])[0].endswith("a.json (1 k frames/s), b.json (0 k frames/s)")
+    assert sources([estimate(rows[2:], 1, 1.0)]) == []
