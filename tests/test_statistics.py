@@ -161,6 +161,4 @@ def test_scores_of_episodes_have_wilsons_interval_only_if_they_are_successes():
 
 
 def test_interval_of_a_difference_adds_the_squares():
-    assert difference_interval(0.7, (0.4, 0.9), 0.5, (0.2, 0.9)) == pytest.approx(
-        (0.2 - 0.5, 0.2 + np.hypot(0.2, 0.3))
-    )
+    assert difference_interval(0.7, (0.4, 0.9), 0.5, (0.2, 0.9)) == pytest.approx((0.2 - 0.5, 0.2 + np.hypot(0.2, 0.3)))

@@ -7,8 +7,8 @@ Scores are a matrix of R repetitions by K tasks. Which interval is right depends
   narrow (five runs: they hold the truth in 8 of 10 cases). So the resamples give the standard error, and Student's t
   gives its multiple.
 * *Episodes* of one policy. They are independent, within a task and between tasks. A share of successes has Wilson's
-  interval, which keeps a width when all episodes succeed (`wilson`, `rate_interval`). Other scores are resampled per task
-  (`bootstrap`).
+  interval, which keeps a width when all episodes succeed (`wilson`, `rate_interval`). Other scores are resampled per
+  task (`bootstrap`).
 
 Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021: interquartile mean
 and probability of improvement. Wilson, "Probable inference", JASA 1927. Zou and Donner, "Construction of confidence
