@@ -6,7 +6,7 @@ from helpers.report_runs import row, write_run
 from polytask.config.presets import presets
 from polytask.envs.suites import SUITES
 from polytask.runs.report.pool import pool_runs
-from polytask.runs.report.published import beside, find_published, published, sources
+from polytask.runs.report.published import beside, find_published, published, published_numbers, sources
 from polytask.runs.report.read import read_run
 
 PRESET = "mtbench/mt10_rand/ppo_mh_moore"
@@ -57,4 +57,7 @@ def test_a_run_with_the_settings_of_a_preset_gets_its_published_result(pools):
     assert (line["M frames"], line["its M frames"], line["its return"]) == (0.002, 1000.0, 1045)
     assert "its hours" not in columns  # the source has none for this row
     assert len(sources(found)) == 1
+    assert published_numbers(found).splitlines()[1] == (
+        f"{ours.name},{PRESET},MH-MOORE,0.869,0.839,0.89,1045,10,1000000000,"
+    )
     assert changed.name not in found

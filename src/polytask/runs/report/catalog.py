@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from polytask.runs.report.canvas import styled
@@ -21,6 +21,7 @@ class Plan:
     pools: Sequence[Pool]
     baseline: str | None = None
     band: str = "range"
+    published: Mapping[str, float] = field(default_factory=dict)  # success by the name of a setting
 
     def curves(self, metric: str, over: str, title: str) -> Any:
         """Draw curves of all settings."""
@@ -58,7 +59,7 @@ FIGURES: dict[str, FigureKind] = {
         "Cumulative reward of the last training episodes, over frames, mean over tasks.",
         lambda plan: plan.curves("return", "frames", "cumulative reward of an episode"),
     ),
-    "bars": FigureKind("Success at the end.", lambda plan: draw_bars(plan.pools)),
+    "bars": FigureKind("Success at the end.", lambda plan: draw_bars(plan.pools, plan.published)),
     "tasks": FigureKind("Success at the end, task by task.", lambda plan: draw_tasks(plan.pools)),
     "difference": FigureKind("Difference to the baseline.", lambda plan: draw_difference(plan.pools, plan.base)),
     "improvement": FigureKind(

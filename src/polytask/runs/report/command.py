@@ -16,7 +16,7 @@ from polytask.runs.report.compare import find_baseline
 from polytask.runs.report.folders import find_runs
 from polytask.runs.report.page import Page, write_page
 from polytask.runs.report.pool import Pool, payload, pool_runs, remarks
-from polytask.runs.report.published import Published, beside, find_published, sources
+from polytask.runs.report.published import Published, beside, find_published, published_numbers, sources
 from polytask.runs.report.read import RunLog, read_run
 from polytask.runs.report.tables import latex, markdown, numbers, overview, task_numbers
 
@@ -69,20 +69,23 @@ def write_report(
 ) -> list[str]:
     """Write the tables, the figures and the page. Return the lines to print."""
     make_folder(folder)
-    notes = [*remarks(pools), *sources(found)]
-    below = "".join(f"\n{line}\n" for line in notes)
+    notes = (remarks(pools), sources(found))
+    below = "".join(f"\n{line}\n" for lines in notes for line in lines)
     texts = {
         "report.md": "\n".join(f"**{each.title}**\n\n" + markdown(each.columns, each.rows) for each in tables) + below,
         "report.tex": "\n".join(latex(each.columns, each.rows) for each in tables),
         "report.csv": numbers(pools),
         "tasks.csv": task_numbers(pools),
     }
+    if found:
+        texts["published.csv"] = published_numbers(found)
     for name, text in texts.items():
         write_text(folder / name, text)
     lines = [f"tables: {', '.join(str(folder / name) for name in texts)}"]
     figures: dict[str, Any] = {}
     if has_matplotlib():
-        figures, problems = draw_figures(Plan(pools, config.baseline, config.band), config.figures)
+        successes = {name: each.success for name, each in found.items()}
+        figures, problems = draw_figures(Plan(pools, config.baseline, config.band, successes), config.figures)
         for name, figure in figures.items():
             for ending in ("png", "pdf"):
                 save(figure, folder / f"{name}.{ending}")
@@ -91,5 +94,5 @@ def write_report(
         lines += problems
     else:
         lines.append(NO_MATPLOTLIB)
-    write_page(folder / "index.html", Page(tables, pools, figures, notes, found))
+    write_page(folder / "index.html", Page(tables, pools, figures, *notes, found))
     return [*lines, f"page: {folder / 'index.html'}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ INKS = ("white", "black")  # on dark and on light cells
 FADED = 0.45  # opacity of bars that are not the main measure
 
 
-def draw_bars(pools: Sequence[Pool]) -> Any:
-    """Draw the final success of every setting with its interval, one bar per measure."""
+def draw_bars(pools: Sequence[Pool], published: Mapping[str, float]) -> Any:
+    """Draw the final success of every setting with its interval, one bar per measure, and published successes."""
     titles = measure_titles(pools)
     measures = [measure for measure in titles if any(measure in one.scores for one in pools)]
     if not measures:
@@ -32,7 +32,11 @@ def draw_bars(pools: Sequence[Pool]) -> Any:
             axes.barh(place, score.value, height * 0.92, color=color(row), alpha=1.0 if main else FADED)
             low, high = score.value - score.interval[0], score.interval[1] - score.value
             axes.errorbar(score.value, place, xerr=[[low], [high]], color="#333333", lw=1.0, capsize=2)
+        if one.name in published:
+            axes.plot(published[one.name], row, marker="D", ms=5, color="black", mec="white", ls="none", zorder=3)
     which = [titles[measures[0]], *(f"faded: {titles[measure]}" for measure in measures[1:])]
+    if any(one.name in published for one in pools):
+        which.append("diamond: published training success")
     _finish(axes, [one.name for one in pools], "success, 95 % intervals\n(" + "; ".join(which) + ")")
     axes.set_xlim(0.0, 1.0)
     return figure

@@ -18,7 +18,7 @@ from polytask.statistics import Array
 COSINES = ("min", "mean", "max")  # logged statistics of the cosines between the gradients of two tasks
 _WEIGHT = re.compile(r"(?:^|/)weights?(?:/|$)")
 _TRANSPARENT = 0.2
-PANELS = 4  # in a row
+PANELS = 3  # in a row
 
 
 @dataclass(frozen=True)

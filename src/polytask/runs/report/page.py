@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from polytask.runs.report.published import Published
 
 HERE = Path(__file__).parent
 SHORT_COMMIT = 10  # characters
+LEGEND = (
+    "Intervals are 95 %: over runs (Student's t, whole runs resampled), or over episodes (Wilson) where there is one "
+    "seed or where all seeds agree. IQM is the mean of the middle half of all tasks and runs."
+)
 # Dark blue, over grey, to yellow: the map of colours of the figures, readable with colour blindness.
 SCALE = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102), (254, 232, 56))
 
@@ -32,7 +37,8 @@ class Page:
     tables: Sequence[Table]
     pools: Sequence[Pool]
     figures: dict[str, Any]
-    notes: Sequence[str]
+    remarks: Sequence[str]  # about the results
+    sources: Sequence[str]  # of the published figures
     published: dict[str, Published]
 
 
@@ -46,8 +52,8 @@ def render(page: Page) -> str:
     runs = sum(len(one.logs) for one in page.pools)
     first, *others = page.tables
     parts = [
-        ("results", "Results", _table(first) + _notes(page.notes)),
-        *(("published", each.title.capitalize(), _table(each)) for each in others),
+        ("results", "Results", _table(first) + f'<p class="faint">{LEGEND}</p>' + _list(page.remarks)),
+        *(("published", each.title.capitalize(), _table(each) + _list(page.sources)) for each in others),
         ("figures", "Figures", _figures(page.figures)),
         ("tasks", "Tasks", "".join(_task_maps(page.pools))),
         ("settings", "What differs between the settings", _differences(page.pools)),
@@ -89,10 +95,15 @@ def _table(table: Table) -> str:
 
 def _row(row: Sequence[Any], is_number: Sequence[bool]) -> str:
     first, *rest = [
-        f'data-value="{"" if value is None else escape(str(value))}"{_number(each)}>{escape(cell(value))}'
+        f'data-value="{"" if value is None else escape(str(value))}"{_number(each)}>{_text(value)}'
         for value, each in zip(row, is_number, strict=True)
     ]
     return f'<tr><th scope="row" {first}</th>' + "".join(f"<td {each}</td>" for each in rest) + "</tr>"
+
+
+def _text(value: Any) -> str:
+    """Write a value; the two ends of an interval stay on one line."""
+    return re.sub(r"(\d) to (\d)", "\\1&nbsp;to&nbsp;\\2", escape(cell(value)))
 
 
 def _number(is_number: bool) -> str:
@@ -105,13 +116,9 @@ def _wide(table: str, name: str = "") -> str:
     return f'<div class="wide" tabindex="0" role="group"{label}>{table}</div>'
 
 
-def _notes(notes: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    legend = (
-        "Intervals are 95 %: over runs (Student's t, whole runs resampled), or over episodes (Wilson) where there is "
-        "one seed or where all seeds agree. IQM is the mean of the middle half of all tasks and runs."
-    )
-    return f'<p class="faint">{legend}</p>' + (f"<ul>{items}</ul>" if items else "")
+def _list(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
 
 
 # Figures and maps

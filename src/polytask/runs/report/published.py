@@ -18,7 +18,7 @@ from polytask.config.compose import compose, to_plain
 from polytask.config.schema import TrainConfig
 from polytask.runs.report.labels import Setting, identity, setting_of
 from polytask.runs.report.pool import Pool
-from polytask.runs.report.tables import interval_text
+from polytask.runs.report.tables import comma_separated, interval_text
 
 FILE = Path(__file__).with_name("published.yaml")
 
@@ -103,6 +103,17 @@ def beside(pools: Sequence[Pool], found: dict[str, Published]) -> tuple[list[str
         rows.append([*row, theirs.success, bounds, theirs.seeds, millions, theirs.hours, theirs.episode_return])
     used = [index for index in range(len(columns)) if any(row[index] is not None for row in rows)]
     return [columns[index] for index in used], [[row[index] for index in used] for row in rows]
+
+
+def published_numbers(found: dict[str, Published]) -> str:
+    """Return the published results of settings as comma-separated values."""
+    columns = ["setting", "preset", "published_as", "success", "low", "high", "return", "seeds", "frames", "hours"]
+    rows = []
+    for name, each in found.items():
+        low, high = each.interval or (None, None)
+        measured = (each.success, low, high, each.episode_return, each.seeds, each.frames, each.hours)
+        rows.append([name, each.preset, each.name, *measured])
+    return comma_separated(columns, rows)
 
 
 def sources(found: dict[str, Published]) -> list[str]:
