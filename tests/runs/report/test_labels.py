@@ -31,6 +31,7 @@ def names(*choices):
         "save_every=3",
         "eval_every=3",
         "eval_episodes=3",
+        "grads.conflicts_every=2",
     ],
 )
 def test_seed_folder_logging_and_budget_are_no_part_of_a_setting(word):
@@ -71,7 +72,7 @@ def test_a_suite_and_its_tasks_are_the_same_setting():
 
 def test_keys_that_an_old_run_did_not_save_have_their_defaults():
     config = json.loads(settings())
-    del config["reward"], config["algo"]["lr"]
+    del config["reward"], config["algo"]["lr"], config["critic_net"]
     assert identity(setting_of(config)) == identity(setting())
 
 

@@ -90,7 +90,7 @@ def draw_difference(pools: Sequence[Pool], baseline: Pool) -> Any:
 def draw_improvement(pools: Sequence[Pool], baseline: Pool) -> Any:
     """Draw how probably a run of each setting beats a run of the baseline on a task."""
     measure, others = _comparable(pools, baseline)
-    others = [one for one in others if measure is not None and min(len(one.logs), len(baseline.logs)) > 1]
+    others = [one for one in others if measure and min(len(one.rates[measure]), len(baseline.rates[measure])) > 1]
     if measure is None or not others:
         return "a probability of improvement needs two seeds of the baseline and of another setting"
     base = baseline.rates[measure]

@@ -22,6 +22,7 @@ LEFT_OUT = (
     "seed", "threads", "run_dir", "checkpoint", "format",
     "max_frames", "max_iterations", "max_minutes",
     "save_every", "eval_every", "eval_episodes", "video", "tensorboard", "wandb",
+    "grads.conflicts_every",
 )  # fmt: skip
 LOGGING = ("wandb_", "video_", "tensorboard_")  # keys that begin like this only say where a run is logged
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
@@ -33,16 +34,16 @@ Setting = dict[str, Any]  # dotted key -> plain value
 def setting_of(config: dict[str, Any]) -> Setting:
     """Return the setting of a run, given its configuration. Keys that an old run did not save have their default."""
     known = {each.name: default_of(each) for each in fields(TrainConfig) if each.name not in groups_of(TrainConfig)}
-    config = {**known, **{name: value for name, value in config.items() if value is not None or name not in known}}
-    kept = {name: value for name, value in config.items() if name not in LEFT_OUT and not name.startswith(LOGGING)}
+    kept = {**known, **{name: value for name, value in config.items() if value is not None or name not in known}}
     for name, group in groups_of(TrainConfig).items():
-        if isinstance(kept.get(name), dict):
+        if isinstance(kept.setdefault(name, None), dict):
             kept[name] = {**_defaults(group, kept[name].get("name")), **kept[name]}
     kept["tasks"] = _tasks(kept.pop("suite"), kept.get("tasks"))
     kept["device"] = str(kept.get("device")).partition(":")[0]  # any GPU
     if kept.get("init_from"):  # each seed may continue its own run
         kept["init_from"] = re.sub(r"seed-?\d+", "seed", str(kept["init_from"]))
-    return _flat(kept)
+    flat = _flat(kept)
+    return {key: value for key, value in flat.items() if key not in LEFT_OUT and not key.startswith(LOGGING)}
 
 
 def _tasks(suite: str, tasks: list[str] | None) -> Any:
@@ -65,7 +66,7 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> Setting:
     """Write nested tables as one table with dotted keys."""
     flat: Setting = {}
     for name, value in tree.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
 
 

@@ -1,7 +1,7 @@
 """The published figures of presets, from `published.yaml`, and which runs they belong to.
 
-A run does not save the name of its preset. It belongs to a preset if its setting is that of the preset. The device and
-the physics backend may differ.
+A run does not save the name of its preset. It belongs to a preset if its setting is that of the preset. The device, the
+physics backend and compilation may differ.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _preset(name: str) -> Setting:
 
 def _portable(setting: Setting) -> str:
     """Return what two settings on different machines have in common."""
-    kept = {key: value for key, value in setting.items() if key != "device" and not key.startswith("sim.")}
-    return identity(kept)
+    machine = ("device", "algo.compile")
+    return identity({key: value for key, value in setting.items() if key not in machine and not key.startswith("sim.")})
 
 
 def beside(pools: Sequence[Pool], found: dict[str, Published]) -> tuple[list[str], list[list[Any]]]:
