@@ -225,6 +225,8 @@ def test_training_leaves_everything_behind(run, trained, tmp_path):
     summary = json.loads((tmp_path / "here" / "summary.json").read_text())
     assert summary["complete"]
     assert summary["evaluation"]["tasks"].keys() == {"reach", "drawer-close"}
+    assert summary["parameters"].keys() == {"actor", "critic"}
+    assert min(summary["parameters"].values()) > 0
 
 
 def test_a_missing_video_is_one_line_and_training_succeeds(run, monkeypatch):

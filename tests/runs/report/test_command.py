@@ -53,6 +53,13 @@ def test_all_figures_that_the_runs_have_numbers_for_are_written(runs, tmp_path):
     assert result.lines[-1] == f"page: {tmp_path / 'out' / 'index.html'}"
 
 
+def test_evaluations_during_training_are_a_figure_of_their_own(tmp_path):
+    rows = [row(k, {"reach": 0.1, "push": 0.1}, **{"eval/success": 0.2 * k}) for k in (1, 2)]
+    run = write_run(tmp_path / "run", rows=rows)
+    report(ReportConfig(runs=[str(run)], output=str(tmp_path / "out"), figures=["evaluations"]))
+    assert (tmp_path / "out" / "evaluations.png").is_file()
+
+
 def test_named_figures_are_written_or_the_reason_is(runs, tmp_path):
     config = ReportConfig(runs=[str(runs)], output=str(tmp_path / "out"), figures=["bars", "weights"])
     lines = report(config).lines

@@ -9,6 +9,8 @@ from polytask.runs.report.pool import measure_titles, payload, pool_runs, remark
 from polytask.runs.report.read import read_run
 from polytask.statistics import run_interval, wilson
 
+EPISODES = "one seed, or equal seeds: the interval is over episodes, and says nothing about other seeds"
+
 
 @pytest.fixture
 def make(tmp_path):
@@ -39,6 +41,7 @@ def test_seeds_are_averaged_and_whole_runs_give_the_interval(make):
     assert score.value == pytest.approx(0.5)
     assert score.interval == pytest.approx(run_interval(np.array([[0.1, 0.5], [0.5, 0.9]]), bounds=(0.0, 1.0)))
     assert (score.runs, score.is_over_runs) == (2, True)
+    assert remarks([one]) == []
     assert one.tasks["training"]["push"].value == pytest.approx(0.7)
     assert one.episode_return()[0] == pytest.approx(5.0)
 
@@ -69,7 +72,8 @@ def test_noiseless_and_training_success_are_not_mixed(make):
     assert (one.scores["noiseless"].runs, one.scores["training"].runs) == (1, 2)
     assert one.scores["training"].value == pytest.approx(0.1)
     assert remarks([one]) == [
-        f"reach+push ppo mlp: '{one.logs[1].directory}' is missing from the noiseless success: it was not evaluated"
+        EPISODES,
+        f"reach+push ppo mlp: '{one.logs[1].directory}' is missing from the noiseless success: it was not evaluated",
     ]
 
 
@@ -79,7 +83,7 @@ def test_a_run_without_episodes_of_a_task_is_missing_and_not_zero(make):
     assert one.scores["training"].runs == 1
     assert one.tasks["training"]["reach"].value == pytest.approx(0.8)
     assert one.tasks["training"]["reach"].runs == 2
-    assert [line.rpartition(": ")[2] for line in remarks([one])] == [
+    assert [line.rpartition(": ")[2] for line in remarks([one])[1:]] == [
         "no episode of push ended",
         "no episode of reach, push ended",
     ]
@@ -105,7 +109,7 @@ def test_runs_of_different_settings_are_not_pooled(make):
 
 def test_runs_of_different_length_are_remarked(make):
     (one,) = make(run(0, 0.1, 0.1), {"seed": 1, "rows": [row(5, rates(0.1, 0.1))]})
-    assert remarks([one]) == ["reach+push ppo mlp: its runs have 2,000 to 5,000 frames"]
+    assert remarks([one]) == [EPISODES, "reach+push ppo mlp: its runs have 2,000 to 5,000 frames"]
 
 
 def test_fixed_goals_are_evaluated_on_the_goals_of_training_and_on_new_ones(make):

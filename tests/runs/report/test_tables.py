@@ -49,7 +49,7 @@ def test_overview_names_each_measure_and_what_its_interval_is_over(pools):
     assert mlp[2] == pytest.approx(0.65)
     assert mlp[3] == "0.01 to 1.00"  # means 0.6 and 0.7, and a t of 12.7: cut at 1
     assert moore[2:5] == [None, None, None]
-    assert moore[5:7] == [1.0, "0.84 to 1.00 (one seed: over episodes)"]
+    assert moore[5:7] == [1.0, "0.84 to 1.00 (one seed)"]
     assert moore[8:] == [10.0, 2000, 2.0]
 
 

@@ -138,6 +138,8 @@ def _score(rates: Array, episodes: int) -> Score:
 def remarks(pools: Sequence[Pool]) -> list[str]:
     """Return what a reader of the table must know about each setting."""
     lines = []
+    if not all(score.is_over_runs for one in pools for score in one.scores.values()):
+        lines.append("one seed, or equal seeds: the interval is over episodes, and says nothing about other seeds")
     for one in pools:
         for measure, logs in one.missing.items():
             for log in logs:

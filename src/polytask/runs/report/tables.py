@@ -39,7 +39,7 @@ def interval_text(score: Score, seeds: int) -> str:
     if score.runs < seeds:
         remark = f"{score.runs} of {seeds} seeds"
     if not score.is_over_runs:
-        remark = "one seed: over episodes" if score.runs == 1 else "equal seeds: over episodes"
+        remark = "one seed" if score.runs == 1 else "equal seeds"
     return f"{low:.2f} to {high:.2f}" + (f" ({remark})" if remark else "")
 
 
