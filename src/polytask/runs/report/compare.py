@@ -37,7 +37,7 @@ def draw_bars(pools: Sequence[Pool], published: Mapping[str, float]) -> Any:
     which = [titles[measures[0]], *(f"faded: {titles[measure]}" for measure in measures[1:])]
     if any(one.name in published for one in pools):
         which.append("diamond: published training success")
-    _finish(axes, [one.name for one in pools], "success, 95 % intervals\n(" + "; ".join(which) + ")")
+    _finish(axes, [one.name for one in pools], wrapped(f"success, 95 % intervals ({'; '.join(which)})", 56))
     axes.set_xlim(0.0, 1.0)
     return figure
 
