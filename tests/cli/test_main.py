@@ -225,6 +225,8 @@ def test_training_leaves_everything_behind(run, trained, tmp_path):
     summary = json.loads((tmp_path / "here" / "summary.json").read_text())
     assert summary["complete"]
     assert summary["evaluation"]["tasks"].keys() == {"reach", "drawer-close"}
+    assert summary["parameters"].keys() == {"actor", "critic"}
+    assert min(summary["parameters"].values()) > 0
 
 
 def test_a_missing_video_is_one_line_and_training_succeeds(run, monkeypatch):
@@ -235,7 +237,7 @@ def test_a_missing_video_is_one_line_and_training_succeeds(run, monkeypatch):
 
 
 def test_a_missing_figure_is_one_line_and_training_succeeds(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("polytask.runs.report.find_spec", lambda name: None)
+    monkeypatch.setattr("polytask.runs.report.canvas.find_spec", lambda name: None)
     code, out, _ = run("train", *TINY, "max_iterations=1", "eval_episodes=0", "video=false", "run_dir=here")
     assert code == 0
     assert "no figure: it needs an extra, pip install 'polytask[report]'" in out.splitlines()
@@ -353,16 +355,12 @@ def test_report_pools_seeds(run, trained, tmp_path):
     code, out, _ = run("report", f"runs=[{trained},other]", "output=report", "format=json")
     assert code == 0
     ((name, setting),) = json.loads(out)["settings"].items()
-    assert name == "reach+drawer-close ppo mlp mean"
-    assert (setting["seeds"], setting["frames"]) == (2, 64)
+    assert name == "reach+drawer-close ppo mlp"
+    assert (setting["seeds"], setting["frames"]) == ([0, 1], [64, 64])
     assert setting["tasks"].keys() == {"reach", "drawer-close"}
-    assert {path.name for path in (tmp_path / "report").iterdir()} == {
-        "report.md",
-        "report.tex",
-        "report.csv",
-        "curves.png",
-    }
-    assert (tmp_path / "report" / "report.md").read_text().splitlines()[2].startswith(f"| {name} | 2 |")
+    files = {path.name for path in (tmp_path / "report").iterdir()}
+    assert {"report.md", "report.tex", "report.csv", "tasks.csv", "index.html", "bars.png", "bars.pdf"} <= files
+    assert (tmp_path / "report" / "report.md").read_text().splitlines()[4].startswith(f"| {name} | 2 |")
 
 
 def test_a_checkpoint_without_its_parts_is_refused(run, trained, tmp_path):

@@ -160,7 +160,7 @@ def directory(finished, tmp_path):
 
 
 def test_an_undamaged_run_is_reported(directory):
-    assert report(ReportConfig(runs=[str(directory)])).payload["settings"].keys() == {"reach+push ppo mlp mean"}
+    assert report(ReportConfig(runs=[str(directory)])).payload["settings"].keys() == {"reach+push ppo mlp"}
     assert state_of(directory)[0] == "done"
 
 
@@ -209,6 +209,7 @@ def test_rows_without_frames_or_tasks_are_one_line(directory):
     for row, line in (
         ({"iteration": 1}, "field 'frames' is missing"),
         ({"iteration": 1, "frames": 2}, "'success/TASK'"),
+        ({"iteration": 1, "frames": 2, "success/a": 1.5}, "field 'success/a' must be between 0 and 1"),
     ):
         path.write_text(json.dumps(row) + "\n")
         with pytest.raises(UserError, match=line):

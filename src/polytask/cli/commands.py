@@ -175,7 +175,10 @@ COMMANDS: dict[str, Command] = {
         "compare runs, with confidence intervals over seeds",
         ReportConfig,
         "polytask.runs.report:report",
-        ("polytask report runs=[runs/a,runs/b] output=report",),
+        (
+            "polytask report runs=[runs/a,runs/b] output=report",
+            "polytask report runs=runs/sweep output=report baseline=mean paper=true",
+        ),
     ),
     "gallery": Command(
         "draw the tasks and measure their scripted experts",

@@ -23,6 +23,11 @@ METAWORLD_HINT = (
     f"python -m venv mw && mw/bin/pip install {' '.join(METAWORLD_PACKAGES)}, then metaworld_python=mw/bin/python"
 )
 
+REPORT_FIGURES = (  # the table `polytask.runs.report.catalog.FIGURES`, without importing NumPy
+    "curves", "minutes", "evaluations", "reward", "bars", "tasks", "difference", "improvement", "critic_size",
+    "batch_size", "cosines", "weights",
+)  # fmt: skip
+
 
 @dataclass
 class TrainConfig(EnvOptions, CommandConfig):
@@ -343,7 +348,17 @@ class ListConfig(CommandConfig):
 class ReportConfig(CommandConfig):
     """`polytask report`."""
 
-    runs: list[str] | None = setting(None, "run directories, such as [runs/a,runs/b]; seeds of one setting are pooled")
-    output: str | None = setting(
-        None, "folder to write report.md, .tex, .csv and the figures to (default: print only)", is_path=True
+    runs: list[str] | None = setting(
+        None, "folders of runs, folders that contain runs, or patterns, such as [runs/sweep,'runs/2026-*']"
     )
+    output: str | None = setting(
+        None, "folder to write the tables, the figures and the page index.html to (default: print only)", is_path=True
+    )
+    figures: list[str] | None = setting(
+        None, "with output: the figures to draw (default: all that the runs have numbers for)", choices=REPORT_FIGURES
+    )
+    baseline: str | None = setting(None, "name of the setting that `difference` and `improvement` compare with")
+    band: str = setting(
+        "range", "band of curves: range (lowest to highest seed) or interval (95 %)", choices=("range", "interval")
+    )
+    paper: bool = setting(False, "put the published figures of presets beside ours")

@@ -20,7 +20,7 @@ from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.settings import MAX_SEED
-from polytask.statistics import Array, bootstrap, iqm, mean
+from polytask.statistics import Array, iqm, mean, score_interval
 from polytask.types import VecEnv
 
 # Added to the seed, so that evaluation and training have different goals.
@@ -161,7 +161,7 @@ def set_goals(env: MultiTaskEnv, goals: Goals) -> None:
 
 
 def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
-    """Return means with 95 % bootstrap intervals, per task and over the tasks."""
+    """Return means with 95 % intervals over the episodes, per task and over the tasks."""
     per_task = {}
     for index, task in enumerate(tasks):
         success = outcome.success[:, index : index + 1]
@@ -169,13 +169,13 @@ def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
             "success": float(success.mean()),
             "success_at_end": float(outcome.success_at_end[:, index].mean()),
             "return": float(outcome.returns[:, index].mean()),
-            "interval": list(bootstrap(success)),
+            "interval": list(score_interval(success)),
         }
     rates = outcome.success.mean(axis=0, keepdims=True)  # (1, K)
     return {
         "tasks": per_task,
         "mean_success": float(mean(outcome.success)),
-        "mean_interval": list(bootstrap(outcome.success)),
+        "mean_interval": list(score_interval(outcome.success)),
         "iqm_success": float(iqm(rates)),
         "mean_success_at_end": float(mean(outcome.success_at_end)),
         "episodes": len(outcome.success),

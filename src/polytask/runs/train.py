@@ -24,7 +24,7 @@ from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.runs.logger import Logger, read_metrics
 from polytask.runs.progress import ProgressDisplay
 from polytask.runs.provenance import provenance
-from polytask.runs.report import draw_run
+from polytask.runs.report.curves import draw_run
 from polytask.runs.run import Run, open_run
 from polytask.runs.setup import build_env
 from polytask.stopping import exit_code, stop_requests
@@ -144,6 +144,7 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
         "initialization": run.initialization and asdict(run.initialization),
         "reward": run.config.reward,
         "ranks": run.ranks.size,
+        "parameters": parameter_counts(run),
         **provenance(run.env.device),
     }
     cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
@@ -161,6 +162,12 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
     elif run.config.video:
         lines.append(film_run(run, footage))
     return Result(summary, shown, lines, exit_code=code)
+
+
+def parameter_counts(run: Run) -> dict[str, int]:
+    """Return the number of parameters of each network."""
+    counts = {name: sum(each.numel() for each in net.parameters()) for name, net in run.algo.networks().items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 def evaluate_run(run: Run, summary: dict[str, Any]) -> tuple[list[Table], Footage]:

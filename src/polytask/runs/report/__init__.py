@@ -1,0 +1,7 @@
+"""`polytask report`: turn the logs of runs into tables, figures and a page. All plotting of runs is here."""
+
+from __future__ import annotations
+
+from polytask.runs.report.command import report
+
+__all__ = ["report"]

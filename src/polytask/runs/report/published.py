@@ -1,0 +1,121 @@
+"""The published figures of presets, from `published.yaml`, and which runs they belong to.
+
+A run does not save the name of its preset. It belongs to a preset if its setting is that of the preset. The device, the
+physics backend and compilation may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from polytask.config.compose import compose, to_plain
+from polytask.config.schema import TrainConfig
+from polytask.runs.report.labels import Setting, identity, setting_of
+from polytask.runs.report.pool import Pool
+from polytask.runs.report.tables import comma_separated, interval_text
+
+FILE = Path(__file__).with_name("published.yaml")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published result."""
+
+    preset: str
+    suite: str
+    table: str  # its title
+    about: str  # what was measured
+    source: str
+    name: str  # of the method, in the source
+    success: float
+    interval: tuple[float, float] | None = None
+    episode_return: float | None = None
+    frames: int | None = None
+    seeds: int | None = None
+    hours: float | None = None
+
+
+@cache
+def published() -> list[Published]:
+    """Read all published results."""
+    content = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    return [
+        Published(
+            preset,
+            table["suite"],
+            table["title"],
+            table["about"],
+            content["sources"][table["source"]],
+            row["name"],
+            row["success"],
+            tuple(row["interval"]) if "interval" in row else None,
+            row.get("return"),
+            row.get("frames", table.get("frames")),
+            table.get("seeds"),
+            row.get("hours"),
+        )
+        for table in content["tables"]
+        for preset, row in table["rows"].items()
+    ]
+
+
+def find_published(pools: Sequence[Pool]) -> dict[str, Published]:
+    """Return the published results of settings, by the name of the setting."""
+    suites = {one.setting.get("tasks") for one in pools if isinstance(one.setting.get("tasks"), str)}
+    known = {_portable(_preset(each.preset)): each for each in published() if each.suite in suites}
+    return {one.name: known[key] for one in pools if (key := _portable(one.setting)) in known}
+
+
+@cache
+def _preset(name: str) -> Setting:
+    """Return the setting of a preset."""
+    return setting_of(to_plain(compose(TrainConfig, [f"preset={name}"])))
+
+
+def _portable(setting: Setting) -> str:
+    """Return what two settings on different machines have in common."""
+    machine = ("device", "algo.compile")
+    return identity({key: value for key, value in setting.items() if key not in machine and not key.startswith("sim.")})
+
+
+def beside(pools: Sequence[Pool], found: dict[str, Published]) -> tuple[list[str], list[list[Any]]]:
+    """Return the columns and rows of a table that has the published results beside ours, both of training."""
+    columns = [
+        "setting", "published as", "training success", "95 % interval", "seeds", "M frames", "hours", "return",
+        "published success", "published interval", "its seeds", "its M frames", "its hours", "its return",
+    ]  # fmt: skip
+    rows: list[list[Any]] = []
+    for one in pools:
+        if one.name not in found:
+            continue
+        theirs, score, reward = found[one.name], one.scores.get("training"), one.episode_return()
+        ours = [None, None, None] if score is None else [score.value, interval_text(score, len(one.logs)), score.runs]
+        hours = None if one.minutes is None else one.minutes / 60.0
+        bounds = theirs.interval and "{:.2f} to {:.2f}".format(*theirs.interval)
+        row = [one.name, theirs.name, *ours, one.frames[1] / 1e6, hours, reward and reward[0]]
+        millions = theirs.frames and theirs.frames / 1e6
+        rows.append([*row, theirs.success, bounds, theirs.seeds, millions, theirs.hours, theirs.episode_return])
+    used = [index for index in range(len(columns)) if any(row[index] is not None for row in rows)]
+    return [columns[index] for index in used], [[row[index] for index in used] for row in rows]
+
+
+def published_numbers(found: dict[str, Published]) -> str:
+    """Return the published results of settings as comma-separated values."""
+    columns = ["setting", "preset", "published_as", "success", "low", "high", "return", "seeds", "frames", "hours"]
+    rows = []
+    for name, each in found.items():
+        low, high = each.interval or (None, None)
+        measured = (each.success, low, high, each.episode_return, each.seeds, each.frames, each.hours)
+        rows.append([name, each.preset, each.name, *measured])
+    return comma_separated(columns, rows)
+
+
+def sources(found: dict[str, Published]) -> list[str]:
+    """Return one line per published table that is used: what it measured, and where it was published."""
+    return list(dict.fromkeys(f"{each.table}: {each.about} Source: {each.source}." for each in found.values()))

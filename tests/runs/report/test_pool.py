@@ -1,0 +1,136 @@
+"""Pooling the runs of a setting."""
+
+import numpy as np
+import pytest
+from helpers.report_runs import evaluation, row, write_run
+
+from polytask.errors import UserError
+from polytask.runs.report.pool import measure_titles, payload, pool_runs, remarks
+from polytask.runs.report.read import read_run
+from polytask.statistics import run_interval, wilson
+
+EPISODES = "one seed, or equal seeds: the interval is over episodes, and says nothing about other seeds"
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Write runs, and return their pools."""
+
+    def write(*runs):
+        folders = [
+            write_run(tmp_path / str(number), *run.pop("words", ()), **run)
+            for number, run in enumerate(map(dict, runs))
+        ]
+        return pool_runs([read_run(folder) for folder in folders])
+
+    return write
+
+
+def rates(reach, push):
+    return {"reach": reach, "push": push}
+
+
+def run(seed, reach, push, **more):
+    return {"seed": seed, "rows": [row(2, rates(reach, push))], **more}
+
+
+def test_seeds_are_averaged_and_whole_runs_give_the_interval(make):
+    (one,) = make(run(1, 0.5, 0.9), run(0, 0.1, 0.5))
+    score = one.scores["training"]
+    assert [log.seed for log in one.logs] == [0, 1]
+    assert score.value == pytest.approx(0.5)
+    assert score.interval == pytest.approx(run_interval(np.array([[0.1, 0.5], [0.5, 0.9]]), bounds=(0.0, 1.0)))
+    assert (score.runs, score.is_over_runs) == (2, True)
+    assert remarks([one]) == []
+    assert one.tasks["training"]["push"].value == pytest.approx(0.7)
+    assert one.episode_return()[0] == pytest.approx(5.0)
+
+
+def test_one_seed_has_an_interval_over_its_episodes(make):
+    (one,) = make(run(0, 0.4, 0.6, evaluation=evaluation(rates(1.0, 1.0), episodes=25)))
+    score = one.scores["noiseless"]
+    assert (score.runs, score.is_over_runs) == (1, False)
+    assert score.interval == pytest.approx(wilson(1.0, 50))
+    assert one.tasks["noiseless"]["reach"].interval == pytest.approx(wilson(1.0, 25))
+
+
+def test_seeds_that_agree_have_an_interval_over_their_episodes(make):
+    (one,) = make(*(run(seed, 0, 0, evaluation=evaluation(rates(1.0, 1.0), 20)) for seed in range(3)))
+    assert one.scores["noiseless"].interval == pytest.approx(wilson(1.0, 3 * 20 * 2))
+    assert not one.scores["noiseless"].is_over_runs
+
+
+def test_training_success_counts_no_more_episodes_than_the_run_can_have_had(make):
+    short = {"rows": [row(2, rates(1.0, 1.0), length=50.0)]}  # 2000 frames of two tasks: twenty episodes of each
+    (one,) = make(short)
+    assert one.scores["training"].interval == pytest.approx(wilson(1.0, 40))
+
+
+def test_noiseless_and_training_success_are_not_mixed(make):
+    (one,) = make(run(0, 0.0, 0.0, evaluation=evaluation(rates(1.0, 1.0))), run(1, 0.2, 0.2))
+    assert one.scores["noiseless"].value == 1.0
+    assert (one.scores["noiseless"].runs, one.scores["training"].runs) == (1, 2)
+    assert one.scores["training"].value == pytest.approx(0.1)
+    assert remarks([one]) == [
+        EPISODES,
+        f"reach+push ppo mlp: '{one.logs[1].directory}' is missing from the noiseless success: it was not evaluated",
+    ]
+
+
+def test_a_run_without_episodes_of_a_task_is_missing_and_not_zero(make):
+    (one,) = make(run(0, 0.8, 0.6), run(1, 0.8, None), run(2, None, None))
+    assert one.scores["training"].value == pytest.approx(0.7)
+    assert one.scores["training"].runs == 1
+    assert one.tasks["training"]["reach"].value == pytest.approx(0.8)
+    assert one.tasks["training"]["reach"].runs == 2
+    assert [line.rpartition(": ")[2] for line in remarks([one])[1:]] == [
+        "no episode of push ended",
+        "no episode of reach, push ended",
+    ]
+
+
+def test_no_run_with_episodes_is_no_score(make):
+    (one,) = make(run(0, None, None))
+    assert one.scores == {}
+    assert payload(one)["tasks"] == {"reach": {}, "push": {}}
+
+
+def test_one_seed_twice_is_refused(make):
+    with pytest.raises(
+        UserError, match=r"'.*/0' and '.*/1' are the same setting with the same seed, 3; report only one"
+    ):
+        make(run(3, 0.1, 0.1), run(3, 0.2, 0.2))
+
+
+def test_runs_of_different_settings_are_not_pooled(make):
+    words = ((), ("algo.lr=1e-4",), ("net.hidden=[9]",), ("goals=fixed",))
+    assert len(make(*(run(0, 0.1, 0.1, words=each) for each in words))) == 4
+
+
+def test_runs_of_different_length_are_remarked(make):
+    (one,) = make(run(0, 0.1, 0.1), {"seed": 1, "rows": [row(5, rates(0.1, 0.1))]})
+    assert remarks([one]) == [EPISODES, "reach+push ppo mlp: its runs have 2,000 to 5,000 frames"]
+
+
+def test_fixed_goals_are_evaluated_on_the_goals_of_training_and_on_new_ones(make):
+    fixed = {"words": ("goals=fixed",)}
+    both = {"evaluation": evaluation(rates(1.0, 0.5)), "evaluation_new_goals": evaluation(rates(0.0, 0.5))}
+    (one,) = make(run(0, 0.1, 0.1, **fixed, **both))
+    assert (one.scores["noiseless"].value, one.scores["new_goals"].value) == (0.75, 0.25)
+    assert measure_titles([one]) == {
+        "noiseless": "noiseless success, goals of training",
+        "new_goals": "noiseless success on new goals",
+        "training": "training success",
+    }
+
+
+def test_the_only_evaluation_of_an_old_run_with_fixed_goals_was_on_new_goals(make):
+    (one,) = make(run(0, 0.1, 0.1, words=("goals=fixed",), evaluation=evaluation(rates(1.0, 0.5))))
+    assert "noiseless" not in one.scores
+    assert one.scores["new_goals"].value == 0.75
+
+
+def test_titles_say_so_if_only_some_goals_are_fixed(make):
+    found = {"evaluation": evaluation(rates(1.0, 0.5)), "evaluation_new_goals": evaluation(rates(0.0, 0.5))}
+    pools = make(run(0, 0, 0, words=("goals=fixed",), **found), run(0, 0, 0, evaluation=found["evaluation"]))
+    assert measure_titles(pools)["noiseless"] == "noiseless success, goals as in training"
