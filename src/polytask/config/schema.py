@@ -154,6 +154,11 @@ class LaunchConfig(CommandConfig):
         """The seeds of each setting."""
         return range(self.first_seed, self.first_seed + self.seeds)
 
+    @property
+    def plugin_words(self) -> list[str]:
+        """The word that gives the runs the plug-ins of this command, if there are any."""
+        return [f"plugins=[{','.join(self.plugins)}]"] if self.plugins else []
+
     def check_together(self, prefix: str) -> None:
         """Check that all seeds are valid, and that the keys of a launcher are given only with it."""
         if self.first_seed + self.seeds - 1 > MAX_SEED:

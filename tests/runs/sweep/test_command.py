@@ -33,6 +33,12 @@ def test_dry_run_prints_commands_that_the_shell_reads_back_and_writes_nothing(tm
     assert not list(tmp_path.iterdir())
 
 
+def test_runs_get_the_plug_ins_of_the_sweep(tmp_path):
+    config = SweepConfig(grid=["tasks=[push]"], output=str(tmp_path), dry_run=True, plugins=["one.py", "two"])
+    (line,) = sweep(config).lines
+    assert shlex.split(line)[2] == "plugins=[one.py,two]"
+
+
 def test_runs_are_compared_skipped_the_second_time_and_failures_are_told(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["sweep", *TINY, "max_iterations=3", "init_from=null,nowhere", "jobs=2", "output=table", "format=json"]

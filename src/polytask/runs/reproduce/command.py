@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import fmean
@@ -115,7 +115,7 @@ def setting_of(row: Row, config: ReproduceConfig, starts: dict[str, str], root: 
         words.append(f"max_frames={max(1, round(row.frames * config.budget))}")
     if row.after is not None:
         words.append(f"init_from={root or ''}/{starts[row.after]}/seed-{{seed}}")
-    (setting,) = settings_of([*words, *(config.changes or [])])
+    (setting,) = settings_of([*config.plugin_words, *words, *(config.changes or [])])
     return Setting(setting.words, row.key, setting.config)
 
 
@@ -162,7 +162,9 @@ def compare(
     if not done:
         return [shown], lines, payload
     try:
-        found = report(_report_config([str(item.run_dir) for _, item in done], root))
+        found = report(
+            ReportConfig(runs=[str(item.run_dir) for _, item in done], output=str(root / "report"), paper=True)
+        )
     except UserError as error:  # the runs are there all the same
         return [shown], [*lines, f"no report: {error}"], payload
     return [*found.tables, shown], [*found.lines, *lines], {**payload, "report": found.payload}
@@ -202,11 +204,3 @@ def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
             "hours": row.hours,
         },
     }
-
-
-def _report_config(runs: list[str], root: Path) -> ReportConfig:
-    """Return the settings of the report; it puts published numbers into its pages where it can."""
-    options: dict[str, Any] = {"runs": runs, "output": str(root / "report")}
-    if "paper" in {each.name for each in fields(ReportConfig)}:
-        options["paper"] = True
-    return ReportConfig(**options)

@@ -28,7 +28,7 @@ def sweep(config: SweepConfig) -> Result:
     """Run `polytask sweep`."""
     if not config.grid:
         raise UserError("name what to train: keys of `polytask train`, such as grads=mean,pcgrad, or preset=NAME")
-    settings = settings_of(config.grid)
+    settings = settings_of([*config.plugin_words, *config.grid])
     root = Path(config.output).expanduser()
     if config.dry_run:
         return commands(plan(settings, config.all_seeds, root, Index(root)))
