@@ -14,7 +14,7 @@ from polytask.envs.domain import Domain, EnvConfig
 from polytask.envs.manipulation.task import Task
 from polytask.envs.manipulation.worlds import DOMAIN as MANIPULATION
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import EnvOptions
+from polytask.envs.options import CurriculumOptions, EnvOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.tasks import TASKS
@@ -123,6 +123,8 @@ def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
         "threads": cores if options.threads is None else options.threads,
         "stagger": options.stagger is not False,
     }
+    if options.curriculum != CurriculumOptions() and "levels" not in defaults:
+        raise UserError(f"curriculum.revisit does not apply: tasks of {domain.name} have no levels")
     for name in DOMAIN_OPTIONS:
         given = getattr(options, name)
         if name not in defaults and given is not None:

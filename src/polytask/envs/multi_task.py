@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.cuda_graph import Graphed
+from polytask.cuda_graph import Graphed, fixed_addresses
 from polytask.envs.domain import Buffers, EnvConfig
 from polytask.envs.row_order import RowOrder
 from polytask.envs.runners import make_runner
@@ -72,8 +72,9 @@ class MultiTaskEnv:
         """
         b = self._buffers
         self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
-        for group in self.groups:
-            group.reset(torch.ones_like(group.buffers.truncated))
+        with fixed_addresses(self):
+            for group in self.groups:
+                group.reset(torch.ones_like(group.buffers.truncated))
         for tensor in (self._best, self._return, self._metrics):
             tensor.zero_()
         if self.config.options.stagger:
@@ -81,7 +82,7 @@ class MultiTaskEnv:
             self._draw(b.length, lambda tensor: tensor.random_(0, length, generator=self._generator))
         else:
             b.length.zero_()
-        self._counts.copy_(b.length == 0)
+        b.counts.copy_(b.length == 0)
         self._order.publish(b, self._step)
         return self.obs
 
@@ -140,8 +141,9 @@ class MultiTaskEnv:
         own = self._tasks_of_groups()
         if state.get("tasks", own) != own:  # states of earlier versions have no such list
             raise UserError("its worlds are grouped in another way: it was saved on another physics backend")
-        for group, part in zip(self.groups, state["groups"], strict=True):
-            group.load_state_dict(part)
+        with fixed_addresses(self):
+            for group, part in zip(self.groups, state["groups"], strict=True):
+                group.load_state_dict(part)
         self._buffers.obs.copy_(state["obs"])
         for name, tensor in self._episode.items():
             tensor.copy_(state["episode"][name])
@@ -160,10 +162,9 @@ class MultiTaskEnv:
     def _make_buffers(self) -> Buffers:
         n, device, domain = self.spec.num_envs, self.device, self.config.domain
         self._best, self._return = torch.zeros(n, device=device), torch.zeros(n, device=device)
-        self._counts = torch.zeros(n, dtype=torch.bool, device=device)
         self._metrics = torch.zeros(self.spec.num_tasks, len(EPISODE_METRICS) + len(domain.metrics), device=device)
         buffers = Buffers.allocate(n, domain, self.config.tasks, device)
-        self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": self._counts}
+        self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": buffers.counts}
         return buffers
 
     def _draw(self, rows: Tensor, fill: Callable[[Tensor], Tensor]) -> None:
@@ -190,7 +191,7 @@ class MultiTaskEnv:
         self._return += b.reward
         torch.maximum(self._best, b.score, out=self._best)
         ended = b.terminated | b.truncated
-        counted = ended & self._counts
+        counted = ended & b.counts
         columns = (torch.ones_like(b.reward), self._best, b.success, self._return, b.length)
         rows = [column.float() * counted for column in columns] + [b.diverged.float()]
         rows += [column * counted for column in b.extras.unbind(-1)]
@@ -198,5 +199,5 @@ class MultiTaskEnv:
         self._metrics.index_add_(0, self._order.task, torch.stack(rows, -1))  # (K, M)
         for tensor in (self._return, self._best, b.length):
             tensor.masked_fill_(ended, 0)
-        self._counts |= ended
+        b.counts |= ended
         self._order.publish(b, self._step)

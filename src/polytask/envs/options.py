@@ -14,6 +14,18 @@ ROBOT_NAMES = ("sawyer", "panda", "go1")  # the table `polytask.robots.ROBOTS`, 
 
 
 @dataclass
+class CurriculumOptions:
+    """Options of the parkour curriculum."""
+
+    revisit: float = setting(
+        0.0,
+        "with levels=curriculum: share of episodes on a random easier level, which do not move a world's level",
+        at_least=0.0,
+        below=1.0,
+    )
+
+
+@dataclass
 class WorldOptions:
     """Options of the worlds: tasks, robot, physics and episodes."""
 
@@ -40,6 +52,7 @@ class WorldOptions:
     levels: str | None = setting(
         None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)", choices=LEVELS
     )
+    curriculum: CurriculumOptions = setting(CurriculumOptions, "settings of the parkour curriculum")
     seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)
     threads: int | None = setting(
         None, "CPU threads for physics and torch (default: all cores)", at_least=1, at_most=1_024

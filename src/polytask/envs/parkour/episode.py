@@ -15,7 +15,8 @@ from polytask.robots.go1 import JOINTS, LEGS
 class ParkourEpisode:
     """Tensors whose addresses never change, also when a new episode starts."""
 
-    level: Tensor  # (N,) int64
+    level: Tensor  # (N,) int64 of this episode
+    own_level: Tensor  # (N,) int64 that the curriculum has moved the world to; an episode may revisit an easier one
     goal: Tensor  # (N,) int64 waypoints reached
     near: Tensor  # (N,) int64 steps near the current waypoint
     goal_step: Tensor  # (N,) int64 step at which the last waypoint was reached
@@ -36,6 +37,7 @@ class ParkourEpisode:
         action, heading, scan = (torch.zeros(n, width, device=device) for width in (JOINTS, 2, SCAN))
         return cls(
             level=level.clone(),
+            own_level=level.clone(),
             goal=goal,
             near=near,
             goal_step=goal_step,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from polytask.envs.domain import Buffers, Domain, EnvConfig
 from polytask.envs.parkour.course import GOALS
-from polytask.envs.parkour.curriculum import next_level
+from polytask.envs.parkour.curriculum import next_level, played_level
 from polytask.envs.parkour.episode import ParkourEpisode
 from polytask.envs.parkour.layout import WorldLayout
 from polytask.envs.parkour.reward import STEP, reward
@@ -40,6 +40,7 @@ FOOT_TOUCHES = 2.0  # newtons above which a foot touches the ground
 MAX_ROLL, MAX_PITCH, MIN_HEIGHT = 2.5, 1.5, -0.25  # beyond these the robot has fallen
 RUNAWAY = 150.0  # rad/s or m/s; only a broken simulation is this fast
 _JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # columns of a step's random numbers
+_REVISIT = _PUSH  # free where an episode ends: the reset undoes a push
 DRAWS = 17
 CPU_WORLDS = 64  # worlds per batch on the CPU: few enough to keep any number of threads busy
 
@@ -56,6 +57,7 @@ class ParkourGroup:
         self.column, self.body = worlds.column, worlds.body
         self.episode = ParkourEpisode.begin(worlds.level)
         self._default = constant(go1.DEFAULT, self.episode.command)
+        self._body_observation = self.body.observation()
         self._write_worlds()
 
     @property
@@ -65,7 +67,7 @@ class ParkourGroup:
 
     def _write_worlds(self) -> None:
         """Write bodies and tiles into the physics."""
-        self._body_observation = self.body.observation()
+        self._body_observation.copy_(self.body.observation())  # into it: a captured graph reads it
         self.batch.vary(self.body.fields(self.batch.model))
         self.batch.place(torch.ones_like(self.buffers.diverged), self.tiles.layout(self.tile))
 
@@ -99,7 +101,7 @@ class ParkourGroup:
         ended = b.terminated | b.truncated
         # A captured graph cannot branch on data and always uses masks; eager CPU code can skip what has no effect.
         if self.config.device.type != "cpu" or bool(ended.any()):
-            self._change_levels(ended)
+            self._change_levels(ended & b.counts)  # a shortened first episode says nothing about the robot
             self.reset(ended)
 
     def _look(self, motion: Motion, fresh: Tensor) -> None:
@@ -175,11 +177,13 @@ class ParkourGroup:
     # Episodes
 
     def _change_levels(self, mask: Tensor) -> None:
-        """Move worlds whose episode ended to their next level, if there is a curriculum."""
+        """Move worlds where `mask` (N,) is true to their next level, if there is a curriculum."""
         if self.config.options.levels != "curriculum":
             return
-        e = self.episode
-        level = next_level(e.level, e.goal, self.buffers.uniform[:, 0, _LEVEL])
+        e, uniform = self.episode, self.buffers.uniform[:, 0]
+        moves = mask & (e.level == e.own_level)  # an episode on an easier level leaves the own level as it is
+        e.own_level.copy_(torch.where(moves, next_level(e.level, e.goal, uniform[:, _LEVEL]), e.own_level))
+        level = played_level(e.own_level, uniform[:, _REVISIT], self.config.options.curriculum.revisit)
         e.level.copy_(torch.where(mask, level, e.level))
         self.batch.place(mask, self.tiles.layout(self.tile))
 
@@ -207,10 +211,10 @@ class ParkourGroup:
     # State
 
     def world_metrics(self) -> dict[str, Tensor]:
-        """Return which level each world is on, if there is a curriculum."""
+        """Return which level the curriculum has moved each world to, if there is one."""
         if self.config.options.levels != "curriculum":
             return {}
-        level = self.episode.level
+        level = self.episode.own_level
         return {f"worlds_on_level/{index}": (level == index).float() for index in range(NUM_LEVELS)}
 
     def state_dict(self) -> dict[str, Any]:
@@ -221,9 +225,10 @@ class ParkourGroup:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        for name, part in (("episode", self.episode), ("body", self.body)):
+        older = {"own_level": state["episode"]["level"]}  # states of earlier versions know one level
+        for part, saved in ((self.episode, older | state["episode"]), (self.body, state["body"])):
             for key, tensor in vars(part).items():
-                tensor.copy_(state[name][key])
+                tensor.copy_(saved[key])
         self._write_worlds()
         self.batch.load_state_dict(state["batch"])
 
