@@ -53,8 +53,8 @@ def can_compile(device: torch.device) -> bool:
 def fixed_addresses(owner: object) -> Iterator[None]:
     """Check that a block leaves every tensor of an object at its address, on every device.
 
-    A captured graph goes on using the old memory of a tensor that was replaced. On a GPU this gives wrong numbers and no
-    error, so it must be noticed where it happens.
+    A captured graph goes on using the old memory of a tensor that was replaced. On a GPU this gives wrong numbers and
+    no error, so it must be noticed where it happens.
 
     Raises:
         RuntimeError: If a tensor has been replaced.
@@ -70,8 +70,8 @@ def fixed_addresses(owner: object) -> Iterator[None]:
 def addresses(owner: object) -> dict[str, int]:
     """Return the address of each tensor of an object and of the polytask objects inside it, by its path.
 
-    Left out are the moments of optimizers, which torch replaces when it loads them: learners then capture again. A class
-    in `computed` those of its tensors that every captured function computes before it uses them.
+    Left out are the moments of optimizers, which torch replaces when it loads them; learners then capture again. A
+    class lists in `computed` those of its tensors that a captured function always computes before it uses them.
     """
     found: dict[str, int] = {}
     seen: set[int] = set()

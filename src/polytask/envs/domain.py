@@ -188,6 +188,7 @@ class Domain:
         name: Name in messages.
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
+        obs_scale: Factors that make the entries of an observation of order one, for `normalize=fixed`, or none.
         robot: Class of its robots.
         defaults: Defaults of domain-specific options; a domain-specific option that is missing here is rejected.
         metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
@@ -199,6 +200,7 @@ class Domain:
     name: str
     obs_dim: int
     action_dim: int
+    obs_scale: tuple[float, ...]
     robot: type[Any]
     defaults: Mapping[str, Any]
     metrics: tuple[str, ...]

@@ -115,8 +115,8 @@ class Course:
     def ramp(self, x: Span, y: Span, low: float, high: float, fillings: int = 2) -> None:
         """Add a slope that rises along x from `low` to `high` and ends in a vertical drop.
 
-        The slope is a tilted slab. Its last cell is a level block, which hides the slab's slanted end face. Blocks, more
-        of them for a higher ramp, fill the space below, so that no leg gets under the slab.
+        The slope is a tilted slab. Its last cell is a level block, which hides the slab's slanted end face. Blocks fill
+        the space below, so that no leg gets under the slab.
         """
         x0, x1 = snap(x[0]), snap(x[1])
         crest = x1 - CELL

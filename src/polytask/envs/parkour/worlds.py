@@ -28,6 +28,19 @@ from polytask.sim import make_batch
 from polytask.sim.view import constant
 
 OBS = 48 + SCAN + 3 + 29  # proprioception, height scan, velocity, body; the network appends the task code
+# legged_gym's factors of commands and heights. The other parts have them already: angular velocity 0.25, joint speeds
+# 0.05, velocity 2. The last four lines bring the body, which legged_gym does not show, to order one.
+SCALE = (
+    *(1.0,) * 7,  # angular velocity, roll, pitch, headings
+    2.0,  # commanded speed
+    *(1.0,) * 40,  # joints, last action, foot contacts
+    *(5.0,) * SCAN,
+    *(1.0,) * 3,  # velocity
+    1 / 3,  # load
+    *(5.0,) * 3,  # centre of mass
+    1.0,  # friction
+    *(5.0,) * 24,  # stiffness and damping of the motors
+)
 METRICS = ("progress", "falls", "time_to_goal", "level")
 SUBSTEPS = 4  # time steps of 5 ms
 START = (1.0, 0.0, 0.42, 1.0, 0.0, 0.0, 0.0)  # pose of the trunk at the start of an episode
@@ -268,6 +281,7 @@ DOMAIN = Domain(
     name="parkour",
     obs_dim=OBS,
     action_dim=JOINTS,
+    obs_scale=SCALE,
     robot=LeggedRobot,
     defaults={"robot": "go1", "episode_length": 2000, "levels": "hard"},
     metrics=METRICS,
