@@ -29,7 +29,7 @@ from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 # The domain of each kind of task record.
 DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
 # Options that only some domains have, or whose default differs between domains.
-DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels")
+DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels", "level", "tiles", "body")
 
 
 def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
@@ -125,6 +125,8 @@ def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
     }
     if options.curriculum != CurriculumOptions() and "levels" not in defaults:
         raise UserError(f"curriculum.revisit does not apply: tasks of {domain.name} have no levels")
+    if options.level is not None and defaults.get("levels") == "curriculum":
+        raise UserError(f"level={options.level} does not apply: a curriculum moves the worlds; use levels=hard")
     for name in DOMAIN_OPTIONS:
         given = getattr(options, name)
         if name not in defaults and given is not None:

@@ -102,6 +102,11 @@ class MultiTaskEnv:
         """Share of its task that each world had done after the last step, before any reset, 0 to 1. (N,)"""
         return self._order.in_worlds(self._buffers.score)
 
+    def episode_metrics(self) -> dict[str, Tensor]:
+        """Return the domain's metrics (N,) of each world's episode after the last step, before any reset."""
+        columns = self._order.in_worlds(self._buffers.extras).unbind(-1)
+        return dict(zip(self.config.domain.metrics, columns, strict=True))
+
     def pop_metrics(self) -> dict[str, Tensor]:
         """Return per-task sums (K,) over the episodes that ended since the last call, and reset the sums.
 

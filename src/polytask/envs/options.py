@@ -9,6 +9,7 @@ from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, setting
 
+TILES, BODIES = ("trained", "held_out"), ("randomized", "nominal")  # of parkour
 REWARDS = ("dense", "shaped", "sparse")
 ROBOT_NAMES = ("sawyer", "panda", "go1")  # the table `polytask.robots.ROBOTS`, without importing torch
 
@@ -51,6 +52,19 @@ class WorldOptions:
     )
     levels: str | None = setting(
         None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)", choices=LEVELS
+    )
+    level: int | None = setting(
+        None, "parkour: all worlds on this level, 0 to 9 (default: spread over all levels)", at_least=0, at_most=9
+    )
+    tiles: str | None = setting(
+        None,
+        "parkour: trained tiles (default), or held_out ones, which have the same difficulties and another seed",
+        choices=TILES,
+    )
+    body: str | None = setting(
+        None,
+        "parkour: robots with randomized (default) load, centre of mass, friction and motors, or the nominal one",
+        choices=BODIES,
     )
     curriculum: CurriculumOptions = setting(CurriculumOptions, "settings of the parkour curriculum")
     seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)

@@ -16,6 +16,7 @@ from polytask.sim.base import Shapes
 SCAN_X = tuple(round(-0.45 + 0.15 * index, 2) for index in range(12))  # metres in front of the robot
 SCAN_Y = tuple(round(-0.75 + 0.15 * index, 2) for index in range(11))  # metres to its left
 SCAN = len(SCAN_X) * len(SCAN_Y)
+HELD_OUT = 1_000  # number of the first random variant that no training uses
 _CELLS = (RASTER[0] - 1, RASTER[1] - 1)
 
 
@@ -29,11 +30,13 @@ class Tiles:
     offsets: Tensor  # (132, 2) positions of the height scan's points in the robot's heading frame
 
     @classmethod
-    def build(cls, terrains: Sequence[Terrain], levels: str, device: torch.device) -> Tiles:
-        """Build every tile that the worlds of these tasks can use."""
+    def build(cls, terrains: Sequence[Terrain], levels: str, device: torch.device, *, held_out: bool = False) -> Tiles:
+        """Build every tile that the worlds of these tasks can use; with `held_out`, others of the same difficulties."""
+        first = HELD_OUT if held_out else 0
         hardest = NUM_LEVELS - 1 if levels in ("hard", "curriculum") else 0
         chosen = [TASKS["flat"] if levels == "flat" else terrain for terrain in terrains]
-        tiles = [terrain.tile(i, min(i, hardest) / (NUM_LEVELS - 1)) for terrain in chosen for i in range(NUM_LEVELS)]
+        shares = [min(level, hardest) / (NUM_LEVELS - 1) for level in range(NUM_LEVELS)]
+        tiles = [terrain.tile(first + level, share) for terrain in chosen for level, share in enumerate(shares)]
 
         def stack(name: str) -> Tensor:
             return torch.from_numpy(np.stack([getattr(tile, name) for tile in tiles])).to(device)

@@ -258,7 +258,8 @@ def wrapped(angle: Tensor) -> Tensor:
 
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ParkourGroup]:
     """Put all worlds into one batch or, on the CPU, into several batches that threads step in parallel."""
-    tiles = Tiles.build(config.tasks, str(config.options.levels), config.device)
+    held_out = config.options.tiles == "held_out"
+    tiles = Tiles.build(config.tasks, str(config.options.levels), config.device, held_out=held_out)
     worlds = WorldLayout.draw(config, generator)
     total = len(worlds.column)
     parts = -(-total // CPU_WORLDS) if config.device.type == "cpu" else 1
@@ -283,7 +284,14 @@ DOMAIN = Domain(
     action_dim=JOINTS,
     obs_scale=SCALE,
     robot=LeggedRobot,
-    defaults={"robot": "go1", "episode_length": 2000, "levels": "hard"},
+    defaults={
+        "robot": "go1",
+        "episode_length": 2000,
+        "levels": "hard",
+        "level": None,
+        "tiles": "trained",
+        "body": "randomized",
+    },
     metrics=METRICS,
     draws=draws,
     make_groups=make_groups,
