@@ -14,7 +14,7 @@ from polytask.envs.domain import Domain, EnvConfig
 from polytask.envs.manipulation.task import Task
 from polytask.envs.manipulation.worlds import DOMAIN as MANIPULATION
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import CurriculumOptions, EnvOptions
+from polytask.envs.options import EnvOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.tasks import TASKS
@@ -30,6 +30,8 @@ from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
 # Options that only some domains have, or whose default differs between domains.
 DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels", "level", "tiles", "body")
+
+PARKOUR_GROUPS = ("curriculum", "scan", "tuning")  # groups of options that only parkour has
 
 
 def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
@@ -123,8 +125,9 @@ def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
         "threads": cores if options.threads is None else options.threads,
         "stagger": options.stagger is not False,
     }
-    if options.curriculum != CurriculumOptions() and "levels" not in defaults:
-        raise UserError(f"curriculum.revisit does not apply: tasks of {domain.name} have no levels")
+    for name in () if "levels" in defaults else PARKOUR_GROUPS:
+        if getattr(options, name) != type(getattr(options, name))():
+            raise UserError(f"the settings {name}.* do not apply: tasks of {domain.name} have none")
     if options.level is not None and defaults.get("levels") == "curriculum":
         raise UserError(f"level={options.level} does not apply: a curriculum moves the worlds; use levels=hard")
     for name in DOMAIN_OPTIONS:

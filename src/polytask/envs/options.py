@@ -27,6 +27,34 @@ class CurriculumOptions:
 
 
 @dataclass
+class ScanOptions:
+    """Options of the height scan of parkour; the defaults are the benchmark's."""
+
+    every: int = setting(5, "parkour: control steps from one height scan to the next", at_least=1, at_most=1_000)
+    spacing: float = setting(
+        0.15, "parkour: metres between the 12 x 11 points of the scan; less shows more of a smaller area", above=0.0
+    )
+
+
+@dataclass
+class TuningOptions:
+    """What a parkour run may add to the benchmark's training; evaluations are without."""
+
+    waypoint_bonus: float = setting(0.0, "parkour: reward for each waypoint", at_least=0.0)
+    pays_standing: bool = setting(
+        True,
+        "parkour: pay for facing the waypoint also without moving; else in proportion to the speed towards it",
+    )
+    edge_penalty: float = setting(
+        0.0, "parkour: weight per second of each foot that stands within 5 cm of an edge", at_least=0.0
+    )
+    stall_seconds: float = setting(
+        0.0, "parkour: end an episode, like a fall, this long after its last waypoint (0: do not)", at_least=0.0
+    )
+    mirror: bool = setting(False, "parkour: half of the episodes are seen in a mirror that swaps left and right")
+
+
+@dataclass
 class WorldOptions:
     """Options of the worlds: tasks, robot, physics and episodes."""
 
@@ -67,6 +95,8 @@ class WorldOptions:
         choices=BODIES,
     )
     curriculum: CurriculumOptions = setting(CurriculumOptions, "settings of the parkour curriculum")
+    scan: ScanOptions = setting(ScanOptions, "settings of the height scan of parkour")
+    tuning: TuningOptions = setting(TuningOptions, "what a parkour run adds to the benchmark's training")
     seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)
     threads: int | None = setting(
         None, "CPU threads for physics and torch (default: all cores)", at_least=1, at_most=1_024

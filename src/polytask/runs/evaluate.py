@@ -14,7 +14,7 @@ from torch import Tensor
 
 from polytask.config.schema import BOTH, EvalConfig, RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import BODIES, TILES, WorldOptions
+from polytask.envs.options import BODIES, TILES, TuningOptions, WorldOptions
 from polytask.envs.render_progress import RenderProgress
 from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
@@ -109,7 +109,8 @@ class Evaluator:
         # A curriculum is for training. Evaluation spreads its episodes over all levels.
         levels = "hard" if config.chosen_levels == "curriculum" else config.levels
         seed, num_envs = (config.seed + SEED_OFFSET) % (MAX_SEED + 1), episodes * len(config.task_names)
-        self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs)
+        tuning = TuningOptions()  # that is for training too
+        self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs, tuning=tuning)
         if goals:
             set_goals(self.env, goals)
         play_all_levels(self.env)

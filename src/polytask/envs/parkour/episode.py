@@ -26,6 +26,7 @@ class ParkourEpisode:
     contact: Tensor  # (N, 4) bool: feet on the ground in this step or the one before
     heading: Tensor  # (N, 2) angles to the current and the next waypoint, at the last look
     scan: Tensor  # (N, 132) height above the ground, at the last look
+    mirrored: Tensor  # (N,) bool: the episode is seen in a mirror
     clock: Tensor  # () int64 steps since the environment was created
 
     @classmethod
@@ -47,5 +48,6 @@ class ParkourEpisode:
             contact=contact,
             heading=heading,
             scan=scan,
+            mirrored=torch.zeros(n, dtype=torch.bool, device=device),
             clock=torch.zeros((), dtype=torch.int64, device=device),
         )
