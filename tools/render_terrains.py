@@ -27,7 +27,7 @@ def main() -> None:
     """Write one picture per terrain, with its levels below each other."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    model = copy.copy(compile_scene("parkour", go1.FILE))
+    model = copy.copy(compile_scene("parkour", go1.ROBOT.file))
     model.vis.global_.offwidth, model.vis.global_.offheight = WIDTH, HEIGHT
     model.vis.global_.fovy = 14  # degrees; a distant camera, so that near and far obstacles have similar sizes
     model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 0.55, 0.5

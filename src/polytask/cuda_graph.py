@@ -2,6 +2,7 @@
 
 A captured function must read its inputs from tensors that live as long as the graph, and write its results to such
 tensors. It must not synchronize with the host and must not branch on data. The graph must do what the eager call does.
+So what is loaded or reset later must be copied into the captured tensors; `fixed_addresses` checks that.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed, nn
 
 from polytask.result import note
 
@@ -46,6 +47,57 @@ def can_compile(device: torch.device) -> bool:
         )
         return False
     return True
+
+
+@contextmanager
+def fixed_addresses(owner: object) -> Iterator[None]:
+    """Check that a block leaves every tensor of an object at its address, on every device.
+
+    A captured graph goes on using the old memory of a tensor that was replaced. On a GPU this gives wrong numbers and
+    no error, so it must be noticed where it happens.
+
+    Raises:
+        RuntimeError: If a tensor has been replaced.
+    """
+    before = addresses(owner)
+    yield
+    after = addresses(owner)
+    moved = [name for name, address in before.items() if after.get(name) != address]
+    if moved:
+        raise RuntimeError(f"{moved[0]} was replaced, but captured graphs use the old tensor; copy into it instead")
+
+
+def addresses(owner: object) -> dict[str, int]:
+    """Return the address of each tensor of an object and of the polytask objects inside it, by its path.
+
+    Left out are the moments of optimizers, which torch replaces when it loads them; learners then capture again. A
+    class lists in `computed` those of its tensors that a captured function always computes before it uses them.
+    """
+    found: dict[str, int] = {}
+    seen: set[int] = set()
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, Tensor):
+            found[path] = value.data_ptr()
+            return
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, dict):
+            parts = value
+        elif isinstance(value, list | tuple):
+            parts = dict(enumerate(value))
+        elif isinstance(value, nn.Module) or type(value).__module__.startswith("polytask"):
+            parts = vars(value)
+        else:
+            return
+        computed = getattr(type(value), "computed", ())
+        for name, part in parts.items():
+            if name not in computed:
+                walk(part, f"{path}.{name}")
+
+    walk(owner, type(owner).__name__)
+    return found
 
 
 @contextmanager

@@ -25,6 +25,7 @@ class EnvSpec:
     tasks: tuple[str, ...]
     envs_per_task: tuple[int, ...]
     episode_length: int
+    obs_scale: tuple[float, ...] = ()  # factor of each entry that makes it of order one; empty if there are none
 
     @property
     def num_tasks(self) -> int:

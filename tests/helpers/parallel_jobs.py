@@ -44,8 +44,14 @@ TRAININGS = {
     ),
     "fast_td3_upgrad": ("algo=fast_td3", *OFF_POLICY, "algo.atoms=11", "grads=upgrad"),
     "parkour": ("algo=ppo", *ON_POLICY, "tasks=[box-climb,a-frame]", "levels=curriculum"),
+    "parkour_fixed": (
+        *("algo=ppo", *ON_POLICY, "tasks=[box-climb,a-frame]", "levels=curriculum", "curriculum.revisit=0.5"),
+        "algo.normalize=fixed",
+    ),
+    "ppo_shared": ("algo=ppo", *ON_POLICY, "algo.normalize=shared"),
+    "sac_shared": ("algo=sac", *OFF_POLICY, "algo.normalize=shared"),
 }
-RESUMED = ("ppo_cagrad", "ppo_options", "sac_famo")  # also trained in two parts
+RESUMED = ("ppo_cagrad", "ppo_options", "sac_famo", "parkour_fixed", "ppo_shared")  # also trained in two parts
 ITERATIONS = 4
 ROWS = 5  # per task, so that the two ranks get two and three
 

@@ -27,6 +27,7 @@ from polytask import grads
 from polytask.algos.shared.actor_layout import ActorLayout, levels
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, autocast
+from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, chunks
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
@@ -61,6 +62,7 @@ class PQNConfig:
         "linear", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES
     )
     max_grad_norm: float = setting(10.0, "bound on the norm of the gradient", above=0.0, at_most=math.inf)
+    normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )

@@ -96,6 +96,11 @@ PARKOUR_GRADS = {  # these start from `vanilla_flat`
     "cagrad": "CAGrad (conflict-averse gradient for the critic)",
     "famo": "FAMO (critic losses weighted by their progress)",
 }
+# With these networks the presets `<net>_<setting>_tuned` exist. A run starts from `<net>_flat_tuned`.
+PARKOUR_TUNED = {
+    **{name: PARKOUR_NETS[name] for name in ("vanilla", "multihead", "moore")},
+    "simba_v2": "PPO (one SimbaV2 network for all tasks)",
+}
 PARKOUR_SETTINGS = {
     "flat": "flat ground, as a start for other runs with init_from",
     "easy": "Parkour-easy",
@@ -182,6 +187,15 @@ def _parkour() -> Iterator[tuple[str, Preset]]:
             if name != "flat" or method in PARKOUR_NETS:
                 parts = ("/parkour/base", f"/parkour/method/{method}", f"/parkour/setting/{name}")
                 yield f"{method}_{name}", Preset(f"{about} on {where}.", parts)
+    for method, about in PARKOUR_TUNED.items():
+        for name, where in PARKOUR_SETTINGS.items():
+            own = (f"/parkour/method/{method}", f"/parkour/setting/{name}")
+            extra, also = (("/parkour/tuned_cl",), ", and revisits easier levels") if name == "hard_cl" else ((), "")
+            added = f"adds an adaptive rate and fixed scales of observations{also}"
+            yield (
+                f"{method}_{name}_tuned",
+                Preset(f"{about} on {where}; {added}.", ("/parkour/base", *own, "/parkour/tuned", *extra)),
+            )
 
 
 def _ptsl() -> Iterator[tuple[str, Preset]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from polytask.envs.options import ROBOT_NAMES, EnvOptions, WorldOptions
+from polytask.envs.options import BODIES, ROBOT_NAMES, TILES, EnvOptions, WorldOptions
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, CommandConfig, setting
@@ -27,6 +27,9 @@ REPORT_FIGURES = (  # the table `polytask.runs.report.catalog.FIGURES`, without 
     "curves", "minutes", "evaluations", "reward", "bars", "tasks", "difference", "improvement", "critic_size",
     "batch_size", "cosines", "weights",
 )  # fmt: skip
+
+
+BOTH = "both"  # of two choices, one after the other
 
 
 @dataclass
@@ -214,6 +217,16 @@ class EpisodesConfig(WorldOptions, CommandConfig):
 class EvalConfig(EpisodesConfig):
     """`polytask eval`."""
 
+    tiles: str | None = setting(
+        None,
+        "parkour: trained tiles (default), held_out ones of the same difficulties and another seed, or both",
+        choices=(*TILES, BOTH),
+    )
+    body: str | None = setting(
+        None,
+        "parkour: robots with randomized (default) load, centre of mass, friction and motors, the nominal one, or both",
+        choices=(*BODIES, BOTH),
+    )
     env: str = setting(
         "polytask",
         "polytask: our worlds; metaworld: also the original Meta-World, on the same goals",
@@ -264,6 +277,9 @@ class RecordConfig(WorldOptions, CommandConfig):
     )
     policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
     task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
+    all_levels: bool = setting(
+        False, "parkour: film every level, each into a file of its own, <output>-level-<n>.mp4 (default: level=0)"
+    )
     output: str = setting("polytask.mp4", "video file to write", is_path=True)
     width: int = setting(480, "width of the picture of each task, in pixels", at_least=16, at_most=1_280)
     height: int = setting(360, "height of the picture of each task, in pixels", at_least=16, at_most=960)

@@ -37,13 +37,14 @@ class Buffers:
     truncated: Tensor  # (N,) bool
     diverged: Tensor  # (N,) bool
     length: Tensor  # (N,) int64 steps of the episode so far, including this one
+    counts: Tensor  # (N,) bool: the episode began at its first step, not in the middle as staggered ones do
     uniform: Tensor  # (N, candidates, R) random numbers, new in every step
     extras: Tensor  # (N, E) domain-specific metrics of the episode so far
 
     @classmethod
     def allocate(cls, num_envs: int, domain: Domain, tasks: Sequence[Any], device: torch.device) -> Buffers:
         """Allocate zeroed tensors for the worlds of some tasks of a domain."""
-        flags = [torch.zeros(num_envs, dtype=torch.bool, device=device) for _ in range(5)]
+        flags = [torch.zeros(num_envs, dtype=torch.bool, device=device) for _ in range(6)]
 
         def floats(*shape: int) -> Tensor:
             return torch.zeros(num_envs, *shape, device=device)
@@ -60,6 +61,7 @@ class Buffers:
             truncated=flags[3],
             diverged=flags[4],
             length=torch.zeros(num_envs, dtype=torch.int64, device=device),
+            counts=flags[5],
             uniform=floats(*domain.draws(tasks)),
             extras=floats(len(domain.metrics)),
         )
@@ -186,6 +188,7 @@ class Domain:
         name: Name in messages.
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
+        obs_scale: Factors that make the entries of an observation of order one, for `normalize=fixed`, or none.
         robot: Class of its robots.
         defaults: Defaults of domain-specific options; a domain-specific option that is missing here is rejected.
         metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
@@ -197,6 +200,7 @@ class Domain:
     name: str
     obs_dim: int
     action_dim: int
+    obs_scale: tuple[float, ...]
     robot: type[Any]
     defaults: Mapping[str, Any]
     metrics: tuple[str, ...]

@@ -29,7 +29,9 @@ from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 # The domain of each kind of task record.
 DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
 # Options that only some domains have, or whose default differs between domains.
-DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels")
+DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels", "level", "tiles", "body")
+
+PARKOUR_GROUPS = ("curriculum", "scan", "tuning")  # groups of options that only parkour has
 
 
 def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
@@ -143,6 +145,11 @@ def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
         "threads": cores if options.threads is None else options.threads,
         "stagger": options.stagger is not False,
     }
+    for name in () if "levels" in defaults else PARKOUR_GROUPS:
+        if getattr(options, name) != type(getattr(options, name))():
+            raise UserError(f"the settings {name}.* do not apply: tasks of {domain.name} have none")
+    if options.level is not None and defaults.get("levels") == "curriculum":
+        raise UserError(f"level={options.level} does not apply: a curriculum moves the worlds; use levels=hard")
     for name in DOMAIN_OPTIONS:
         given = getattr(options, name)
         if name not in defaults and given is not None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.cuda_graph import Graphed
+from polytask.cuda_graph import Graphed, fixed_addresses
 from polytask.envs.domain import Buffers, EnvConfig
 from polytask.envs.row_order import RowOrder
 from polytask.envs.runners import make_runner
@@ -33,7 +33,8 @@ class MultiTaskEnv:
         self.device = config.device
         counts, domain = config.share.envs_per_task, config.domain
         names = tuple(task.name for task in config.tasks)
-        self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, config.episode_length)
+        length, scale = config.episode_length, domain.obs_scale
+        self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, length, scale)
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
         self._generator = torch.Generator(self.device).manual_seed(config.options.seed)
         self._buffers = self._make_buffers()
@@ -72,8 +73,9 @@ class MultiTaskEnv:
         """
         b = self._buffers
         self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
-        for group in self.groups:
-            group.reset(torch.ones_like(group.buffers.truncated))
+        with fixed_addresses(self):
+            for group in self.groups:
+                group.reset(torch.ones_like(group.buffers.truncated))
         for tensor in (self._best, self._return, self._metrics):
             tensor.zero_()
         if self.config.options.stagger:
@@ -81,7 +83,7 @@ class MultiTaskEnv:
             self._draw(b.length, lambda tensor: tensor.random_(0, length, generator=self._generator))
         else:
             b.length.zero_()
-        self._counts.copy_(b.length == 0)
+        b.counts.copy_(b.length == 0)
         self._order.publish(b, self._step)
         return self.obs
 
@@ -99,6 +101,11 @@ class MultiTaskEnv:
     def score(self) -> Tensor:
         """Share of its task that each world had done after the last step, before any reset, 0 to 1. (N,)"""
         return self._order.in_worlds(self._buffers.score)
+
+    def episode_metrics(self) -> dict[str, Tensor]:
+        """Return the domain's metrics (N,) of each world's episode after the last step, before any reset."""
+        columns = self._order.in_worlds(self._buffers.extras).unbind(-1)
+        return dict(zip(self.config.domain.metrics, columns, strict=True))
 
     def pop_metrics(self) -> dict[str, Tensor]:
         """Return per-task sums (K,) over the episodes that ended since the last call, and reset the sums.
@@ -140,8 +147,9 @@ class MultiTaskEnv:
         own = self._tasks_of_groups()
         if state.get("tasks", own) != own:  # states of earlier versions have no such list
             raise UserError("its worlds are grouped in another way: it was saved on another physics backend")
-        for group, part in zip(self.groups, state["groups"], strict=True):
-            group.load_state_dict(part)
+        with fixed_addresses(self):
+            for group, part in zip(self.groups, state["groups"], strict=True):
+                group.load_state_dict(part)
         self._buffers.obs.copy_(state["obs"])
         for name, tensor in self._episode.items():
             tensor.copy_(state["episode"][name])
@@ -160,10 +168,9 @@ class MultiTaskEnv:
     def _make_buffers(self) -> Buffers:
         n, device, domain = self.spec.num_envs, self.device, self.config.domain
         self._best, self._return = torch.zeros(n, device=device), torch.zeros(n, device=device)
-        self._counts = torch.zeros(n, dtype=torch.bool, device=device)
         self._metrics = torch.zeros(self.spec.num_tasks, len(EPISODE_METRICS) + len(domain.metrics), device=device)
         buffers = Buffers.allocate(n, domain, self.config.tasks, device)
-        self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": self._counts}
+        self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": buffers.counts}
         return buffers
 
     def _draw(self, rows: Tensor, fill: Callable[[Tensor], Tensor]) -> None:
@@ -190,7 +197,7 @@ class MultiTaskEnv:
         self._return += b.reward
         torch.maximum(self._best, b.score, out=self._best)
         ended = b.terminated | b.truncated
-        counted = ended & self._counts
+        counted = ended & b.counts
         columns = (torch.ones_like(b.reward), self._best, b.success, self._return, b.length)
         rows = [column.float() * counted for column in columns] + [b.diverged.float()]
         rows += [column * counted for column in b.extras.unbind(-1)]
@@ -198,5 +205,5 @@ class MultiTaskEnv:
         self._metrics.index_add_(0, self._order.task, torch.stack(rows, -1))  # (K, M)
         for tensor in (self._return, self._best, b.length):
             tensor.masked_fill_(ended, 0)
-        self._counts |= ended
+        b.counts |= ended
         self._order.publish(b, self._step)

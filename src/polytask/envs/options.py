@@ -9,8 +9,49 @@ from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED, setting
 
+TILES, BODIES = ("trained", "held_out"), ("randomized", "nominal")  # of parkour
 REWARDS = ("dense", "shaped", "sparse")
 ROBOT_NAMES = ["sawyer", "panda", "go1"]  # the table `polytask.robots.ROBOTS`, without importing torch
+
+
+@dataclass
+class CurriculumOptions:
+    """Options of the parkour curriculum."""
+
+    revisit: float = setting(
+        0.0,
+        "with levels=curriculum: share of episodes on a random easier level, which do not move a world's level",
+        at_least=0.0,
+        below=1.0,
+    )
+
+
+@dataclass
+class ScanOptions:
+    """Options of the height scan of parkour; the defaults are the benchmark's."""
+
+    every: int = setting(5, "parkour: control steps from one height scan to the next", at_least=1, at_most=1_000)
+    spacing: float = setting(
+        0.15, "parkour: metres between the 12 x 11 points of the scan; less shows more of a smaller area", above=0.0
+    )
+
+
+@dataclass
+class TuningOptions:
+    """What a parkour run may add to the benchmark's training; evaluations are without."""
+
+    waypoint_bonus: float = setting(0.0, "parkour: reward for each waypoint", at_least=0.0)
+    pays_standing: bool = setting(
+        True,
+        "parkour: pay for facing the waypoint also without moving; else in proportion to the speed towards it",
+    )
+    edge_penalty: float = setting(
+        0.0, "parkour: weight per second of each foot that stands within 5 cm of an edge", at_least=0.0
+    )
+    stall_seconds: float = setting(
+        0.0, "parkour: end an episode, like a fall, this long after its last waypoint (0: do not)", at_least=0.0
+    )
+    mirror: bool = setting(False, "parkour: half of the episodes are seen in a mirror that swaps left and right")
 
 
 @dataclass
@@ -40,6 +81,22 @@ class WorldOptions:
     levels: str | None = setting(
         None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)", choices=LEVELS
     )
+    level: int | None = setting(
+        None, "parkour: all worlds on this level, 0 to 9 (default: spread over all levels)", at_least=0, at_most=9
+    )
+    tiles: str | None = setting(
+        None,
+        "parkour: trained tiles (default), or held_out ones, which have the same difficulties and another seed",
+        choices=TILES,
+    )
+    body: str | None = setting(
+        None,
+        "parkour: robots with randomized (default) load, centre of mass, friction and motors, or the nominal one",
+        choices=BODIES,
+    )
+    curriculum: CurriculumOptions = setting(CurriculumOptions, "settings of the parkour curriculum")
+    scan: ScanOptions = setting(ScanOptions, "settings of the height scan of parkour")
+    tuning: TuningOptions = setting(TuningOptions, "what a parkour run adds to the benchmark's training")
     seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)
     threads: int | None = setting(
         None, "CPU threads for physics and torch (default: all cores)", at_least=1, at_most=1_024

@@ -31,6 +31,7 @@ FIELDS: Fields = {
         "tasks": [str],
         "envs_per_task": [int],
         "episode_length": int,
+        "obs_scale": list | tuple | None,  # earlier versions did not save it
     },
     "algo": {"learners": dict},
     "env": dict,  # of several ranks: {"ranks": [their environments]}

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.config.schema import EvalConfig, RecordConfig
+from polytask.config.schema import BOTH, EvalConfig, RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import WorldOptions
+from polytask.envs.options import BODIES, TILES, TuningOptions, WorldOptions
 from polytask.envs.render_progress import RenderProgress
 from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
+from polytask.runs.parkour_eval import counted, play_all_levels, terrain_summary, terrain_tables
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.settings import MAX_SEED
 from polytask.statistics import Array, iqm, mean, score_interval
@@ -46,17 +48,25 @@ class Outcome:
     success: Array  # (E, K) highest score of any step: 1 for success, else 0; in parkour the progress
     success_at_end: Array  # (E, K) success at the last step
     returns: Array  # (E, K) sum of rewards
+    metrics: Mapping[str, Array] = field(default_factory=dict)  # (E, K) each: the domain's metrics of the episodes
 
 
 @torch.no_grad()
-def run_episodes(env: ScoredEnv, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> Outcome:
+def run_episodes(
+    env: ScoredEnv,
+    policy: Policy,
+    watchers: Sequence[Callable[[], None]] = (),
+    read: Callable[[], dict[str, Tensor]] = dict,
+) -> Outcome:
     """Run one episode in every world. All worlds must be at the start of an episode.
 
     Args:
         env: The environment.
         policy: The policy.
         watchers: Functions to call before each step: they film the worlds or show the progress.
+        read: Returns metrics (N,) of the episodes after a step. Those of their last steps are kept.
     """
+    metrics: dict[str, Tensor] = {}
     shape = (env.spec.num_envs,)
     going = torch.ones(shape, dtype=torch.bool, device=env.device)
     at_end = torch.zeros_like(going)
@@ -68,10 +78,16 @@ def run_episodes(env: ScoredEnv, policy: Policy, watchers: Sequence[Callable[[],
         returns += torch.where(going, step.reward, 0.0)
         success = torch.maximum(success, torch.where(going, env.score, 0.0))
         at_end = torch.where(going, step.success, at_end)
+        metrics = {name: torch.where(going, value, metrics.get(name, value)) for name, value in read().items()}
         # A world whose episode ends early starts another one, which is not counted.
         going &= ~(step.terminated | step.truncated)
-    by_task = [_by_task(each, env.spec.num_tasks) for each in (success, at_end, returns)]
-    return Outcome(*by_task)
+    tasks = env.spec.num_tasks
+    return Outcome(
+        success=_by_task(success, tasks),
+        success_at_end=_by_task(at_end, tasks),
+        returns=_by_task(returns, tasks),
+        metrics={name: _by_task(value, tasks) for name, value in metrics.items()},
+    )
 
 
 def _by_task(values: Tensor, num_tasks: int) -> Array:
@@ -93,15 +109,17 @@ class Evaluator:
         # A curriculum is for training. Evaluation spreads its episodes over all levels.
         levels = "hard" if config.chosen_levels == "curriculum" else config.levels
         seed, num_envs = (config.seed + SEED_OFFSET) % (MAX_SEED + 1), episodes * len(config.task_names)
-        self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs)
+        tuning = TuningOptions()  # that is for training too
+        self.env = build_env(config, seed=seed, levels=levels, num_envs=num_envs, tuning=tuning)
         if goals:
             set_goals(self.env, goals)
+        play_all_levels(self.env)
         self._start = copy.deepcopy(self.env.state_dict())
 
     def play(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> Outcome:
         """Run all episodes; `watchers` are those of `run_episodes`."""
         self.env.load_state_dict(copy.deepcopy(self._start))
-        return run_episodes(self.env, policy, watchers)
+        return run_episodes(self.env, policy, watchers, self.env.episode_metrics)
 
     def run(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
         """Run all episodes and summarize them."""
@@ -161,7 +179,7 @@ def set_goals(env: MultiTaskEnv, goals: Goals) -> None:
 
 
 def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
-    """Return means with 95 % intervals over the episodes, per task and over the tasks."""
+    """Return means with 95 % intervals over episodes, per task and over the tasks; in parkour without flat ground."""
     per_task = {}
     for index, task in enumerate(tasks):
         success = outcome.success[:, index : index + 1]
@@ -171,26 +189,32 @@ def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
             "return": float(outcome.returns[:, index].mean()),
             "interval": list(score_interval(success)),
         }
-    rates = outcome.success.mean(axis=0, keepdims=True)  # (1, K)
-    return {
+    chosen = counted(tasks)
+    success = outcome.success[:, chosen]
+    summary = {
         "tasks": per_task,
-        "mean_success": float(mean(outcome.success)),
-        "mean_interval": list(score_interval(outcome.success)),
-        "iqm_success": float(iqm(rates)),
-        "mean_success_at_end": float(mean(outcome.success_at_end)),
+        "mean_success": float(mean(success)),
+        "mean_interval": list(score_interval(success)),
+        "iqm_success": float(iqm(success.mean(axis=0, keepdims=True))),  # of the rates (1, K)
+        "mean_success_at_end": float(mean(outcome.success_at_end[:, chosen])),
         "episodes": len(outcome.success),
     }
+    if "level" in outcome.metrics:
+        summary["parkour"] = terrain_summary(outcome.success, outcome.success_at_end, outcome.metrics, tasks)
+    return summary
 
 
-def evaluation_table(title: str, summary: dict[str, Any]) -> Table:
-    """Lay out a summary as a table, with one row per task and the mean in the last row."""
+def evaluation_tables(title: str, summary: dict[str, Any]) -> list[Table]:
+    """Lay out a summary as tables: one row per task and the mean in the last row; for parkour, also per level."""
+    if "parkour" in summary:
+        return terrain_tables(title, summary)
     rows = [
         (task, one["success"], interval_text(one["interval"]), one["success_at_end"], one["return"])
         for task, one in summary["tasks"].items()
     ]
     interval = interval_text(summary["mean_interval"])
     rows.append(("mean", summary["mean_success"], interval, summary["mean_success_at_end"], None))
-    return Table(title, ("task", "success", "95 % interval", "at the end", "return"), rows)
+    return [Table(title, ("task", "success", "95 % interval", "at the end", "return"), rows)]
 
 
 def interval_text(bounds: list[float]) -> str:
@@ -198,20 +222,40 @@ def interval_text(bounds: list[float]) -> str:
     return f"{bounds[0]:.2f} to {bounds[1]:.2f}"
 
 
+def variants(config: EvalConfig) -> dict[str, tuple[EvalConfig, Goals | None]]:
+    """Return what to evaluate one after another, by its label: the settings of the worlds, and goals if they are given.
+
+    These are fixed goals, those of training and new ones, or in parkour each choice of tiles and bodies.
+    """
+    trained = training_goals(config)
+    if trained is not None:
+        return {TRAINING_GOALS: (config, trained), NEW_GOALS: (config, None)}
+    tiles = TILES if config.tiles == BOTH else (config.tiles,)
+    bodies = BODIES if config.body == BOTH else (config.body,)
+    found: dict[str, tuple[EvalConfig, Goals | None]] = {}
+    for tile, body in product(tiles, bodies):
+        words = [f"{tile} tiles"] if tile else []
+        words += [f"{body} bodies"] if body else []
+        label = "".join(f", {word.replace('_', '-')}" for word in words)
+        found[label] = (replace(config, tiles=tile, body=body), None)
+    return found
+
+
 def evaluate(config: EvalConfig) -> Result:
     """Run `polytask eval`."""
     check_source(config)
-    trained = training_goals(config)
-    sets = {"": None} if trained is None else {TRAINING_GOALS: trained, NEW_GOALS: None}
     name, length, summaries = config.policy or config.checkpoint, 0, {}
-    for label, goals in sets.items():
-        evaluator = Evaluator(config, config.episodes, goals)
+    for label, (worlds, goals) in variants(config).items():
+        evaluator = Evaluator(worlds, config.episodes, goals)
         length = evaluator.env.spec.episode_length
         summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env))
         evaluator.close()
     title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
-    first = next(iter(summaries.values()))
+    (first_label, first), *others = summaries.items()
     payload = {**first, "policy": name, "episode_length": length, "seed": config.seed, "reward": config.reward}
     if NEW_GOALS in summaries:
         payload["new_goals"] = summaries[NEW_GOALS]
-    return Result(payload, [evaluation_table(title + label, summary) for label, summary in summaries.items()])
+    elif others:
+        payload |= {"worlds": first_label.strip(", "), "others": {label.strip(", "): one for label, one in others}}
+    tables = [evaluation_tables(title + label, summary) for label, summary in summaries.items()]
+    return Result(payload, [table for part in tables for table in part])

@@ -119,7 +119,7 @@ class Run:
         check_ranks(state.get("ranks") or 1, self.ranks)
         now = asdict(self.env.total_spec)
         for name, value in now.items():
-            if state["spec"][name] != value:
+            if state["spec"].get(name, value) != value:
                 raise UserError(f"the checkpoint does not fit: its {name} is {state['spec'][name]}, not {value}")
         restore(self.algo, state["algo"], "algorithm")
         worlds = state["env"] if self.ranks.is_alone else state["env"]["ranks"][self.ranks.rank]

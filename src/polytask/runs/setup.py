@@ -97,7 +97,8 @@ def build_policy(config: EpisodesConfig | RecordConfig, env: VecEnv) -> Policy:
 
 def load_policy(state: dict[str, Any], env: VecEnv) -> Policy:
     """Build a trained policy from a checkpoint. `env` may have any of the training tasks, in any order."""
-    spec = EnvSpec(**{each.name: state["spec"][each.name] for each in fields(EnvSpec)})
+    saved = state["spec"]  # of an earlier version, it lacks fields that have a default
+    spec = EnvSpec(**{each.name: saved[each.name] for each in fields(EnvSpec) if each.name in saved})
     unknown = [task for task in env.spec.tasks if task not in spec.tasks]
     if unknown:
         known = ", ".join(spec.tasks)

@@ -19,7 +19,7 @@ from polytask.files import LogRow, finite, read_json_lines, write_text
 from polytask.parallel.ranks import join
 from polytask.result import Result, Table, note
 from polytask.runs.divergence import DivergedError, advice, check_metrics
-from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_table, set_goals
+from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_tables, set_goals
 from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.runs.logger import Logger, read_metrics
 from polytask.runs.progress import ProgressDisplay
@@ -185,13 +185,13 @@ def evaluate_run(run: Run, summary: dict[str, Any]) -> tuple[list[Table], Footag
     evaluator.close()
     title = f"{episodes} noiseless episodes per task, {run.config.reward} reward"
     if goals is None:
-        return [evaluation_table(title, summary["evaluation"])], footage
+        return evaluation_tables(title, summary["evaluation"]), footage
     evaluator = Evaluator(run.config, episodes)
     summary["evaluation_new_goals"] = evaluator.run_and_show(run.act)
     evaluator.close()
     tables = [
-        evaluation_table(title + TRAINING_GOALS, summary["evaluation"]),
-        evaluation_table(title + NEW_GOALS, summary["evaluation_new_goals"]),
+        *evaluation_tables(title + TRAINING_GOALS, summary["evaluation"]),
+        *evaluation_tables(title + NEW_GOALS, summary["evaluation_new_goals"]),
     ]
     return tables, footage
 

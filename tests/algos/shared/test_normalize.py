@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
+from polytask.algos.shared.normalize import FixedScale, SharedNormalizer, TaskNormalizer, standardize, task_moments
+from polytask.nets.task_axes import task_axes
 from polytask.nets.task_code import one_hot
 
 TASK = torch.tensor([0, 0, 1])
@@ -106,3 +107,24 @@ def test_state_survives_a_round_trip() -> None:
     other.load_state_dict(normalizer.state_dict())
     assert_close(other.mean, normalizer.mean, rtol=0, atol=0)
     assert_close(other.variance, normalizer.variance, rtol=0, atol=0)
+
+
+def test_shared_statistics_are_those_of_all_rows_together() -> None:
+    norm = SharedNormalizer(1, clip=1.2)
+    task = torch.tensor([0, 0, 1])
+    norm.update(torch.tensor([[[0.0], [0.0], [3.0]], [[1.0], [1.0], [1.0]]]), task)
+    assert norm.mean.tolist() == [[1.0]]
+    assert norm.variance.tolist() == [[1.0]]  # (1 + 1 + 4) / 6
+    x = torch.tensor([[0.0], [1.0], [4.0]])
+    assert_close(norm.normalize(x, task), torch.tensor([[-1.0], [0.0], [1.2]]))
+    assert_close(norm.normalize(x, task), norm.normalize(x, 1 - task), rtol=0, atol=0)
+    assert_close(norm.denormalize(norm.normalize(x[:2], task[:2]), task[:2]), x[:2])
+    assert task_axes(norm) == {}
+
+
+def test_fixed_scales_multiply_and_clip_and_learn_nothing() -> None:
+    norm = FixedScale((2.0, 0.5), clip=3.0)
+    x, task = torch.tensor([[1.0, 1.0], [2.0, -10.0]]), torch.tensor([0, 1])
+    norm.update(x, task)
+    assert norm.normalize(x, task).tolist() == [[2.0, 0.5], [3.0, -3.0]]
+    assert norm.state_dict() == {}

@@ -56,7 +56,8 @@ def test_curriculum_moves_worlds_alike_on_both_simulators() -> None:
     envs = [polytask.make(tasks=["wide-stairs", "dome", "poles"], sim=sim, **options) for sim in ("cpu", "warp")]
     for env in envs:
         for group in groups(env):
-            group.episode.level.copy_(torch.tensor([0, 9, 9, 2, 5, 9]))
+            for level in (group.episode.level, group.episode.own_level):
+                level.copy_(torch.tensor([0, 9, 9, 2, 5, 9]))
             group.episode.goal.copy_(torch.tensor([7, 2, 7, 0, 5, 8]))
     generator = torch.Generator().manual_seed(0)
     for _ in range(25):

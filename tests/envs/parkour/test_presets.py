@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import polytask
 from polytask.config.compose import compose
 from polytask.config.presets import presets
 from polytask.config.schema import TrainConfig
@@ -32,3 +33,29 @@ def test_learner_builds_and_acts(method: str) -> None:
     action = algo.act(torch.zeros(21, 212), torch.arange(21), explore=False)
     assert action.shape == (21, 12)
     assert torch.isfinite(action).all()
+
+
+@pytest.mark.parametrize("net", ["vanilla", "multihead", "moore", "simba_v2"])
+def test_tuned_presets_add_what_they_say_and_change_nothing_else(net: str) -> None:
+    tuned = compose(TrainConfig, [f"preset=parkour/{net}_hard_cl_tuned", "device=cpu"])
+    assert (tuned.algo.schedule, tuned.algo.target_kl, tuned.algo.normalize) == ("adaptive", 0.008, "fixed")
+    assert tuned.curriculum.revisit == 0.2
+    if net != "simba_v2":  # the benchmark does not have it
+        plain = compose(TrainConfig, [f"preset=parkour/{net}_hard_cl", "device=cpu"])
+        assert (plain.algo.schedule, plain.algo.normalize, plain.curriculum.revisit) == ("constant", "per_task", 0.0)
+        words = ("algo.schedule=adaptive", "algo.target_kl=0.008", "algo.normalize=fixed", "curriculum.revisit=0.2")
+        assert tuned == compose(TrainConfig, [f"preset=parkour/{net}_hard_cl", "device=cpu", *words])
+    env = polytask.make("parkour-hard-cl", num_envs=21, threads=1)
+    algo = build_algo(tuned, env.spec, torch.device("cpu"))
+    assert torch.isfinite(algo.act(env.obs, env.task, explore=False)).all()
+
+
+def test_fixed_scales_bring_every_number_to_order_one() -> None:
+    env = polytask.make("parkour-hard", num_envs=210, threads=1, stagger=False)
+    generator = torch.Generator().manual_seed(0)
+    actions = (2 * torch.rand(210, 12, generator=generator) - 1 for _ in range(20))
+    seen = [env.step(action).next_obs.clone() for action in actions]
+    size = (torch.cat(seen) * torch.tensor(env.spec.obs_scale)).square().mean(0).sqrt()
+    assert len(size) == env.spec.obs_dim
+    assert size.min() > 0.05
+    assert size.max() < 5.0

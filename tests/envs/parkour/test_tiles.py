@@ -10,9 +10,12 @@ import torch
 from torch.testing import assert_close
 
 from polytask.envs.parkour.tasks import TASKS
-from polytask.envs.parkour.tiles import SCAN, SCAN_X, SCAN_Y, Tiles
+from polytask.envs.parkour.tiles import SCAN, Tiles
 
 CPU = torch.device("cpu")
+# The benchmark's points in front of the robot and to its left, in metres.
+AHEAD = tuple(round(-0.45 + 0.15 * index, 2) for index in range(12))
+LEFT = tuple(round(-0.75 + 0.15 * index, 2) for index in range(11))
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +26,13 @@ def tiles() -> Tiles:
 def points(x: float, y: float, yaw: float) -> list[tuple[float, float]]:
     """Return the points of the scan by definition, x outer and y inner."""
     cosine, sine = math.cos(yaw), math.sin(yaw)
-    return [(x + cosine * a - sine * b, y + sine * a + cosine * b) for a in SCAN_X for b in SCAN_Y]
+    return [(x + cosine * a - sine * b, y + sine * a + cosine * b) for a in AHEAD for b in LEFT]
 
 
-def test_scan_has_twelve_points_ahead_by_eleven_across() -> None:
+def test_scan_has_twelve_points_ahead_by_eleven_across(tiles: Tiles) -> None:
     assert SCAN == 132
-    assert (SCAN_X[0], SCAN_X[-1], SCAN_Y[0], SCAN_Y[-1]) == (-0.45, 1.2, -0.75, 0.75)
+    assert (AHEAD[0], AHEAD[-1], LEFT[0], LEFT[-1]) == (-0.45, 1.2, -0.75, 0.75)
+    assert torch.equal(tiles.offsets, torch.cartesian_prod(torch.tensor(AHEAD), torch.tensor(LEFT)))
 
 
 def test_stairs_look_like_stairs(tiles: Tiles) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE, obs_normalizer
 from polytask.algos.shared.replay import ReplayBatch, ReplayBuffer, Transition
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import task_index
@@ -32,6 +32,7 @@ class ExperienceConfig:
     )
     n_step: int = setting(8, "largest number of steps before bootstrapping", at_least=1, at_most=10_000)
     gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
+    normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )
@@ -79,9 +80,7 @@ class Experience:
             self.own_task, self.own = task_index(own_spec, device), Transition.zeros(own_spec, device)
         self.steps = 0
         self.replay = ReplayBuffer(spec, cfg.capacity, cfg.n_step, cfg.gamma, device)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std).to(
-            device
-        )
+        self.obs_norm = obs_normalizer(cfg, spec, device)
         self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, return_bound)
         self._reward = torch.zeros((), device=device)  # mean reward of a step, summed since the last report
         self._fused_update = fused(self._update_statistics, device, is_wanted=is_fused)

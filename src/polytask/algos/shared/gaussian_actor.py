@@ -13,6 +13,7 @@ from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
+from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
 from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.recent_success import RecentSuccess
@@ -85,6 +86,7 @@ class SurrogateConfig:
         "falls from `max_std` to this (default: it does not fall)",
         above=0.0,
     )
+    normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )
@@ -124,7 +126,7 @@ class SurrogateConfig:
 
 
 class GaussianActor:
-    """A Gaussian policy that normalizes raw observations by the running statistics of a loop."""
+    """A Gaussian policy that normalizes raw observations as a loop does."""
 
     def __init__(self, cfg: SurrogateConfig, context: AlgoContext, loop: OnPolicyLoop) -> None:
         """Build the policy, which draws its noise from the loop's generator."""

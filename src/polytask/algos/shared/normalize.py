@@ -8,13 +8,22 @@ are reproducible bit for bit.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from polytask.errors import UserError
 from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import one_hot
+from polytask.types import EnvSpec
+
+# How observations are normalized; `obs_normalizer` explains the words.
+NORMALIZE = ("per_task", "shared", "fixed")
+ABOUT_NORMALIZE = (
+    "normalize observations by running statistics of each task (per_task), of all tasks together (shared), or by the "
+    "constant factors that the environment declares (fixed; parkour has them)"
+)
 
 
 class Moments(NamedTuple):
@@ -134,3 +143,77 @@ class TaskNormalizer(nn.Module):
     def _squared_unit(self) -> Tensor:
         """Return the square (K, D) of the number that entries are divided by."""
         return self.variance.clamp_min(self.min_variance) + self.eps
+
+
+class SharedNormalizer(TaskNormalizer):
+    """Running mean and variance of the rows of all tasks together, so that an entry means the same in every task."""
+
+    def __init__(self, dim: int, *, clip: float = math.inf, min_std: float = 0.0) -> None:
+        """Start with mean 0 and variance 1; the arguments are those of `TaskNormalizer`."""
+        super().__init__(1, dim, clip=clip, min_std=min_std)
+        self.task_axes = {}  # a run with other tasks takes the statistics over as they are
+
+    def update(self, x: Tensor, task: Tensor) -> None:
+        """Merge the rows (..., N, D) into the statistics."""
+        super().update(x, torch.zeros_like(task))
+
+    def normalize(self, x: Tensor, task: Tensor) -> Tensor:
+        """Standardize rows (..., D)."""
+        return super().normalize(x, torch.zeros_like(task))
+
+    def denormalize(self, x: Tensor, task: Tensor) -> Tensor:
+        """Invert `normalize`, except for the clipping."""
+        return super().denormalize(x, torch.zeros_like(task))
+
+
+class FixedScale(nn.Module):
+    """Constant factors; nothing is learned, so nothing is saved."""
+
+    def __init__(self, scale: tuple[float, ...], clip: float) -> None:
+        """Store the factors (D,) and the bound on the magnitude of the results."""
+        super().__init__()
+        self.clip = clip
+        self.scale: Tensor
+        self.register_buffer("scale", torch.tensor(scale), persistent=False)
+
+    def update(self, x: Tensor, task: Tensor) -> None:
+        """Do nothing."""
+
+    def normalize(self, x: Tensor, task: Tensor) -> Tensor:
+        """Scale rows (..., D)."""
+        return (x * self.scale).clamp(-self.clip, self.clip)
+
+
+ObsNormalizer = TaskNormalizer | FixedScale
+
+
+class ObsNormalizerConfig(Protocol):
+    """The settings of the normalization of observations."""
+
+    normalize: str
+    obs_clip: float
+    min_obs_std: float
+
+
+def obs_normalizer(cfg: ObsNormalizerConfig, spec: EnvSpec, device: torch.device) -> ObsNormalizer:
+    """Build the normalizer of observations that the settings ask for.
+
+    `per_task` makes the most of each task's own range. But where an entry varies little in one task and much in
+    another, as the height of the ground does, the same height looks different in every task, and what is learned of it
+    in one task does not help in another. `shared` and `fixed` show it alike everywhere.
+
+    Raises:
+        UserError: If the environment declares no factors.
+    """
+    found: ObsNormalizer
+    if cfg.normalize == "fixed":
+        if not spec.obs_scale:
+            raise UserError(
+                "algo.normalize=fixed does not apply: these tasks declare no scales; use shared or per_task"
+            )
+        found = FixedScale(spec.obs_scale, cfg.obs_clip)
+    elif cfg.normalize == "shared":
+        found = SharedNormalizer(spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std)
+    else:
+        found = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std)
+    return found.to(device)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, restore_generator
-from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.normalize import obs_normalizer
 from polytask.algos.shared.policy_change import PolicyChange
 from polytask.algos.shared.rollout import Choice, Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed, fused
@@ -37,6 +37,7 @@ class OnPolicyConfig(Protocol):
     epochs: int
     lr: float
     schedule: str
+    normalize: str
     obs_clip: float
     min_obs_std: float
     compile: bool
@@ -51,7 +52,7 @@ class OnPolicyLoop:
         generator: Source of all random numbers of the algorithm.
         task: Task of each world. (N,)
         own_task: Task of each world of this rank. (n,)
-        obs_norm: Running statistics of the observations.
+        obs_norm: Normalizes the observations.
         rollout: The last T steps of every world. With several ranks, `next_obs` is only in `own`.
         own: The last T steps of the worlds of this rank; in a single process it is `rollout`.
         worlds: The worlds of this rank.
@@ -75,9 +76,7 @@ class OnPolicyLoop:
         self.ranks, self.worlds = context.ranks, WorldShare(context.ranks, spec.envs_per_task, device)
         own = spec if self.ranks.is_alone else replace(spec, envs_per_task=self.worlds.envs_per_task)
         self.own_task = self.task if self.ranks.is_alone else task_index(own, device)
-        self.obs_norm = TaskNormalizer(spec.num_tasks, spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std).to(
-            device
-        )
+        self.obs_norm = obs_normalizer(cfg, spec, device)
         self.own = Rollout.allocate(own, horizon, device)
         self.rollout = self.own if self.ranks.is_alone else Rollout.allocate(spec, horizon, device)
         self.iteration = self.frames = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -30,6 +31,8 @@ class State:
         obj: Position of the first object, as in the observation. (N, 3)
         first_obj: `obj` after the first step of the episode, for tasks with `keeps_first_obj`; else zeros. (N, 3)
     """
+
+    computed: ClassVar[tuple[str, ...]] = ("obj",)  # see `cuda_graph.addresses`
 
     hand: Tensor
     openness: Tensor

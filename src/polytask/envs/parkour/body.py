@@ -34,6 +34,15 @@ class Body:
         ranges = (_MOTOR, _MOTOR, _LOAD, _SHIFT, _FRICTION)
         return cls(*(low + (high - low) * part for part, (low, high) in zip(parts, ranges, strict=True)))
 
+    @classmethod
+    def nominal(cls, count: int, device: torch.device) -> Body:
+        """Create bodies as the data sheet has them: no load, the ground's friction."""
+
+        def rows(width: int, value: float) -> Tensor:
+            return torch.full((count, width), value, device=device)
+
+        return cls(rows(JOINTS, 1.0), rows(JOINTS, 1.0), rows(1, 0.0), rows(3, 0.0), rows(1, 1.0))
+
     def observation(self) -> Tensor:
         """Return the part of the observation that describes the body. (N, 29)"""
         return torch.cat([self.load, self.shift, self.friction, self.stiffness - 1, self.damping - 1], -1)

@@ -18,7 +18,10 @@ GOALS = 8
 SPAWN = 2.0  # length of the pad on which the robot starts
 PIT = -1.0  # height where there is no ground
 _WALL, _WALL_TOP = 0.1, 0.495  # thickness and height of the walls around a tile
+WALL_FACE = WIDTH / 2 - _WALL  # distance of a side wall's face from the middle line
 _PARKED = (0.0, 0.0, -50.0)  # position of unused shapes
+_RIDGE_BULGE = 0.02  # metres by which the end of a slab may stand above the other slope of a roof
+_EDGE = 1e-6  # share of a cell that rounding may miss
 _LAST_GOAL = 17.3  # largest x of a goal, so that a robot that stands on it is clear of the wall
 Span = tuple[float, float]
 
@@ -84,7 +87,7 @@ class Course:
 
     def walls(self) -> None:
         """Add walls around the tile."""
-        half, inner = WIDTH / 2, WIDTH / 2 - _WALL
+        half, inner = WIDTH / 2, WALL_FACE
         for side in (-half, inner):
             self.block((0.0, LENGTH), (side, side + _WALL), _WALL_TOP)
         for end in (0.0, LENGTH - _WALL):
@@ -109,7 +112,7 @@ class Course:
             x += length
         self.finish(x, top)
 
-    def ramp(self, x: Span, y: Span, low: float, high: float) -> None:
+    def ramp(self, x: Span, y: Span, low: float, high: float, fillings: int = 2) -> None:
         """Add a slope that rises along x from `low` to `high` and ends in a vertical drop.
 
         The slope is a tilted slab. Its last cell is a level block, which hides the slab's slanted end face. Blocks fill
@@ -120,16 +123,42 @@ class Course:
         self.slab((x0, crest), y, low, high)
         self.block((crest, x1), y, high)
         rise = (high - low) / (crest - x0)
-        for part in (1 / 3, 2 / 3):
-            start = math.ceil((x0 + part * (crest - x0)) / CELL) * CELL
+        for index in range(1, fillings + 1):
+            start = math.ceil((x0 + index / (fillings + 1) * (crest - x0)) / CELL) * CELL
             self.block((start, crest), y, low + rise * (start - x0) - 0.01)
 
-    def slab(self, x: Span, y: Span, start: float, stop: float, *, along_y: bool = False) -> None:
-        """Add a tilted plate whose upper side goes from height `start` to `stop` along x, or along y if asked."""
+    def roof(self, x: tuple[float, float, float], y: Span, low: float, high: float) -> None:
+        """Add a solid with two slopes that rise along x from `low` at its first and last x to `high` at the middle one.
+
+        The slopes are slabs so thick that they meet below the ridge. A slab that is steeper than 45 degrees would come
+        out through the other slope, so it is thinner, and blocks fill the space below.
+        """
+        start, ridge, stop = (snap(value) for value in x)
+        rise = high - low
+        angle = max(math.atan2(rise, ridge - start), math.atan2(rise, stop - ridge))
+        out = math.tan(angle) * math.sin(angle) - math.cos(
+            angle
+        )  # height of a slab's end above the other slope, per metre
+        thick = min(rise * math.cos(angle), _RIDGE_BULGE / max(out, 1e-6))
+        self.slab((start, ridge), y, low, high, half=thick / 2)
+        self.slab((ridge, stop), y, high, low, half=thick / 2)
+        self.block((start, stop), y, low)
+        for part in (0.25, 0.5, 0.75):
+            first = math.ceil((start + part * (ridge - start)) / CELL - _EDGE) * CELL
+            last = math.floor((stop - part * (stop - ridge)) / CELL + _EDGE) * CELL
+            self.block((first, last), y, low + part * rise - 0.01)
+
+    def slab(
+        self, x: Span, y: Span, start: float, stop: float, *, along_y: bool = False, half: float | None = None
+    ) -> None:
+        """Add a tilted plate whose upper side goes from height `start` to `stop` along x, or along y if asked.
+
+        `half` is half of its thickness. By default it is such that the end face sticks out by at most one cell.
+        """
         (first, last), side = (y, x) if along_y else (x, y)
         run = last - first
         angle = math.atan2(stop - start, run)
-        half = min(0.1, CELL / 2 / max(abs(math.sin(angle)), 1e-6))  # the end face sticks out by at most one cell
+        half = half or min(0.1, CELL / 2 / max(abs(math.sin(angle)), 1e-6))
         along, across = (first + last) / 2 + half * math.sin(angle), (snap(side[0]) + snap(side[1])) / 2
         z = (start + stop) / 2 - half * math.cos(angle)
         length, width = math.hypot(run, stop - start) / 2, (snap(side[1]) - snap(side[0])) / 2
@@ -149,13 +178,16 @@ class Course:
 
     def cap(self, x: float, y: float, radius: float, top: float, base: float = 0.0) -> None:
         """Add a partly sunken sphere whose section at height `base` has `radius`, and whose highest point is `top`."""
-        height = top - base
-        sphere = (radius**2 + height**2) / (2 * height)
+        sphere = _sphere(radius, top - base)
         self.shapes.append(Shape(SPHERE, (x, y, top - sphere), (sphere, 0.0, 0.0)))
 
-    def pole(self, x: float, y: float, radius: float, top: float) -> None:
+    def domed_pillar(self, x: float, y: float, radius: float, top: float, base: float) -> None:
+        """Add a pillar that stands in the pit, and whose top is the `cap` with these measures."""
+        self.pole(x, y, _sphere(radius, top - base), top, bottom=2 * PIT)
+
+    def pole(self, x: float, y: float, radius: float, top: float, bottom: float = -0.5) -> None:
         """Add a vertical pole with a round top."""
-        upper, lower = top - radius, -0.5
+        upper, lower = top - radius, bottom
         self.shapes.append(Shape(CAPSULE, (x, y, (upper + lower) / 2), (radius, (upper - lower) / 2, 0.0)))
 
     # Result
@@ -172,6 +204,11 @@ class Course:
             slots += [*used, *[Shape(kind, _PARKED, (0.1, 0.1, 0.1))] * (count - len(used))]
         pos, quat, size = (np.array([getattr(s, name) for s in slots], np.float32) for name in ("pos", "quat", "size"))
         return Tile(pos, quat, size, np.array(self.goals, np.float32), raster(self.shapes))
+
+
+def _sphere(radius: float, height: float) -> float:
+    """Return the radius of the sphere whose cap of this height has a foot of this radius."""
+    return (radius**2 + height**2) / (2 * height)
 
 
 def raster(shapes: list[Shape]) -> NDArray[np.float32]:

@@ -1,4 +1,7 @@
-"""The curriculum: the level of a world after an episode depends on the number of waypoints reached."""
+"""The curriculum: the level of a world after an episode depends on the number of waypoints reached.
+
+A world may also revisit: play an episode on an easier level than its own, so that easy terrain is not forgotten.
+"""
 
 from __future__ import annotations
 
@@ -24,3 +27,15 @@ def next_level(level: Tensor, goals: Tensor, uniform: Tensor) -> Tensor:
     up = torch.where(level + 1 < NUM_LEVELS, level + 1, (draw * NUM_LEVELS).long())  # from the top to a random level
     lower = torch.where(chance < RANDOM_DROP, (draw * level).long(), level)
     return torch.where(goals >= PROMOTED, up, torch.where(goals <= DEMOTED, (level - 1).clamp_min(0), lower))
+
+
+def played_level(level: Tensor, uniform: Tensor, revisit: float) -> Tensor:
+    """Return the levels (N,) of the next episodes: a world's own level or, with chance `revisit`, an easier one.
+
+    Args:
+        level: The worlds' own levels. (N,) int64
+        uniform: Random numbers in [0, 1). (N, 2)
+        revisit: Probability of an easier level.
+    """
+    chance, draw = uniform.unbind(-1)
+    return torch.where(chance < revisit, (draw * level).long(), level)

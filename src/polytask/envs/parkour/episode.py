@@ -15,7 +15,8 @@ from polytask.robots.go1 import JOINTS, LEGS
 class ParkourEpisode:
     """Tensors whose addresses never change, also when a new episode starts."""
 
-    level: Tensor  # (N,) int64
+    level: Tensor  # (N,) int64 of this episode
+    own_level: Tensor  # (N,) int64 that the curriculum has moved the world to; an episode may revisit an easier one
     goal: Tensor  # (N,) int64 waypoints reached
     near: Tensor  # (N,) int64 steps near the current waypoint
     goal_step: Tensor  # (N,) int64 step at which the last waypoint was reached
@@ -25,6 +26,7 @@ class ParkourEpisode:
     contact: Tensor  # (N, 4) bool: feet on the ground in this step or the one before
     heading: Tensor  # (N, 2) angles to the current and the next waypoint, at the last look
     scan: Tensor  # (N, 132) height above the ground, at the last look
+    mirrored: Tensor  # (N,) bool: the episode is seen in a mirror
     clock: Tensor  # () int64 steps since the environment was created
 
     @classmethod
@@ -36,6 +38,7 @@ class ParkourEpisode:
         action, heading, scan = (torch.zeros(n, width, device=device) for width in (JOINTS, 2, SCAN))
         return cls(
             level=level.clone(),
+            own_level=level.clone(),
             goal=goal,
             near=near,
             goal_step=goal_step,
@@ -45,5 +48,6 @@ class ParkourEpisode:
             contact=contact,
             heading=heading,
             scan=scan,
+            mirrored=torch.zeros(n, dtype=torch.bool, device=device),
             clock=torch.zeros((), dtype=torch.int64, device=device),
         )

@@ -44,12 +44,17 @@ class WorldLayout:
         counts, device = config.envs_per_task, config.device
         uniform = torch.rand(sum(counts), bodies.DRAWS + 1, generator=generator, device=device)
         column = torch.cat([torch.full((count,), index) for index, count in enumerate(counts)]).to(device)
-        if config.options.levels == "curriculum":
+        if config.options.level is not None:
+            level = torch.full_like(column, config.options.level)
+        elif config.options.levels == "curriculum":
             level = (FIRST_LEVELS * uniform[:, -1]).long()
         else:
             level = torch.cat([torch.arange(count) % NUM_LEVELS for count in counts]).to(device)
         own = config.share.own
-        return cls(own(column), own(level), bodies.Body.draw(own(uniform)[:, :-1]))
+        body = bodies.Body.draw(own(uniform)[:, :-1])
+        if config.options.body == "nominal":
+            body = bodies.Body.nominal(len(body.load), device)
+        return cls(own(column), own(level), body)
 
     def part(self, worlds: slice) -> WorldLayout:
         """Return the layout of some of the worlds."""
@@ -65,3 +70,13 @@ class WorldLayout:
                 rows.append(TaskRows(task, slice(start, start + count), model, np.arange(model.nmocap)))
             start += count
         return rows
+
+
+def spread_levels(count: int, task: int) -> Tensor:
+    """Return the levels (count,) of the episodes of one task in an evaluation.
+
+    Each level gets equally many. What is left is spread over easy and hard levels, and over others in the next task.
+    """
+    rest = count % NUM_LEVELS
+    even = torch.arange(count - rest) % NUM_LEVELS
+    return torch.cat([even, ((torch.arange(rest) + 0.5) * NUM_LEVELS / max(rest, 1)).long().add(task) % NUM_LEVELS])

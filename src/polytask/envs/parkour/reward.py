@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -34,7 +36,20 @@ def collisions(touch: Touch) -> Tensor:
     return (touch.legs > TOUCHING).float().sum(-1)
 
 
-def reward(motion: Motion, touch: Touch, to_goal: Tensor, error: Tensor, command: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Change:
+    """What a run changes of the benchmark's reward."""
+
+    pays_standing: bool = True  # pay for the heading also without moving
+    penalty: Tensor | None = None  # (N,) per second, subtracted
+
+
+BENCHMARK = Change()
+
+
+def reward(
+    motion: Motion, touch: Touch, to_goal: Tensor, error: Tensor, command: Tensor, change: Change = BENCHMARK
+) -> Tensor:
     """Return the reward of a step. (N,)
 
     Args:
@@ -43,7 +58,13 @@ def reward(motion: Motion, touch: Touch, to_goal: Tensor, error: Tensor, command
         to_goal: Vector from the robot to its waypoint. (N, 2)
         error: Angle from the robot's heading to that direction. (N,)
         command: Commanded speed. (N,)
+        change: Changes of the reward.
     """
-    total = VELOCITY * goal_velocity(motion, to_goal, command) + YAW * heading(error)
+    speed, facing = goal_velocity(motion, to_goal, command), heading(error)
+    if not change.pays_standing:
+        facing = facing * speed.clamp_min(0.0)
+    total = VELOCITY * speed + YAW * facing
+    if change.penalty is not None:
+        total = total - change.penalty
     total = total + ENERGY * energy(motion, touch) + COLLISION * collisions(touch)
     return (STEP * total).clamp_min(0.0)

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import max_pool2d
 
 from polytask.envs.parkour.course import CELL, RASTER, WIDTH
 from polytask.envs.parkour.tasks import NUM_LEVELS, TASKS, Terrain
 from polytask.sim.base import Shapes
 
-SCAN_X = tuple(round(-0.45 + 0.15 * index, 2) for index in range(12))  # metres in front of the robot
-SCAN_Y = tuple(round(-0.75 + 0.15 * index, 2) for index in range(11))  # metres to its left
+SCAN_X, SCAN_Y = range(-3, 9), range(-5, 6)  # points of the scan in front of the robot and to its left, in spacings
 SCAN = len(SCAN_X) * len(SCAN_Y)
+CLIFF = 0.075  # metres between neighbouring cells above which the original makes a vertical wall
+HELD_OUT = 1_000  # number of the first random variant that no training uses
 _CELLS = (RASTER[0] - 1, RASTER[1] - 1)
 
 
@@ -29,11 +31,29 @@ class Tiles:
     offsets: Tensor  # (132, 2) positions of the height scan's points in the robot's heading frame
 
     @classmethod
-    def build(cls, terrains: Sequence[Terrain], levels: str, device: torch.device) -> Tiles:
-        """Build every tile that the worlds of these tasks can use."""
+    def build(
+        cls,
+        terrains: Sequence[Terrain],
+        levels: str,
+        device: torch.device,
+        *,
+        held_out: bool = False,
+        spacing: float = 0.15,
+    ) -> Tiles:
+        """Build every tile that the worlds of these tasks can use.
+
+        Args:
+            terrains: The tasks.
+            levels: The levels, a key of `suites.LEVELS`.
+            device: Device of the tensors.
+            held_out: Build other tiles of the same difficulties.
+            spacing: Metres between the points of the height scan.
+        """
+        first = HELD_OUT if held_out else 0
         hardest = NUM_LEVELS - 1 if levels in ("hard", "curriculum") else 0
         chosen = [TASKS["flat"] if levels == "flat" else terrain for terrain in terrains]
-        tiles = [terrain.tile(i, min(i, hardest) / (NUM_LEVELS - 1)) for terrain in chosen for i in range(NUM_LEVELS)]
+        shares = [min(level, hardest) / (NUM_LEVELS - 1) for level in range(NUM_LEVELS)]
+        tiles = [terrain.tile(first + level, share) for terrain in chosen for level, share in enumerate(shares)]
 
         def stack(name: str) -> Tensor:
             return torch.from_numpy(np.stack([getattr(tile, name) for tile in tiles])).to(device)
@@ -43,7 +63,8 @@ class Tiles:
         # look-up per point is enough.
         corners = (height[:, :-1, :-1], height[:, 1:, :-1], height[:, :-1, 1:])
         ground = torch.minimum(torch.minimum(corners[0], corners[1]), corners[2]).flatten(1)
-        offsets = torch.cartesian_prod(torch.tensor(SCAN_X), torch.tensor(SCAN_Y)).to(device)
+        ahead, left = (torch.tensor([round(spacing * index, 6) for index in points]) for points in (SCAN_X, SCAN_Y))
+        offsets = torch.cartesian_prod(ahead, left).to(device)
         return cls(Shapes(stack("pos"), stack("quat"), stack("size")), stack("goals"), ground, offsets)
 
     def layout(self, tile: Tensor) -> Shapes:
@@ -64,6 +85,18 @@ class Tiles:
 
     def ground_at(self, tile: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Return the height of the ground at points of tiles; beyond the wall of a tile, that of the wall."""
-        column = (x / CELL).long().clamp(0, _CELLS[0] - 1)
-        row = ((y + WIDTH / 2) / CELL).long().clamp(0, _CELLS[1] - 1)
-        return self.ground[tile, column * _CELLS[1] + row]
+        return self.ground[tile, cell_at(x, y)]
+
+    def edges(self) -> Tensor:
+        """Return which cells are within one cell of a cliff. (M, cells) bool"""
+        height = self.ground.view(-1, 1, *_CELLS)
+        highest = max_pool2d(height, 3, stride=1, padding=1)
+        lowest = -max_pool2d(-height, 3, stride=1, padding=1)
+        return (highest - lowest > CLIFF).flatten(1)
+
+
+def cell_at(x: Tensor, y: Tensor) -> Tensor:
+    """Return the index of the raster's cell at points of a tile."""
+    column = (x / CELL).long().clamp(0, _CELLS[0] - 1)
+    row = ((y + WIDTH / 2) / CELL).long().clamp(0, _CELLS[1] - 1)
+    return column * _CELLS[1] + row

@@ -14,32 +14,47 @@ import torch
 from torch import Tensor
 
 from polytask.envs.domain import Buffers, Domain, EnvConfig
+from polytask.envs.options import TuningOptions
 from polytask.envs.parkour.course import GOALS
-from polytask.envs.parkour.curriculum import next_level
+from polytask.envs.parkour.curriculum import next_level, played_level
 from polytask.envs.parkour.episode import ParkourEpisode
 from polytask.envs.parkour.layout import WorldLayout
-from polytask.envs.parkour.reward import STEP, reward
+from polytask.envs.parkour.mirror import action_mirror, observation_mirror
+from polytask.envs.parkour.reward import STEP, Change, reward
 from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
-from polytask.envs.parkour.tiles import SCAN, Tiles
+from polytask.envs.parkour.tiles import SCAN, Tiles, cell_at
 from polytask.robots import LeggedRobot, go1
-from polytask.robots.go1 import JOINTS, Motion, Touch, read_motion, read_touch
+from polytask.robots.go1 import JOINTS, Motion, Touch, read_feet, read_motion, read_touch
 from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.sim.view import constant
 
 OBS = 48 + SCAN + 3 + 29  # proprioception, height scan, velocity, body; the network appends the task code
+# legged_gym's factors of commands and heights. The other parts have them already: angular velocity 0.25, joint speeds
+# 0.05, velocity 2. The last four lines bring the body, which legged_gym does not show, to order one.
+SCALE = (
+    *(1.0,) * 7,  # angular velocity, roll, pitch, headings
+    2.0,  # commanded speed
+    *(1.0,) * 40,  # joints, last action, foot contacts
+    *(5.0,) * SCAN,
+    *(1.0,) * 3,  # velocity
+    1 / 3,  # load
+    *(5.0,) * 3,  # centre of mass
+    1.0,  # friction
+    *(5.0,) * 24,  # stiffness and damping of the motors
+)
 METRICS = ("progress", "falls", "time_to_goal", "level")
 SUBSTEPS = 4  # time steps of 5 ms
 START = (1.0, 0.0, 0.42, 1.0, 0.0, 0.0, 0.0)  # pose of the trunk at the start of an episode
 JOINT_SPREAD = 0.9  # radians by which a joint may start above its default
 COMMAND, COMMAND_EVERY = (0.3, 0.8), 300  # range of the commanded speed, and steps between its changes
 PUSH, PUSH_EVERY = 0.5, 400  # maximum speed along x and y after a push, and steps between pushes
-LOOK_EVERY = 5  # steps between two height scans
 REACHED = 0.3  # metres from a waypoint within which it counts as reached
 FOOT_TOUCHES = 2.0  # newtons above which a foot touches the ground
 MAX_ROLL, MAX_PITCH, MIN_HEIGHT = 2.5, 1.5, -0.25  # beyond these the robot has fallen
 RUNAWAY = 150.0  # rad/s or m/s; only a broken simulation is this fast
 _JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # columns of a step's random numbers
+_REVISIT = _PUSH  # free where an episode ends: the reset undoes a push
 DRAWS = 17
 CPU_WORLDS = 64  # worlds per batch on the CPU: few enough to keep any number of threads busy
 
@@ -56,7 +71,15 @@ class ParkourGroup:
         self.column, self.body = worlds.column, worlds.body
         self.episode = ParkourEpisode.begin(worlds.level)
         self._default = constant(go1.DEFAULT, self.episode.command)
+        self._body_observation = self.body.observation()
+        self._see, self._move = observation_mirror(config.device), action_mirror(config.device)
+        self._edges = tiles.edges() if self.tuning.edge_penalty > 0 else None
         self._write_worlds()
+
+    @property
+    def tuning(self) -> TuningOptions:
+        """What the run adds to the benchmark."""
+        return self.config.options.tuning
 
     @property
     def tile(self) -> Tensor:
@@ -65,7 +88,7 @@ class ParkourGroup:
 
     def _write_worlds(self) -> None:
         """Write bodies and tiles into the physics."""
-        self._body_observation = self.body.observation()
+        self._body_observation.copy_(self.body.observation())  # into it: a captured graph reads it
         self.batch.vary(self.body.fields(self.batch.model))
         self.batch.place(torch.ones_like(self.buffers.diverged), self.tiles.layout(self.tile))
 
@@ -73,7 +96,11 @@ class ParkourGroup:
 
     def act(self) -> None:
         """Set the servo targets to the default pose plus the action."""
-        torch.add(self._default, self.buffers.action, out=self.batch.ctrl)
+        torch.add(self._default, self._own_action(), out=self.batch.ctrl)
+
+    def _own_action(self) -> Tensor:
+        """Return the actions of the robots, also of those that are seen in a mirror. (N, 12)"""
+        return self._move(self.buffers.action, self.episode.mirrored) if self.tuning.mirror else self.buffers.action
 
     def simulate(self) -> None:
         """Advance the physics by one control step."""
@@ -89,7 +116,7 @@ class ParkourGroup:
         is_due = b.length % COMMAND_EVERY == 0
         e.command.copy_(torch.where(is_due, self._drawn_command(), e.command))
         to_goal = self.tiles.goal(self.tile, e.goal) - motion.position[:, :2]
-        self._look(motion, (e.clock % LOOK_EVERY == 0).expand_as(is_due))
+        self._look(motion, (e.clock % self.config.options.scan.every == 0).expand_as(is_due))
         self._judge(motion, touch, to_goal)
         self._remember_step(touch)
         b.next_obs.copy_(self._observation(motion))
@@ -99,7 +126,7 @@ class ParkourGroup:
         ended = b.terminated | b.truncated
         # A captured graph cannot branch on data and always uses masks; eager CPU code can skip what has no effect.
         if self.config.device.type != "cpu" or bool(ended.any()):
-            self._change_levels(ended)
+            self._change_levels(ended & b.counts)  # a shortened first episode says nothing about the robot
             self.reset(ended)
 
     def _look(self, motion: Motion, fresh: Tensor) -> None:
@@ -118,7 +145,8 @@ class ParkourGroup:
         """Compute the reward, count waypoints and decide whether the episode ended."""
         b, e = self.buffers, self.episode
         error = wrapped(bearing(to_goal) - motion.yaw)
-        b.reward.copy_(reward(motion, touch, to_goal, error, e.command))
+        change = Change(self.tuning.pays_standing, self._edge_penalty(touch))
+        b.reward.copy_(reward(motion, touch, to_goal, error, e.command, change))
         e.near.add_(torch.linalg.vector_norm(to_goal, dim=-1) < REACHED)
         reached = e.near > 1  # near it for a second step
         e.near.masked_fill_(reached, 0)
@@ -129,13 +157,32 @@ class ParkourGroup:
         fallen = (
             (motion.roll.abs() > MAX_ROLL) | (motion.pitch.abs() > MAX_PITCH) | (motion.position[:, 2] < MIN_HEIGHT)
         )
-        torch.logical_and(fallen, ~b.diverged, out=b.terminated)
+        fallen = fallen & ~b.diverged
+        torch.logical_or(fallen, self._stalled() & ~b.diverged, out=b.terminated)
+        if self.tuning.waypoint_bonus > 0:
+            b.reward.add_(self.tuning.waypoint_bonus * reached)
         torch.logical_and(b.timeout | b.success | b.diverged, ~b.terminated, out=b.truncated)
         if self.config.options.reward == "sparse":
             b.reward.copy_(b.success)
         spent = torch.where(e.goal > 0, e.goal_step, b.length) * STEP
-        columns = (b.score, b.terminated, spent / e.goal.clamp_min(1), e.level)
+        columns = (b.score, fallen, spent / e.goal.clamp_min(1), e.level)
         b.extras.copy_(torch.stack([column.float() for column in columns], -1))
+
+    def _edge_penalty(self, touch: Touch) -> Tensor | None:
+        """Return the penalty (N,) for feet that stand near an edge, if there is one."""
+        if self._edges is None:
+            return None
+        feet = read_feet(self.batch)
+        near = self._edges[self.tile[:, None], cell_at(feet[..., 0], feet[..., 1])]
+        return self.tuning.edge_penalty * (near & (touch.feet > FOOT_TOUCHES)).float().sum(-1)
+
+    def _stalled(self) -> Tensor:
+        """Return where the last waypoint was too long ago (N,); a shortened first episode has no such time."""
+        b = self.buffers
+        if self.tuning.stall_seconds <= 0:
+            return torch.zeros_like(b.diverged)
+        steps = max(1, round(self.tuning.stall_seconds / STEP))
+        return b.counts & ~b.success & (b.length - self.episode.goal_step >= steps)
 
     def _remember_step(self, touch: Touch) -> None:
         """Store which feet touch the ground, and the last action."""
@@ -143,7 +190,7 @@ class ParkourGroup:
         touching = touch.feet > FOOT_TOUCHES
         torch.logical_or(touching, e.touching, out=e.contact)
         e.touching.copy_(touching)
-        e.action.copy_(self.buffers.action)
+        e.action.copy_(self._own_action())
 
     def _observation(self, motion: Motion) -> Tensor:
         """Return the observation. (N, 212)"""
@@ -161,7 +208,8 @@ class ParkourGroup:
             2.0 * motion.velocity_body,
             self._body_observation,
         )
-        return torch.cat(parts, -1).clamp(-100.0, 100.0)
+        seen = torch.cat(parts, -1).clamp(-100.0, 100.0)
+        return self._see(seen, e.mirrored) if self.tuning.mirror else seen
 
     def _push(self) -> None:
         """Replace every robot's horizontal velocity by a random one, every `PUSH_EVERY` steps."""
@@ -175,11 +223,13 @@ class ParkourGroup:
     # Episodes
 
     def _change_levels(self, mask: Tensor) -> None:
-        """Move worlds whose episode ended to their next level, if there is a curriculum."""
+        """Move worlds where `mask` (N,) is true to their next level, if there is a curriculum."""
         if self.config.options.levels != "curriculum":
             return
-        e = self.episode
-        level = next_level(e.level, e.goal, self.buffers.uniform[:, 0, _LEVEL])
+        e, uniform = self.episode, self.buffers.uniform[:, 0]
+        moves = mask & (e.level == e.own_level)  # an episode on an easier level leaves the own level as it is
+        e.own_level.copy_(torch.where(moves, next_level(e.level, e.goal, uniform[:, _LEVEL]), e.own_level))
+        level = played_level(e.own_level, uniform[:, _REVISIT], self.config.options.curriculum.revisit)
         e.level.copy_(torch.where(mask, level, e.level))
         self.batch.place(mask, self.tiles.layout(self.tile))
 
@@ -191,6 +241,8 @@ class ParkourGroup:
         for tensor in (e.action, e.touching, e.contact):
             tensor.masked_fill_(mask[:, None], 0)
         e.command.copy_(torch.where(mask, self._drawn_command(), e.command))
+        if self.tuning.mirror:
+            e.mirrored.copy_(torch.where(mask, coin(uniform[:, _COMMAND]), e.mirrored))
         joints = self._default + JOINT_SPREAD * uniform[:, _JOINTS]
         joints = torch.clamp(joints, constant(go1.LOW, joints), constant(go1.HIGH, joints))
         qpos = torch.cat([constant(START, joints).expand(len(joints), -1), joints], -1)
@@ -207,10 +259,10 @@ class ParkourGroup:
     # State
 
     def world_metrics(self) -> dict[str, Tensor]:
-        """Return which level each world is on, if there is a curriculum."""
+        """Return which level the curriculum has moved each world to, if there is one."""
         if self.config.options.levels != "curriculum":
             return {}
-        level = self.episode.level
+        level = self.episode.own_level
         return {f"worlds_on_level/{index}": (level == index).float() for index in range(NUM_LEVELS)}
 
     def state_dict(self) -> dict[str, Any]:
@@ -221,11 +273,18 @@ class ParkourGroup:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        for name, part in (("episode", self.episode), ("body", self.body)):
+        # States of earlier versions know one level, and no mirror.
+        older = {"own_level": state["episode"]["level"], "mirrored": torch.zeros_like(self.episode.mirrored)}
+        for part, saved in ((self.episode, older | state["episode"]), (self.body, state["body"])):
             for key, tensor in vars(part).items():
-                tensor.copy_(state[name][key])
+                tensor.copy_(saved[key])
         self._write_worlds()
         self.batch.load_state_dict(state["batch"])
+
+
+def coin(uniform: Tensor) -> Tensor:
+    """Toss coins (N,) with the last digits of random numbers whose first digits serve another purpose."""
+    return (uniform * 4096.0) % 1.0 < 0.5
 
 
 def bearing(vector: Tensor) -> Tensor:
@@ -240,7 +299,9 @@ def wrapped(angle: Tensor) -> Tensor:
 
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ParkourGroup]:
     """Put all worlds into one batch or, on the CPU, into several batches that threads step in parallel."""
-    tiles = Tiles.build(config.tasks, str(config.options.levels), config.device)
+    options, held_out = config.options, config.options.tiles == "held_out"
+    spacing = options.scan.spacing
+    tiles = Tiles.build(config.tasks, str(options.levels), config.device, held_out=held_out, spacing=spacing)
     worlds = WorldLayout.draw(config, generator)
     total = len(worlds.column)
     parts = -(-total // CPU_WORLDS) if config.device.type == "cpu" else 1
@@ -263,8 +324,16 @@ DOMAIN = Domain(
     name="parkour",
     obs_dim=OBS,
     action_dim=JOINTS,
+    obs_scale=SCALE,
     robot=LeggedRobot,
-    defaults={"robot": "go1", "episode_length": 2000, "levels": "hard"},
+    defaults={
+        "robot": "go1",
+        "episode_length": 2000,
+        "levels": "hard",
+        "level": None,
+        "tiles": "trained",
+        "body": "randomized",
+    },
     metrics=METRICS,
     draws=draws,
     make_groups=make_groups,

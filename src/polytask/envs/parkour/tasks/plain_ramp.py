@@ -13,10 +13,10 @@ def build(course: Course, difficulty: float) -> None:
     for _ in range(6):
         length, y = 1.2 - 0.5 * difficulty + course.uniform(-0.2, 0.2), course.uniform(-0.1, 0.1)
         top = course.uniform(0.1 + 0.5 * difficulty, 0.2 + 0.6 * difficulty)
-        course.ramp((x, x + length), (y - half_width, y + half_width), 0.0, top)
+        course.ramp((x, x + length), (y - half_width, y + half_width), 0.0, top, fillings=4)
         course.goal(x + length / 2, y)
         x += length + 0.1 + 0.7 * difficulty
     course.goal(x + 0.5, 0.0)
 
 
-TASK = Terrain("plain-ramp", 3, build, (0.2, 0.6), "Go up six ramps and drop off their high ends.")
+TASK = Terrain("plain-ramp", 3, build, (0.2, 0.6), "Go up six ramps and drop off their high ends.", version=2)

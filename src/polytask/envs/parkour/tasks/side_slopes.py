@@ -22,13 +22,13 @@ def build(course: Course, difficulty: float) -> None:
         heights = (0.0, top) if rises else (top, 0.0)
         course.slab(span, (min(low, crest), max(low, crest)), *heights, along_y=True)
         course.block(span, (min(crest, high), max(crest, high)), top)
-        for part in (0.4, 0.7):  # blocks below the slab, so that no leg gets under it
+        for part in (0.25, 0.5, 0.75):  # blocks below the slab, so that no leg gets under it
             edge = low + part * (crest - low)
-            course.block(span, (min(edge, crest), max(edge, crest)), part * top - 0.1 * top)
+            course.block(span, (min(edge, crest), max(edge, crest)), part * top - min(0.1 * top, 0.02))
         course.block(span, (y - 0.5, y + 0.5), 0.0)
         course.goal(x + length / 2, y)
         x += length + gap
     course.finish(x)
 
 
-TASK = Terrain("side-slopes", 10, build, (0.0, 0.9), "Cross a pit on six platforms that tilt sideways.")
+TASK = Terrain("side-slopes", 10, build, (0.0, 0.9), "Cross a pit on six platforms that tilt sideways.", version=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from polytask.envs.parkour.course import LENGTH, PIT, Course, Span
+from polytask.envs.parkour.course import LENGTH, PIT, WALL_FACE, Course, Span
 from polytask.envs.parkour.shapes import BOX, Shape, rotation
 from polytask.envs.parkour.terrain import Terrain
 
@@ -32,8 +32,16 @@ def build(course: Course, difficulty: float) -> None:
 
 
 def _box(course: Course, sector: int, radii: Span, top: float) -> None:
-    """Add a box from one radius to another along a sector's first side, as wide as the sector is at its end."""
+    """Add a box from one radius to another along a sector's first side, as wide as the sector is at its end.
+
+    Where its corners would pierce the wall beside it, it ends earlier.
+    """
     angle = -math.pi + sector * _ANGLE
+    corners = (
+        math.sin(angle),
+        math.sin(angle) + math.sin(_ANGLE) * math.cos(angle),
+    )  # y at the end, per metre of radius
+    radii = (radii[0], min(radii[1], WALL_FACE / max(abs(corner) for corner in corners)))
     along, across = (radii[0] + radii[1]) / 2, radii[1] * math.sin(_ANGLE) / 2
     x = _MIDDLE + along * math.cos(angle) - across * math.sin(angle)
     y = along * math.sin(angle) + across * math.cos(angle)
@@ -41,4 +49,4 @@ def _box(course: Course, sector: int, radii: Span, top: float) -> None:
     course.shapes.append(Shape(BOX, (x, y, (top + PIT) / 2), size, rotation((0.0, 0.0, 1.0), angle)))
 
 
-TASK = Terrain("spiral-stairs", 16, build, (0.0, 1.0), "Climb stairs that wind up around a column.")
+TASK = Terrain("spiral-stairs", 16, build, (0.0, 1.0), "Climb stairs that wind up around a column.", version=2)
