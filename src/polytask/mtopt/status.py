@@ -31,9 +31,11 @@ class TaskCounts:
     episodes: int  # commanded
     success: int  # episodes of the skill, by the verdict that counts: a person's, else that of the detector in use
     failure: int
-    person: int  # labels of people or of their stand-in
+    person: int  # labels of people
+    stand_in: int  # labels of the stand-in, which are never counted as a person's
     source: str  # what acts for it
     is_taught: bool  # the detector in use was taught it; otherwise only people's labels count
+    refused: str | None  # why the detector's verdicts are no rewards although it was taught the task
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,11 @@ class RunStatus:
 
     def verdicts_table(self) -> Table:
         """Return the table of counts by task."""
-        columns = ("task", "commanded", "successes", "failures", "labels (people, stand-in)", "acts")
-        rows = [(one.task, one.episodes, one.success, one.failure, one.person, one.source) for one in self.tasks]
+        columns = ("task", "commanded", "successes", "failures", "people's labels", "stand-in's labels", "acts")
+        rows = [
+            (one.task, one.episodes, one.success, one.failure, one.person, one.stand_in, one.source)
+            for one in self.tasks
+        ]
         return Table(f"tasks, by detector {self.detector or 'none'}", columns, rows)
 
     def tables(self) -> list[Table]:
@@ -84,11 +89,14 @@ class RunStatus:
         return [text, *self.untaught_lines(), lag]
 
     def untaught_lines(self) -> list[str]:
-        """Return a line that names the tasks that the detector in use was not taught, if there are any."""
+        """Return lines that name the tasks that the detector in use does not judge, if there are any, and why."""
         tasks = [one.task for one in self.tasks if not one.is_taught]
-        if not tasks or not self.detector:
+        if not self.detector:
             return []
-        return [f"not judged, because the detector was taught no success and failure of it: {', '.join(tasks)}"]
+        reason = "the detector was taught no success and failure of it"
+        lines = [f"not judged, because {reason}: {', '.join(tasks)}"] if tasks else []
+        refused = [one for one in self.tasks if one.refused]
+        return lines + [f"no reward until it has more labels: {one.task} ({one.refused})" for one in refused]
 
 
 def status_of(folder: RunFolder) -> RunStatus:
@@ -124,12 +132,15 @@ def task_counts(
     """Count the episodes and verdicts of every learned task."""
     taught = judge.taught(config.learned)
     commanded = Counter(row.task for row in rows)
-    people = Counter(label.task for source in TEACHERS for label in store.labels(source=source))
+    given = {source: Counter(label.task for label in store.labels(source=source)) for source in TEACHERS}
+    refused = judge.refused(config.learned)
     skills = {row.id: TASKS[row.task].skill for row in rows if row.task in TASKS and row.length}
     counts = []
     for task in config.learned:
-        verdicts = store.rewards(task, judge.version, judge.threshold)
+        verdicts = store.rewards(task, judge.version, judge.threshold(task))
         mine = [value for number, value in verdicts.items() if skills.get(number) == TASKS[task].skill]
-        numbers = (commanded[task], sum(mine), len(mine) - sum(mine), people[task])
-        counts.append(TaskCounts(task, *numbers, sources.get(task, SCRIPT), task in taught))
+        labels = (given["person"][task], given["oracle"][task])
+        numbers = (commanded[task], sum(mine), len(mine) - sum(mine), *labels)
+        acts = sources.get(task, SCRIPT)
+        counts.append(TaskCounts(task, *numbers, acts, task in taught, refused.get(task)))
     return counts

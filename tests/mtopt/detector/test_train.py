@@ -15,6 +15,7 @@ from polytask.mtopt.detector.train import (
     augment_views,
     balanced_weights,
     fit_temperature,
+    fit_thresholds,
     hold_out,
     label_kinds,
     same_outcomes,
@@ -103,3 +104,16 @@ def test_tasks_and_verdicts_have_equal_shares():
     share = [weight[(task == index) & (value == verdict)].sum().item() for index in range(3) for verdict in (0, 1)]
     assert share == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 3, 0])  # the third task has failures only
     assert weight[0] == pytest.approx(1 / 6) and weight[1] == pytest.approx(1 / 54)
+
+
+def test_a_task_gets_the_lowest_threshold_that_is_precise_enough():
+    task = torch.tensor([0] * 8 + [1] * 4 + [2] * 4)
+    said = torch.tensor([0.95, 0.9, 0.85, 0.85, 0.65, 0.65, 0.65, 0.55, 0.9, 0.8, 0.7, 0.2, 0.95, 0.95, 0.9, 0.92])
+    value = torch.tensor([1.0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1])
+    settings = config(least_precision=0.7)
+    found = fit_thresholds(said, task, value, 4, settings)
+    assert found[0] == 0.7, "at 0.6 three of seven are wrong"
+    assert 1 not in found, "no wrong one at 0.5"
+    assert found[2] == 0.9, "none is precise enough: the most precise"
+    assert 3 not in found, "no labels"
+    assert fit_thresholds(said, task, value, 4, config(threshold=0.95, least_precision=0.7)) == {}

@@ -178,6 +178,23 @@ def test_settings_that_must_not_change_within_a_run_are_refused(finished):
         LocalRuntime(config, lambda line: None)
 
 
+def test_cover_object_joins_a_run_of_other_tasks(finished, tmp_path):
+    """The scene gets a lid, and a sequence of collection ends with covering."""
+    root = tmp_path / "bins"
+    shutil.copytree(finished[0], root)
+    config = tiny(root, tasks=["lift-any", "lift-can", "place-any", "cover-object"])
+    assert config.world.lid
+    runtime = LocalRuntime(config, lambda line: None, is_plan=False)
+    runtime.collect(16)
+    runtime.close()
+    store = EpisodeStore(root)
+    new = store.rows(after=12)
+    truths = [store.truth(row.id) for row in new]
+    store.close()
+    assert {row.task for row in new} >= {"cover-object"}
+    assert not any(truth["place-any"] for row, truth in zip(new, truths, strict=True) if row.task.startswith("lift"))
+
+
 def test_the_run_waits_for_a_person(tmp_path):
     config = tiny(tmp_path)
     config.labels.who = "person"

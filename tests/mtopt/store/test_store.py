@@ -160,6 +160,21 @@ def test_an_episode_can_be_read_without_its_outcome(store):
         assert same(replace(read, outcome=make(seed).outcome), make(seed))
 
 
+def test_examples_uploaded_before_the_first_episode_fit_its_views(store):
+    """The page knew neither the number nor the size of the views: one view of 4 pixels, the episodes have two of 12."""
+    picture = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
+    with store.writer("upload") as writer:
+        early = writer.append(episode_of_pictures(picture, "lift-any"))
+    assert store.outcome(early).shape == (1, 4, 4, 3)
+    with store.writer("a") as writer:
+        made = writer.append(make(1))
+    found = store.outcomes([early, made])
+    assert found.shape == (2, 2, 12, 12, 3) and store.outcome(early).shape == (2, 12, 12, 3)
+    assert (found[0] == np.repeat(np.repeat(picture, 3, 1), 3, 2)).all(), "in both views, each pixel three times"
+    assert (found[1] == make(1).outcome).all()
+    assert (store.examples(), store.first_made()) == ([early], made)
+
+
 def test_outcomes_of_another_size_are_named(store):
     ids = [*fill(store, 2), *fill(store, 1, "other", size=16)]
     with pytest.raises(

@@ -12,17 +12,19 @@ from torch.nn import functional
 
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.detector.model import Detector
 from polytask.mtopt.networks import DetectorNetwork, augment
 
 
-def train_detector(
+def train_detector(  # noqa: PLR0913 - what a training depends on
     frames: Tensor,
     task: Tensor,
     value: Tensor,
     config: DetectorConfig,
     generator: torch.Generator,
     progress: Callable[[float], None] | None = None,
+    start: Detector | None = None,
 ) -> Detector:
     """Train a detector on the frames' device; it is taught the tasks that have successes and failures.
 
@@ -33,6 +35,7 @@ def train_detector(
         config: What to train and how.
         generator: Source of all randomness, on the frames' device.
         progress: Receives the share of the updates that is done; an exception that it raises ends the training.
+        start: A detector whose network the training continues from, if it has the same shape; None for new weights.
 
     Raises:
         UserError: If there are no examples, or a task has no name.
@@ -41,6 +44,8 @@ def train_detector(
     network_config = replace(config.network, image_size=config.network.image_size or frames.shape[-2])
     seed = torch.Generator().manual_seed(int(torch.randint(2**31, (), device=frames.device, generator=generator)))
     network = DetectorNetwork(network_config, len(config.tasks), frames.shape[1], seed).to(frames.device)
+    if start is not None and can_continue(start, network_config, config.tasks, frames.shape[1]):
+        network.load_state_dict(start.network.state_dict())
     is_held = hold_out(same_outcomes(frames), label_kinds(task, value), config.holdout, generator)
     out, kept = torch.nonzero(is_held).squeeze(1), torch.nonzero(~is_held).squeeze(1)
     fit(network, (frames, task, value.float()), kept, config, generator, progress)
@@ -50,7 +55,47 @@ def train_detector(
         logit = detector.logits(frames[out], task[out]).double()
         weight = balanced_weights(task[out], value[out], len(config.tasks))
         detector.temperature = fit_temperature(logit, value[out].double(), weight.double())
+        said = (logit / detector.temperature).sigmoid()
+        bounds = fit_thresholds(said, task[out], value[out], len(config.tasks), config)
+        detector.thresholds = {name: bounds[index] for index, name in enumerate(config.tasks) if index in bounds}
     return detector
+
+
+def can_continue(start: Detector, network: NetworkConfig, tasks: Sequence[str], views: int) -> bool:
+    """Return whether a network of these settings can take over the weights of a detector."""
+    return start.config == network and start.tasks == tuple(tasks) and start.views == views
+
+
+def fit_thresholds(said: Tensor, task: Tensor, value: Tensor, tasks: int, config: DetectorConfig) -> dict[int, float]:
+    """Raise the thresholds of tasks whose precision would be too low, by labels that were not trained on.
+
+    A task gets the lowest of a few thresholds that reaches the precision asked for or, if none does, the one with the
+    highest precision. One wrong acceptance is added to those seen, so that a single lucky label decides nothing.
+
+    Args:
+        said: (M,) probabilities.
+        task: (M,) index.
+        value: (M,) 1 for success, 0 for failure.
+        tasks: Number of tasks.
+        config: Lowest threshold, and the precision to reach.
+
+    Returns:
+        Threshold by task, of those whose threshold is not the lowest.
+    """
+    candidates = [config.threshold, *(bound for bound in (0.6, 0.7, 0.8, 0.9) if bound > config.threshold)]
+    found: dict[int, float] = {}
+    for index in range(tasks):
+        mine = task == index
+        right, wrong = said[mine & (value > 0.5)], said[mine & (value <= 0.5)]
+        precision = []
+        for bound in candidates:
+            hits, errors = int((right > bound).sum()), int((wrong > bound).sum())
+            precision.append(hits / (hits + errors + 1) if errors else 1.0)
+        enough = [place for place, share in enumerate(precision) if share >= config.least_precision]
+        place = enough[0] if enough else precision.index(max(precision))
+        if place:
+            found[index] = candidates[place]
+    return found
 
 
 def check(task: Tensor, config: DetectorConfig, views: int) -> None:

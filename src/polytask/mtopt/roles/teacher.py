@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from importlib.util import find_spec
 
@@ -18,6 +19,10 @@ from polytask.mtopt.tasks import TASKS
 
 POLL = 0.05  # s
 RANKED = 4  # episodes that a detector ranks for each that is then asked about
+# Queues of the page and the share of a round's labels that each gives; the last one gives what others lack. Some labels
+# of every round are random draws, because only those measure a detector.
+FIRST = (("new", 1.0),)
+LATER = (("new", 0.3), ("likely", 0.35), ("uncertain", 1.0), ("new", 1.0))
 
 
 class Teacher:
@@ -41,27 +46,34 @@ class Teacher:
             return True
         return bool(teachable(labels_by_task(self.store, ("person",))))
 
-    def step(self, round_number: int) -> dict[str, float]:
-        """Add the labels of a round: of any episodes at first, later of those where the detector is least certain.
+    def step(self, round_number: int, part: int = 0) -> dict[str, float]:
+        """Add the labels of a round: random ones at first, later also likely successes and uncertain outcomes.
 
         If the detector was not taught a task, it ranks no episodes for it, and any episodes are labelled: otherwise the
         task would never get the labels it lacks. A person labels on the page at any time; a round uses the labels that
         exist.
+
+        Args:
+            round_number: Of the run.
+            part: Number of the pass of labelling in the first round.
         """
         labels = self.config.labels
         if labels.who == "person":
             return {"labels": float(len(self.store.labels(source="person"))), "goal": 0.0}
         goal = labels.per_task + round_number * labels.round_per_task
-        order = "uncertain" if round_number else "new"
+        if round_number == 0:
+            goal = math.ceil(labels.per_task * (part + 1) / labels.passes)
+        plan = LATER if round_number or part else FIRST
         client = self._client(max(1, goal if not round_number else labels.round_per_task))
-        seed = derive(self.config.seed, "labels", round_number)
+        seed = derive(self.config.seed, "labels", round_number, part)
         stand_in = StandIn(client, self.store.truth, labels.error_rate, seed)
         before = {row["name"]: row["successes"] + row["failures"] for row in get(client, "/api/state")["tasks"]}
         made = 0
         for task in self.config.learned:
             missing = goal - before[task]  # if a kill interrupted the round, the rest of its labels
-            for kind in dict.fromkeys((order, "new")):
-                found = stand_in.label(task, missing, kind) if missing > 0 else 0
+            for kind, share in plan:
+                wanted = math.ceil(share * (goal - before[task]))
+                found = stand_in.label(task, min(wanted, missing), kind) if missing > 0 else 0
                 made, missing = made + found, missing - found
         return {"labels": float(made), "goal": float(goal)}
 

@@ -40,7 +40,7 @@ def count_tries(store: EpisodeStore, tasks: Sequence[str], judge: Judge, after: 
     rows = store.rows()
     found: dict[str, dict[str, Tries]] = {}
     for task in tasks:
-        verdicts = store.rewards(task, judge.version, judge.threshold)
+        verdicts = store.rewards(task, judge.version, judge.threshold(task))
         counted: dict[str, list[bool]] = {}
         for row in rows:
             if row.id not in verdicts or row.task not in TASKS or TASKS[row.task].skill != TASKS[task].skill:

@@ -26,10 +26,10 @@ class LabelJobs:
         with closing(Teacher(self.config)) as teacher:
             return teacher.is_ready
 
-    def label(self, round_number: int) -> Metrics:
-        """Add the labels of a round."""
+    def label(self, round_number: int, part: int = 0) -> Metrics:
+        """Add the labels of a round, or of a part of the first round."""
         with closing(Teacher(self.config)) as teacher:
-            made = teacher.step(round_number)
+            made = teacher.step(round_number, part)
             source = "person" if self.config.labels.who == "person" else "oracle"
             return {**made, "labels": float(len(teacher.store.labels(source=source)))}
 

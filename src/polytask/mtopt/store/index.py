@@ -231,6 +231,15 @@ class Index:
         """Return the id of the last episode; 0 if there is none."""
         return int(self._all("SELECT coalesce(max(id), 0) FROM episode")[0][0])
 
+    def examples(self) -> list[int]:
+        """Return the episodes without actions."""
+        return [one for (one,) in self._all("SELECT id FROM episode WHERE length = 0 ORDER BY id")]
+
+    def first_made(self) -> int | None:
+        """Return the first episode that has actions; None if there is none."""
+        found = self._all("SELECT id FROM episode WHERE length > 0 ORDER BY id LIMIT 1")
+        return found[0][0] if found else None
+
     def find(self, episodes: Sequence[int]) -> list[EpisodeRow]:
         """Return these episodes, in the given order.
 

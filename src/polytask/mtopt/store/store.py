@@ -106,6 +106,14 @@ class EpisodeStore:
         """Return the id of the last episode; 0 if there is none."""
         return self._index.last()
 
+    def first_made(self) -> int | None:
+        """Return the first episode that a robot made; None if there are only uploads, or nothing."""
+        return self._index.first_made()
+
+    def examples(self) -> list[int]:
+        """Return the episodes without actions: pictures that people uploaded."""
+        return self._index.examples()
+
     def row(self, episode: int) -> EpisodeRow:
         """Return the row of one episode."""
         return self._index.find([episode])[0]
@@ -141,22 +149,38 @@ class EpisodeStore:
         rows = self._index.find(episodes)
 
         def read(file: int, place: int) -> NDArray[np.uint8]:
-            row = rows[place]
-            return shards.unpack_outcome(_bytes(file, row.outcome_offset, row.outcome_size), row.views)
+            return self._views(file, rows[place])
 
-        first = self._map(read, rows[:1])[0]
-        found = np.empty((len(rows), *first.shape), np.uint8)
-        found[0] = first
+        model = self._model(rows)
+        shape = self._map(lambda file, _: self._views(file, model), [model])[0].shape
+        found = np.empty((len(rows), *shape), np.uint8)
 
         def copy(file: int, place: int) -> None:
             # Copied to its place at once, so that the next decompression reuses the memory.
             views = read(file, place)
-            if views.shape != first.shape:
-                raise DamagedError(f"its views are {views.shape}, those of episode {rows[0].id} {first.shape}")
+            if views.shape != shape and not rows[place].length:
+                views = fitted(views, shape)
+            if views.shape != shape:
+                raise DamagedError(f"its views are {views.shape}, those of episode {model.id} {shape}")
             found[place] = views
 
-        self._map(copy, rows, start=1)
+        self._map(copy, rows)
         return found
+
+    def _model(self, rows: Sequence[EpisodeRow]) -> EpisodeRow:
+        """Return the episode whose views have the shape of all: one that a robot made, if there is one.
+
+        A picture that was uploaded before the first episode may have another shape.
+        """
+        made = next((row for row in rows if row.length), None)
+        if made is not None:
+            return made
+        number = self._index.first_made()
+        return rows[0] if number is None else self.row(number)
+
+    @staticmethod
+    def _views(file: int, row: EpisodeRow) -> NDArray[np.uint8]:
+        return shards.unpack_outcome(_bytes(file, row.outcome_offset, row.outcome_size), row.views)
 
     def truth(self, episode: int) -> dict[str, bool]:
         """Return the simulator's truth on an episode, for evaluation and for the stand-in only."""
@@ -277,6 +301,14 @@ def _bytes(file: int, offset: int, size: int) -> bytes:
     if len(content) < size:
         raise DamagedError(f"the file ends {size - len(content)} bytes too early")
     return content
+
+
+def fitted(views: NDArray[np.uint8], shape: Sequence[int]) -> NDArray[np.uint8]:
+    """Bring uploaded views (V, S, S, 3) to another shape: the nearest pixels, and views again from the first one."""
+    count, height, width = shape[:3]
+    rows = np.arange(height) * views.shape[1] // height
+    columns = np.arange(width) * views.shape[2] // width
+    return views[np.arange(count) % len(views)][:, rows][:, :, columns]
 
 
 def episode_of_pictures(outcome: NDArray[np.uint8], task: str) -> Episode:
