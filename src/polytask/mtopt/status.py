@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.roles.orders import SCRIPT
 from polytask.mtopt.runtime.folder import RunFolder
-from polytask.mtopt.store import EpisodeRow, EpisodeStore
+from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 from polytask.result import Table
 
@@ -105,16 +104,16 @@ def status_of(folder: RunFolder) -> RunStatus:
     controller = folder.require()["controller"] or {}
     judge = Judge(config.detectors, "cpu")
     with closing(EpisodeStore(config.root, config.storage)) as store:
-        rows = store.rows()
-        tasks = task_counts(store, rows, config, judge, controller.get("sources", {}))
+        policies, newest = store.counts_by("policy"), store.rows(after=store.last() - config.world.num_envs)
+        tasks = task_counts(store, config, judge, controller.get("sources", {}))
     weights = WeightFolder(config.weights).newest()
-    acted = max((version_of(row.policy) for row in rows[-config.world.num_envs :]), default=0)
+    acted = max((version_of(row.policy) for row in newest), default=0)
     records: list[dict[str, Any]] = [dict(record) for record in folder.records()]
     trained: dict[str, Any] = next((one for one in reversed(records) if one.get("kind") == "train"), {})
     return RunStatus(
         tasks=tasks,
-        policies=dict(sorted(Counter(row.policy for row in rows).items())),
-        episodes=len(rows),
+        policies=policies,
+        episodes=sum(policies.values()),
         round=controller.get("round"),
         phase=controller.get("phase"),
         updates=int(controller.get("updates", 0)),
@@ -126,21 +125,18 @@ def status_of(folder: RunFolder) -> RunStatus:
     )
 
 
-def task_counts(
-    store: EpisodeStore, rows: Sequence[EpisodeRow], config: RunConfig, judge: Judge, sources: Mapping[str, str]
-) -> list[TaskCounts]:
+def task_counts(store: EpisodeStore, config: RunConfig, judge: Judge, sources: Mapping[str, str]) -> list[TaskCounts]:
     """Count the episodes and verdicts of every learned task."""
-    taught = judge.taught(config.learned)
-    commanded = Counter(row.task for row in rows)
-    given = {source: Counter(label.task for label in store.labels(source=source)) for source in TEACHERS}
-    refused = judge.refused(config.learned)
-    skills = {row.id: TASKS[row.task].skill for row in rows if row.task in TASKS and row.length}
+    taught, refused = judge.taught(config.learned), judge.refused(config.learned)
+    commanded = store.counts_by("task")
+    given = {source: store.label_counts(source) for source in TEACHERS}
     counts = []
     for task in config.learned:
-        verdicts = store.rewards(task, judge.version, judge.threshold(task))
-        mine = [value for number, value in verdicts.items() if skills.get(number) == TASKS[task].skill]
-        labels = (given["person"][task], given["oracle"][task])
-        numbers = (commanded[task], sum(mine), len(mine) - sum(mine), *labels)
+        tallies = store.tally(task, judge.version, judge.threshold(task))
+        mine = [one for one in tallies if one.commanded in TASKS and TASKS[one.commanded].skill == TASKS[task].skill]
+        successes, judged = sum(one.successes for one in mine), sum(one.episodes for one in mine)
+        labels = (given["person"].get(task, 0), given["oracle"].get(task, 0))
+        numbers = (commanded.get(task, 0), successes, judged - successes, *labels)
         acts = sources.get(task, SCRIPT)
         counts.append(TaskCounts(task, *numbers, acts, task in taught, refused.get(task)))
     return counts

@@ -65,7 +65,7 @@ def test_a_run_does_everything_in_order(finished):
         *("collect", "label", "detector", "grade", "train", "evaluate"),
     ]
     sources = {label[2] for label in found["labels"]}
-    assert sources == {"oracle", "detector:run-1", "detector:run-2"}
+    assert sources == {"oracle", "detector:run-2"}, "verdicts of detectors that are no longer used are removed"
     trained = [record for record in RunFolder(root).records() if record["kind"] == "train"]
     assert [record["updates"] for record in trained] == [2, 4, 6]
     assert [record["detector"] for record in trained] == ["run-1", "run-1", "run-2"]

@@ -1,12 +1,13 @@
 """The store of all collected episodes and of all verdicts on them.
 
     ROOT/shards/WRITER-000000.tar    episodes; files are only appended to (`shards.py`, `writer.py`)
-    ROOT/index.sqlite                rows of episodes, truth and labels; rows are only added (`index.py`)
+    ROOT/index.sqlite                rows of episodes, truth and labels (`index.py`)
+    ROOT/labels.jsonl                labels of people and of their stand-in again (`label_log.py`)
 
 A new task or a new success detector adds label rows; no shard changes. After `kill -9` at any moment the store opens,
 every episode that was entered can be read, and each killed process loses at most the append it was writing. If the
-index is lost or damaged, it is rebuilt from the shards (`rebuild.py`). **Labels exist only in the index**, so copy that
-file (`sqlite3 index.sqlite ".backup copy.sqlite"`) if people's labels matter.
+index is lost or damaged, it is rebuilt from the shards and from the file of labels (`rebuild.py`). Verdicts of
+detectors exist only in the index; a detector judges again.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from polytask.errors import UserError
 from polytask.files import make_folder
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import ACTION_DIM, Episode, Label
-from polytask.mtopt.store import check, rebuild, shards
-from polytask.mtopt.store.index import DamagedIndexError, EpisodeRow, Index
+from polytask.mtopt.store import check, label_log, rebuild, shards
+from polytask.mtopt.store.index import DamagedIndexError, EpisodeRow, Index, Tally, index_lock
 from polytask.mtopt.store.png import DamagedError
 from polytask.mtopt.store.threads import spread
 from polytask.mtopt.store.writer import ShardWriter
@@ -207,7 +208,21 @@ class EpisodeStore:
         for source in {one.source for one in labels}:
             if not _SOURCE.fullmatch(source):
                 raise UserError(f"a label's source must be 'person', 'oracle' or 'detector:VERSION', not '{source}'")
-        self._index.add_labels(labels)
+        made = self._index.add_labels(labels)
+        self._log([one for one in labels if label_log.is_logged(one.source)], made)
+
+    def _log(self, labels: Sequence[Label], made: float) -> None:
+        """Write labels beside the shards, too; see `label_log`."""
+        if not labels:
+            return
+        path = self.root / label_log.NAME
+        with index_lock(self.root / self.INDEX):  # two processes must not both write the labels so far
+            if path.exists():
+                places = {row.id: (row.shard, row.offset) for row in self._index.find({one.episode for one in labels})}
+                lines = [label_log.logged(one, places[one.episode], made) for one in labels]
+            else:
+                lines = self._index.logged_labels()
+            label_log.append(path, lines, durable=self.config.fsync)
 
     def labels(self, task: str | None = None, source: str | None = None) -> list[Label]:
         """Return the labels that count, the newest last."""
@@ -233,6 +248,32 @@ class EpisodeStore:
         newest = self._index.newest(task, PERSON, after, until)
         verdicts |= {episode: value > 0.5 for episode, value in newest.items()}
         return dict(sorted(verdicts.items()))
+
+    def tally(self, task: str, detector: str, threshold: float, *, after: int = 0) -> list[Tally]:
+        """Count the verdicts on a task, as `rewards` gives them, by commanded task and policy; uploads do not count.
+
+        Args:
+            task: The task.
+            detector: Version of the detector.
+            threshold: A detector's probability above this is a success.
+            after: Episodes with greater ids are counted apart.
+        """
+        return self._index.tally(task, f"detector:{detector}", threshold, after)
+
+    def counts_by(self, column: str) -> dict[str, int]:
+        """Count the episodes by `task` or by `policy`."""
+        return self._index.counts_by(column)
+
+    def label_counts(self, source: str) -> dict[str, int]:
+        """Count the labels of a source that count, by task."""
+        return self._index.label_counts(source)
+
+    def prune_verdicts(self, keep: str) -> int:
+        """Remove the verdicts of all detectors but one version, and return their number.
+
+        A detector that is put into use again judges the episodes again. People's labels and the stand-in's stay.
+        """
+        return self._index.prune_verdicts(f"detector:{keep}")
 
     def unlabelled(self, task: str, source: str, *, after: int = 0, until: int = _LAST) -> list[int]:
         """Return the episodes that a source has never labelled for a task, which a new detector has to label."""
