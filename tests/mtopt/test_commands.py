@@ -186,7 +186,9 @@ def test_label_serves_and_says_what_was_labelled(call, done, monkeypatch):
     code, out, _ = call("label", f"run_dir={done}", "port=0", "tasks=[lift-any]", "detector.updates=7", "format=json")
     assert code == 0
     assert isinstance(served[0], LabelConfig)
-    assert (served[0].tasks, served[0].detector.updates, served[0].detector.batch) == (["lift-any"], 7, 4), "the run's batch"
+    assert (served[0].tasks, served[0].detector.updates, served[0].detector.batch) == (["lift-any"], 7, 4), (
+        "the run's batch"
+    )
     assert "labels" in json.loads(out)
 
 

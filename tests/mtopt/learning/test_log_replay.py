@@ -221,6 +221,17 @@ def test_a_new_detector_changes_the_verdicts_of_what_is_held(store):
     assert outcomes(log) == {"lift-any": (3, 0), "lift-can": (1, 2), "place-any": (1, 0)}
 
 
+def test_nothing_is_held_when_no_verdict_counts_any_more(store):
+    judge(store)
+    log = replay(store)
+    log.step()
+    log.refill()
+    log.rewards, log.awaited = partial(_rewards, store, "v2"), ()
+    log.restart()
+    log.step()
+    assert log.refill() == 0 and len(log.buffers) == 0
+
+
 def test_wrong_settings_fail_at_once(store):
     with pytest.raises(UserError, match="unknown sharing strategy 'some'; known: orig, all, skill"):
         replay(store, strategy="some")

@@ -107,6 +107,7 @@ class LogReplay:
             turn: Number of the turn; the same log and turn always give the same episodes.
         """
         if not self._number:
+            self.buffers.drop(self.buffers.episodes)
             return 0
         replay, number = self.buffers.config, np.array(self._number)
         frames, verdict = np.array(self._frames), np.concatenate(self._verdict)

@@ -168,7 +168,9 @@ class Controller:
     def _advance(self) -> None:
         """Go to the next phase that has work."""
         place = PHASES.index(self.phase) + 1
-        if self.phase == "detector" and self.round == 0 and self.passed + 1 < self.config.labels.passes:
+        # A person labels at any time, so only the stand-in has several passes.
+        passes = self.config.labels.passes if self.config.labels.who == "stand-in" else 1
+        if self.phase == "detector" and self.round == 0 and self.passed + 1 < passes:
             place = PHASES.index("label")
             self.passed += 1
         if place == len(PHASES):

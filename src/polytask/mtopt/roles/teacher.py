@@ -18,11 +18,11 @@ from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 
 POLL = 0.05  # s
-RANKED = 4  # episodes that a detector ranks for each that is then asked about
-# Queues of the page and the share of a round's labels that each gives; the last one gives what others lack. Some labels
-# of every round are random draws, because only those measure a detector.
+RANKED = 12  # episodes that a detector ranks for each that is then asked about: successes of a kind are rare
+# Queues of the page, and the share of a round's labels that it has after each; the last one gives what others lack.
+# Some labels of every round are random draws, because only those measure a detector.
 FIRST = (("new", 1.0),)
-LATER = (("new", 0.3), ("likely", 0.35), ("uncertain", 1.0), ("new", 1.0))
+LATER = (("new", 0.3), ("likely", 0.65), ("uncertain", 1.0), ("new", 1.0))
 
 
 class Teacher:
@@ -60,22 +60,30 @@ class Teacher:
         labels = self.config.labels
         if labels.who == "person":
             return {"labels": float(len(self.store.labels(source="person"))), "goal": 0.0}
-        goal = labels.per_task + round_number * labels.round_per_task
-        if round_number == 0:
-            goal = math.ceil(labels.per_task * (part + 1) / labels.passes)
+        start, goal = self._goals(round_number, part)
         plan = LATER if round_number or part else FIRST
-        client = self._client(max(1, goal if not round_number else labels.round_per_task))
+        client = self._client(max(1, goal - start))
         seed = derive(self.config.seed, "labels", round_number, part)
         stand_in = StandIn(client, self.store.truth, labels.error_rate, seed)
         before = {row["name"]: row["successes"] + row["failures"] for row in get(client, "/api/state")["tasks"]}
         made = 0
         for task in self.config.learned:
-            missing = goal - before[task]  # if a kill interrupted the round, the rest of its labels
+            # If a kill interrupted the round, each queue gives the rest of its part.
+            first, count = min(start, before[task]), before[task]
             for kind, share in plan:
-                wanted = math.ceil(share * (goal - before[task]))
-                found = stand_in.label(task, min(wanted, missing), kind) if missing > 0 else 0
-                made, missing = made + found, missing - found
+                wanted = first + math.ceil(share * (goal - first)) - count
+                count += stand_in.label(task, wanted, kind) if wanted > 0 else 0
+            made += count - before[task]
         return {"labels": float(made), "goal": float(goal)}
+
+    def _goals(self, round_number: int, part: int) -> tuple[int, int]:
+        """Return the labels per task before and after a round, or before and after a part of the first round."""
+        labels = self.config.labels
+        if round_number == 0:
+            ends = [math.ceil(labels.per_task * number / labels.passes) for number in (part, part + 1)]
+            return ends[0], ends[1]
+        goal = labels.per_task + round_number * labels.round_per_task
+        return goal - labels.round_per_task, goal
 
     def close(self) -> None:
         """Close the store."""

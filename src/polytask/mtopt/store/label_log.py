@@ -83,4 +83,4 @@ def _parsed(lines: Iterable[bytes]) -> Iterable[LoggedLabel]:
             continue
         value = row.get("value")
         if value is None or (isinstance(value, float) and 0.0 <= value <= 1.0):
-            yield LoggedLabel(*(row.get(name) for name in LoggedLabel._fields))
+            yield LoggedLabel(row["shard"], row["offset"], row["task"], row["source"], value, row["made"])
