@@ -18,7 +18,7 @@ from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 
 POLL = 0.05  # s
-RANKED = 12  # episodes that a detector ranks for each that is then asked about: successes of a kind are rare
+RANKED = 8  # episodes that a detector ranks for each that is then asked about: successes of a kind are rare
 # Queues of the page, and the share of a round's labels that it has after each; the last one gives what others lack.
 # Some labels of every round are random draws, because only those measure a detector.
 FIRST = (("new", 1.0),)
