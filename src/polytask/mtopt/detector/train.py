@@ -46,7 +46,7 @@ def train_detector(  # noqa: PLR0913 - what a training depends on
     network = DetectorNetwork(network_config, len(config.tasks), frames.shape[1], seed).to(frames.device)
     if start is not None and can_continue(start, network_config, config.tasks, frames.shape[1]):
         network.load_state_dict(start.network.state_dict())
-    is_held = hold_out(same_outcomes(frames), label_kinds(task, value), config.holdout, generator)
+    is_held = hold_out(outcome_hashes(frames), label_kinds(task, value), config.holdout)
     out, kept = torch.nonzero(is_held).squeeze(1), torch.nonzero(~is_held).squeeze(1)
     fit(network, (frames, task, value.float()), kept, config, generator, progress)
     taught = taught_tasks(task, value, config.tasks)
@@ -119,32 +119,30 @@ def taught_tasks(task: Tensor, value: Tensor, names: Sequence[str]) -> tuple[str
     return tuple(name for index, name in enumerate(names) if {2 * index, 2 * index + 1} <= there)
 
 
-def same_outcomes(frames: Tensor, batch: int = 64) -> Tensor:
-    """Number the different outcomes among (M, V, S, S, 3); return the number (M,) of each row's outcome."""
+def outcome_hashes(frames: Tensor, batch: int = 64) -> Tensor:
+    """Return a random-looking number (M,) of each outcome (M, V, S, S, 3), which never changes."""
     # The hash is a sum of the bytes, each times a random number. If two outcomes ever share a hash, they only stay on
     # the same side of the split.
     factor = torch.randint(2**62, frames.shape[1:], generator=torch.Generator().manual_seed(0)).to(frames.device)
-    sums = [(part.long() * factor).flatten(1).sum(1) for part in frames.split(batch)]
-    return torch.cat(sums).unique(return_inverse=True)[1]
+    return torch.cat([(part.long() * factor).flatten(1).sum(1) for part in frames.split(batch)])
 
 
-def hold_out(outcome: Tensor, kind: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Draw a share of the outcomes and return which rows (M,) belong to them.
+def hold_out(hashes: Tensor, kind: Tensor, share: float) -> Tensor:
+    """Choose a share of the outcomes and return which rows (M,) belong to them.
 
     All labels of an outcome are on one side, because outcomes that set the temperature must not have been trained on.
-    An outcome stays in training if a task would lose its last success or failure without it.
+    An outcome is on the same side in every training, so that this holds for the detector that a training continues
+    from, too. It stays in training if a task would lose its last success or failure without it.
 
     Args:
-        outcome: (M,) number of each row's outcome.
+        hashes: (M,) of each row's outcome.
         kind: (M,) number of each row's kind of label.
         share: Share of the outcomes to hold out.
-        generator: Source of the draw, on the device of the rows.
     """
-    count = int(outcome.max()) + 1
-    is_held = torch.randperm(count, device=outcome.device, generator=generator) < int(count * share)
-    trained = torch.zeros(int(kind.max()) + 1, device=kind.device).index_add(0, kind, (~is_held[outcome]).float())
-    is_held[outcome[trained[kind] == 0]] = False
-    return is_held[outcome]
+    is_held = (hashes >> 11 & 2**52 - 1).double() / 2**52 < share
+    trained = torch.zeros(int(kind.max()) + 1, device=kind.device).index_add(0, kind, (~is_held).float())
+    needed = hashes[trained[kind] == 0]
+    return is_held & ~torch.isin(hashes, needed)
 
 
 def fit(
