@@ -126,3 +126,10 @@ def test_a_task_gets_the_lowest_threshold_that_is_precise_enough():
     assert found[2] == 0.9, "none is precise enough: the most precise"
     assert 3 not in found, "no labels"
     assert fit_thresholds(said, task, value, 4, config(threshold=0.95, least_precision=0.7)) == {}
+
+
+def test_a_threshold_is_not_raised_until_nothing_is_accepted():
+    said, value = torch.tensor([0.62, 0.85, 0.75, 0.65]), torch.tensor([1.0, 0.0, 0.0, 0.0])
+    task = torch.zeros(4, dtype=torch.long)
+    assert fit_thresholds(said, task, value, 1, config(least_precision=0.7)) == {}, "above 0.7 no success is left"
+    assert fit_thresholds(said, task, value * 0, 1, config(least_precision=0.7)) == {}, "none to keep"

@@ -70,7 +70,9 @@ def fit_thresholds(said: Tensor, task: Tensor, value: Tensor, tasks: int, config
     """Raise the thresholds of tasks whose precision would be too low, by labels that were not trained on.
 
     A task gets the lowest of a few thresholds that reaches the precision asked for or, if none does, the one with the
-    highest precision. One wrong acceptance is added to those seen, so that a single lucky label decides nothing.
+    highest precision. A threshold that accepts no success is not tried: a task without successes teaches nothing, and
+    the gate decides whether it may be a reward. One wrong acceptance is added to those seen, so that a single lucky
+    label decides nothing.
 
     Args:
         said: (M,) probabilities.
@@ -90,6 +92,8 @@ def fit_thresholds(said: Tensor, task: Tensor, value: Tensor, tasks: int, config
         precision = []
         for bound in candidates:
             hits, errors = int((right > bound).sum()), int((wrong > bound).sum())
+            if precision and not hits:
+                break
             precision.append(hits / (hits + errors + 1) if errors else 1.0)
         enough = [place for place, share in enumerate(precision) if share >= config.least_precision]
         place = enough[0] if enough else precision.index(max(precision))
