@@ -89,7 +89,7 @@ def fit_thresholds(said: Tensor, task: Tensor, value: Tensor, tasks: int, config
     for index in range(tasks):
         mine = task == index
         right, wrong = said[mine & (value > 0.5)], said[mine & (value <= 0.5)]
-        precision = []
+        precision: list[float] = []
         for bound in candidates:
             hits, errors = int((right > bound).sum()), int((wrong > bound).sum())
             if precision and not hits:
