@@ -59,7 +59,8 @@ MTOPT: dict[str, set[str]] = {
     "roles": MTOPT_BASE | {"store", "world", "detector", "learning", "label"},
     "runtime": MTOPT_BASE | {"networks", "store", "detector", "learning", "roles"},
     "status": MTOPT_BASE | {"store", "detector", "learning", "roles", "runtime"},
-    "commands": MTOPT_BASE | {"store", "detector", "label", "roles", "runtime", "status"},
+    "evaluation_tables": MTOPT_BASE | {"roles"},
+    "commands": MTOPT_BASE | {"store", "detector", "label", "roles", "runtime", "status", "evaluation_tables"},
 }
 
 # Outside packages that only some parts may import. All other packages may be imported anywhere.

@@ -28,8 +28,7 @@ from polytask.cuda_graph import Graphed
 from polytask.mtopt.config.learning import CEMConfig, LearnerConfig
 from polytask.mtopt.config.network import AugmentConfig, CameraConfig, NetworkConfig
 from polytask.mtopt.config.world import WorldConfig
-from polytask.mtopt.learning.acting import best_action
-from polytask.mtopt.learning.cem import draw, first_sampler
+from polytask.mtopt.learning.acting import Exploration, best_action, explore
 from polytask.mtopt.learning.learner import QLearner, TrainBatch
 from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.records import Observation
@@ -254,15 +253,8 @@ class QPolicy:
         found = [self._best(*part) for part in zip(*(part.split(2048) for part in parts), strict=True)]
         action, value = (torch.cat(part) for part in zip(*found, strict=True))
         self.value = value.sigmoid()
-        if self.epsilon > 0:
-            random = draw(first_sampler(len(action), self.cem, action.device), 1, self.generator).squeeze(1)
-            lots = torch.rand(len(action), 1, device=action.device, generator=self.generator)
-            action = torch.where(lots < self.epsilon, random, action)
-        if self.noise > 0:
-            shake = torch.randn(len(action), 5, device=action.device, generator=self.generator) * self.noise
-            shake[:, 2] *= self.cem.axes[2]
-            action = torch.cat(((action[:, :5] + shake).clamp(-1, 1), action[:, 5:]), -1)
-        return action
+        exploration = Exploration(self.epsilon, self.noise)
+        return explore(action, observation.closed, exploration, self.cem, self.generator)
 
     def _best(self, image: Tensor, closed: Tensor, height: Tensor, pose: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         observation = Observation(image, closed, height, pose)

@@ -121,7 +121,8 @@ def verdicts(detector: Detector, outcome: Tensor, tasks: tuple[str, ...]) -> Ten
     """Return the verdicts (M, K) of a detector on outcomes (M, V, S, S, 3); tasks it was not taught never succeed."""
     columns = [detector.index(name) for name in tasks]
     taught = torch.tensor([name in detector.taught for name in tasks], device=outcome.device)
-    return (detector.predict_all(outcome)[:, columns] > detector.threshold) & taught
+    bounds = torch.tensor([detector.threshold_of(name) for name in tasks], device=outcome.device)
+    return (detector.predict_all(outcome)[:, columns] > bounds) & taught
 
 
 def detector_flags(flags: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ def tiny(root, **changes):
     config.replay.capacity = 200
     config.updater.rows = 16
     config.trainer = TrainerConfig(updates=4, round_updates=2, batch=8, publish_every=2, buffer=64)
-    config.evaluator = EvaluatorConfig(episodes=1)
+    config.evaluator = EvaluatorConfig(episodes=1, simple=False, chains=False)
     config.controller.rounds = 1
     for name, value in changes.items():
         setattr(config, name, value)

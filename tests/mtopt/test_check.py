@@ -42,7 +42,7 @@ def test_a_lost_index_is_found_and_rebuilt(call, run_copy):
     assert not (run_copy / "index.sqlite").exists(), "nothing is changed without repair=true"
     code, found = check(call, run_copy, "repair=true")
     assert code == 0
-    assert "rebuilt from the shards: 12 episodes; no label could be recovered" in found["index.sqlite"]["outcome"]
+    assert "rebuilt from the shards: 12 episodes; labels recovered: 15 of oracle" in found["index.sqlite"]["outcome"]
     assert check(call, run_copy) == (0, {})
 
 

@@ -65,10 +65,10 @@ def test_status_counts_what_is_there(call, done):
     assert judged["place-any"] and not judged["lift-can"], "five labels hold no success of a rare task"
     for row in found["tasks"]:
         lifts = 6  # two worlds, three sequences
-        assert row["success"] + row["failure"] == (lifts if row["is_taught"] else 0)
-        assert row["person"] == 5
+        assert row["success"] + row["failure"] == (lifts if row["is_taught"] and not row["refused"] else 0)
+        assert (row["person"], row["stand_in"]) == (0, 5), "the stand-in is not a person"
     out = call("mtopt", "status", f"run_dir={done}")[1]
-    assert "labels (people, stand-in)" in out
+    assert "people's labels" in out and "stand-in's labels" in out
     assert "not judged" in out and "lift-can" in out.partition("not judged")[2]
 
 
@@ -186,7 +186,9 @@ def test_label_serves_and_says_what_was_labelled(call, done, monkeypatch):
     code, out, _ = call("label", f"run_dir={done}", "port=0", "tasks=[lift-any]", "detector.updates=7", "format=json")
     assert code == 0
     assert isinstance(served[0], LabelConfig)
-    assert (served[0].tasks, served[0].detector.updates, served[0].detector.batch) == (["lift-any"], 7, 64)
+    assert (served[0].tasks, served[0].detector.updates, served[0].detector.batch) == (["lift-any"], 7, 4), (
+        "the run's batch"
+    )
     assert "labels" in json.loads(out)
 
 

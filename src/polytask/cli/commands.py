@@ -249,6 +249,7 @@ COMMANDS: dict[str, Command] = {
         LabelConfig,
         "polytask.mtopt.commands:label",
         ("polytask label run_dir=runs/bins", "polytask label run_dir=runs/bins tasks=[lift-red-thing] port=8010"),
+        saved="polytask.mtopt.runtime.folder:label_settings",
     ),
 }
 FAMILIES = ("mtopt",)  # first words of the commands that have two words

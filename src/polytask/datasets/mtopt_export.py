@@ -51,6 +51,6 @@ def export(config: ExportConfig) -> Result:
 def verdicts_of(store: EpisodeStore, run: RunConfig, tasks: tuple[str, ...]) -> list[Shared]:
     """List the episodes of each task with their verdicts: those of people, else those of the detector in use."""
     judge = Judge(run.detectors, "cpu")
-    verdicts = {task: store.rewards(task, judge.version, judge.threshold) for task in tasks}
+    verdicts = {task: store.rewards(task, judge.version, judge.threshold(task)) for task in tasks}
     collected = [(row.id, row.task) for row in store.rows() if row.length]
     return share(run.sharing.strategy, collected, TASKS, verdicts)

@@ -11,12 +11,13 @@ from polytask.files.folder_lock import BusyError
 from polytask.mtopt.config.commands import CheckConfig, EvaluateConfig, RelabelConfig, StatusConfig
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.detector.folder import choose, newest, next_version
+from polytask.mtopt.detector.folder import choose, in_use, newest, next_version
 from polytask.mtopt.detector.labels import labels_by_task
-from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Evaluation, Grader
+from polytask.mtopt.evaluation_tables import evaluation_result
+from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Grader
 from polytask.mtopt.runtime.base import restored_controller
 from polytask.mtopt.runtime.check_folder import check_folder
-from polytask.mtopt.runtime.checks import check_devices, prepared
+from polytask.mtopt.runtime.checks import check_devices, needs_lid, prepared
 from polytask.mtopt.runtime.collect_alongside import collect_alongside
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -44,7 +45,7 @@ def run(config: RunConfig) -> Result:
         return _stopped(state["jobs"], config.run_dir, stops)
     if evaluation is None:
         return _labels_needed(config)
-    return _evaluation_result(evaluation, config.run_dir)
+    return evaluation_result(evaluation, config.run_dir)
 
 
 def collect(config: RunConfig) -> Result:
@@ -92,7 +93,7 @@ def evaluate(config: EvaluateConfig) -> Result:
         evaluator.judge.sync()
     else:
         evaluator.sync(config.weights)
-    return _evaluation_result(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.run_dir)
+    return evaluation_result(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.run_dir)
 
 
 def relabel(config: RelabelConfig) -> Result:
@@ -157,6 +158,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
     settings.device = config.device or settings.device
     check_devices({"device": settings.device})
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
+    settings.world.lid = settings.world.lid or needs_lid(settings.tasks)
     version = config.detector or newest(settings.detectors)
     if config.train:
         version = _train_detector(settings, config.add, stops)
@@ -171,7 +173,8 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
         is_stopped = bool(stops) and grader.has_more()
     if config.add:
         state = folder.require()
-        folder.update({**state["config"], "tasks": settings.tasks})
+        world = {**state["config"]["world"], "lid": settings.world.lid}
+        folder.update({**state["config"], "tasks": settings.tasks, "world": world})
     found = status_of(folder)
     # Not the same command: with train=true it would train another detector.
     advice = f"polytask mtopt relabel run_dir={config.run_dir} detector={version}"
@@ -219,7 +222,7 @@ def _train_detector(config: RunConfig, wanted: Sequence[str], stops: Sequence[in
 
     with closing(DetectorTrainer(config)) as trainer:
         _require_taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
-        trainer.step(version, progress)
+        trainer.step(version, progress, in_use(config.detectors))
     return version
 
 
@@ -235,34 +238,3 @@ def _labels_needed(config: RunConfig) -> Result:
         "failures of each task, then run the same command again."
     )
     return Result({"waiting": "labels", "run_dir": config.run_dir}, [], [line])
-
-
-def _evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
-    """Return an evaluation as the result of a command."""
-    columns = (
-        "task",
-        "episodes",
-        "success",
-        "95 % interval",
-        "detector says",
-        "wrongly accepted",
-        "scripts",
-        "actions",
-    )
-    rows = [
-        (
-            row.task,
-            row.episodes,
-            row.success,
-            f"{row.low:.2f} to {row.high:.2f}",
-            row.verdict,
-            row.wrong,
-            row.script,
-            row.length,
-        )
-        for row in evaluation.tasks
-    ]
-    title = f"{evaluation.policy}, detector {evaluation.detector or 'none'}"
-    lines = [f"mean success {evaluation.mean:.3f} (simulator's truth); run: {run_dir}"]
-    payload = {**asdict(evaluation), "success": evaluation.mean, "run_dir": run_dir}
-    return Result(payload, [Table(title, columns, rows)], lines)

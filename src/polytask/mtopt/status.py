@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.roles.orders import SCRIPT
 from polytask.mtopt.runtime.folder import RunFolder
-from polytask.mtopt.store import EpisodeRow, EpisodeStore
+from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 from polytask.result import Table
 
@@ -31,9 +30,11 @@ class TaskCounts:
     episodes: int  # commanded
     success: int  # episodes of the skill, by the verdict that counts: a person's, else that of the detector in use
     failure: int
-    person: int  # labels of people or of their stand-in
+    person: int  # labels of people
+    stand_in: int  # labels of the stand-in, which are never counted as a person's
     source: str  # what acts for it
     is_taught: bool  # the detector in use was taught it; otherwise only people's labels count
+    refused: str | None  # why the detector's verdicts are no rewards although it was taught the task
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,11 @@ class RunStatus:
 
     def verdicts_table(self) -> Table:
         """Return the table of counts by task."""
-        columns = ("task", "commanded", "successes", "failures", "labels (people, stand-in)", "acts")
-        rows = [(one.task, one.episodes, one.success, one.failure, one.person, one.source) for one in self.tasks]
+        columns = ("task", "commanded", "successes", "failures", "people's labels", "stand-in's labels", "acts")
+        rows = [
+            (one.task, one.episodes, one.success, one.failure, one.person, one.stand_in, one.source)
+            for one in self.tasks
+        ]
         return Table(f"tasks, by detector {self.detector or 'none'}", columns, rows)
 
     def tables(self) -> list[Table]:
@@ -84,11 +88,14 @@ class RunStatus:
         return [text, *self.untaught_lines(), lag]
 
     def untaught_lines(self) -> list[str]:
-        """Return a line that names the tasks that the detector in use was not taught, if there are any."""
+        """Return lines that name the tasks that the detector in use does not judge, if there are any, and why."""
         tasks = [one.task for one in self.tasks if not one.is_taught]
-        if not tasks or not self.detector:
+        if not self.detector:
             return []
-        return [f"not judged, because the detector was taught no success and failure of it: {', '.join(tasks)}"]
+        reason = "the detector was taught no success and failure of it"
+        lines = [f"not judged, because {reason}: {', '.join(tasks)}"] if tasks else []
+        refused = [one for one in self.tasks if one.refused]
+        return lines + [f"no reward until it has more labels: {one.task} ({one.refused})" for one in refused]
 
 
 def status_of(folder: RunFolder) -> RunStatus:
@@ -97,16 +104,16 @@ def status_of(folder: RunFolder) -> RunStatus:
     controller = folder.require()["controller"] or {}
     judge = Judge(config.detectors, "cpu")
     with closing(EpisodeStore(config.root, config.storage)) as store:
-        rows = store.rows()
-        tasks = task_counts(store, rows, config, judge, controller.get("sources", {}))
+        policies, newest = store.counts_by("policy"), store.rows(after=store.last() - config.world.num_envs)
+        tasks = task_counts(store, config, judge, controller.get("sources", {}))
     weights = WeightFolder(config.weights).newest()
-    acted = max((version_of(row.policy) for row in rows[-config.world.num_envs :]), default=0)
+    acted = max((version_of(row.policy) for row in newest), default=0)
     records: list[dict[str, Any]] = [dict(record) for record in folder.records()]
     trained: dict[str, Any] = next((one for one in reversed(records) if one.get("kind") == "train"), {})
     return RunStatus(
         tasks=tasks,
-        policies=dict(sorted(Counter(row.policy for row in rows).items())),
-        episodes=len(rows),
+        policies=policies,
+        episodes=sum(policies.values()),
         round=controller.get("round"),
         phase=controller.get("phase"),
         updates=int(controller.get("updates", 0)),
@@ -118,18 +125,18 @@ def status_of(folder: RunFolder) -> RunStatus:
     )
 
 
-def task_counts(
-    store: EpisodeStore, rows: Sequence[EpisodeRow], config: RunConfig, judge: Judge, sources: Mapping[str, str]
-) -> list[TaskCounts]:
+def task_counts(store: EpisodeStore, config: RunConfig, judge: Judge, sources: Mapping[str, str]) -> list[TaskCounts]:
     """Count the episodes and verdicts of every learned task."""
-    taught = judge.taught(config.learned)
-    commanded = Counter(row.task for row in rows)
-    people = Counter(label.task for source in TEACHERS for label in store.labels(source=source))
-    skills = {row.id: TASKS[row.task].skill for row in rows if row.task in TASKS and row.length}
+    taught, refused = judge.taught(config.learned), judge.refused(config.learned)
+    commanded = store.counts_by("task")
+    given = {source: store.label_counts(source) for source in TEACHERS}
     counts = []
     for task in config.learned:
-        verdicts = store.rewards(task, judge.version, judge.threshold)
-        mine = [value for number, value in verdicts.items() if skills.get(number) == TASKS[task].skill]
-        numbers = (commanded[task], sum(mine), len(mine) - sum(mine), people[task])
-        counts.append(TaskCounts(task, *numbers, sources.get(task, SCRIPT), task in taught))
+        tallies = store.tally(task, judge.version, judge.threshold(task))
+        mine = [one for one in tallies if one.commanded in TASKS and TASKS[one.commanded].skill == TASKS[task].skill]
+        successes, judged = sum(one.successes for one in mine), sum(one.episodes for one in mine)
+        labels = (given["person"].get(task, 0), given["oracle"].get(task, 0))
+        numbers = (commanded.get(task, 0), successes, judged - successes, *labels)
+        acts = sources.get(task, SCRIPT)
+        counts.append(TaskCounts(task, *numbers, acts, task in taught, refused.get(task)))
     return counts

@@ -32,11 +32,23 @@ def test_a_chosen_detector_stays_in_use_when_a_newer_one_appears(tmp_path):
 def test_only_taught_tasks_are_graded(tmp_path):
     save_detector(tmp_path, "d1", taught=["lift-can", "lift-milk"])
     judge = Judge(tmp_path, "cpu")
-    assert judge.taught(LEARNED) == ("lift-can",)
+    assert judge.taught(LEARNED) == judge.judged(LEARNED) == ("lift-can",)
     frames = torch.zeros(2, 2, 16, 16, 3, dtype=torch.uint8)
     assert judge.grade(frames, ["lift-can"]).shape == (2, 1)
-    with pytest.raises(AssertionError, match="untrained columns"):
+    with pytest.raises(AssertionError, match="untrained and refused columns"):
         judge.grade(frames, ["lift-any"])
+
+
+def test_refused_tasks_are_not_graded_and_tasks_have_their_own_thresholds(tmp_path):
+    reasons = {"lift-can": "too many wrong ones"}
+    save_detector(tmp_path, "d1", threshold=0.4, thresholds={"lift-any": 0.8}, refused=reasons)
+    judge = Judge(tmp_path, "cpu")
+    assert judge.taught(LEARNED) == LEARNED
+    assert judge.judged(LEARNED) == tuple(task for task in LEARNED if task != "lift-can")
+    assert judge.refused(LEARNED) == reasons
+    assert (judge.threshold("lift-any"), judge.threshold("lift-can")) == (0.8, 0.4)
+    with pytest.raises(AssertionError, match="refused columns"):
+        judge.grade(torch.zeros(2, 2, 16, 16, 3, dtype=torch.uint8), ["lift-can"])
 
 
 def test_probabilities_become_labels_of_the_detector(tmp_path):

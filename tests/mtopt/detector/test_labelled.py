@@ -10,19 +10,51 @@ from helpers.outcomes import NAMES, config, outcomes
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import figures_path, newest, scores_path
-from polytask.mtopt.detector.labelled import compare, judge_episodes, measure, publish, train_on_labels
+from polytask.mtopt.detector.labelled import admit, compare, judge_episodes, measure, publish, train_on_labels
+from polytask.mtopt.detector.metrics import score
 from polytask.mtopt.store import EpisodeStore
 
 
-def test_rows_are_for_tasks_with_labels():
+def test_rows_are_for_tasks_with_labels(trained):
     rows = compare(
-        {"a": {1: True}, "b": {}, "c": {}}, {"a": {2: False, 3: True, 5: True}, "b": {}, "c": {4: True}}, {}, {}
+        {"a": {1: True}, "b": {}, "c": {}},
+        {"a": {2: False, 3: True, 5: True}, "b": {}, "c": {4: True}},
+        {},
+        {},
+        detector=trained,
+        least_precision=0.6,
+        stand_in={"a": 1},
     )
-    assert [(row.task, row.labels, row.held_successes, row.held_failures) for row in rows] == [
-        ("a", 1, 2, 1),
-        ("c", 0, 1, 0),
+    assert [(row.task, row.labels, row.by_stand_in, row.held_successes, row.held_failures) for row in rows] == [
+        ("a", 1, 1, 2, 1),
+        ("c", 0, 0, 1, 0),
     ]
     assert rows[0].precision_after is None
+    assert not rows[0].is_used and "needs successes and failures" in rows[0].why
+
+
+def test_a_task_that_is_refused_is_shown_with_its_reason(trained):
+    detector = Detector("7", NAMES, trained.network, config=trained.config)
+    scores = {"lift-any": score("lift-any", torch.ones(30), (torch.arange(30) < 6).float())}  # 6 of 30 are right
+    admit(detector, scores, 0.6)
+    assert detector.used == tuple(name for name in NAMES if name != "lift-any")
+    held = {"lift-any": {number: number < 6 for number in range(30)}}
+    (row,) = compare({"lift-any": {}}, held, {}, scores, detector=detector, least_precision=0.6)
+    assert not row.is_used and row.why.startswith("of 30 random outcomes that it calls successes, 6 are")
+    admit(detector, scores, 0.2)
+    assert detector.refused == {}
+
+
+def test_training_continues_from_a_detector_of_the_same_shape(store, trained):
+    labels = {"lift-any": {number: store.truth(number)["lift-any"] for number in range(1, 21)}}
+    settings = config(updates=1, batch=8, lr=1e-9, weight_decay=0.0)
+    go_on = train_on_labels(store, labels, settings, "cpu", 3, start=trained)
+    fresh = train_on_labels(store, labels, settings, "cpu", 3)
+    frames, task = torch.from_numpy(store.outcomes([1, 2])), torch.zeros(2, dtype=torch.long)
+    assert torch.allclose(go_on.logits(frames, task), trained.logits(frames, task), atol=1e-3)
+    assert not torch.allclose(fresh.logits(frames, task), trained.logits(frames, task), atol=1e-2)
+    other = replace(config(updates=1, batch=8), tasks=[*NAMES, "one-more"])
+    assert train_on_labels(store, labels, other, "cpu", 3, start=trained).tasks[-1] == "one-more", "another shape"
 
 
 @pytest.fixture
@@ -64,7 +96,7 @@ def test_training_reads_the_labelled_outcomes(store):
 
 def test_a_kill_leaves_no_detector_without_figures(tmp_path, trained, monkeypatch):
     folder = tmp_path / "detectors"
-    rows = compare({"lift-any": {1: True}}, {"lift-any": {2: False}}, {}, {})
+    rows = compare({"lift-any": {1: True}}, {"lift-any": {2: False}}, {}, {}, detector=trained, least_precision=0.6)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("polytask.mtopt.detector.labelled.write_text", interrupt)
         publish(trained, rows, folder)

@@ -4,7 +4,7 @@ import pytest
 from helpers.episodes import make
 
 from polytask.mtopt.config.store import StoreConfig
-from polytask.mtopt.detector.labels import labels_by_task, split, teachable
+from polytask.mtopt.detector.labels import labels_by_task, split, stand_in_counts, teachable
 from polytask.mtopt.records import Label
 from polytask.mtopt.store import EpisodeStore
 
@@ -31,4 +31,21 @@ def test_people_outrank_the_stand_in_and_detectors_teach_nothing(tmp_path):
     store.add_labels([Label(1, "lift-any", 1.0, "person"), Label(2, "lift-any", 0.7, "detector:x")])
     store.add_labels([Label(one, "lift-any", 0.0, "oracle") for one in (1, 3)])
     assert labels_by_task(store) == {"lift-any": {1: True, 3: False}}
+    store.close()
+
+
+def test_uploaded_examples_always_train():
+    labels = {"lift-any": dict.fromkeys(range(200), True)}
+    aside = next(iter(split(labels, 0.2)[1]["lift-any"]))
+    learned, held = split(labels, 0.2, examples=[aside])
+    assert aside in learned["lift-any"] and aside not in held["lift-any"]
+
+
+def test_labels_of_the_stand_in_are_never_counted_as_a_persons(tmp_path):
+    store = EpisodeStore(tmp_path, StoreConfig(fsync=False))
+    with store.writer("a") as writer:
+        writer.append_many([make(seed) for seed in range(3)])
+    store.add_labels([Label(number, "lift-any", 1.0, "oracle") for number in (1, 2)])
+    store.add_labels([Label(number, "lift-any", 0.0, "person") for number in (2, 3)])
+    assert stand_in_counts(store, labels_by_task(store)) == {"lift-any": 1}, "a person has judged the second, too"
     store.close()

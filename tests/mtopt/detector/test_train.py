@@ -15,9 +15,10 @@ from polytask.mtopt.detector.train import (
     augment_views,
     balanced_weights,
     fit_temperature,
+    fit_thresholds,
     hold_out,
     label_kinds,
-    same_outcomes,
+    outcome_hashes,
 )
 
 
@@ -42,13 +43,22 @@ def test_training_is_decided_by_the_generator():
 def test_all_labels_of_an_outcome_are_on_one_side_of_the_temperatures_holdout():
     frames, _ = outcomes(40, torch.Generator().manual_seed(0))
     place = torch.arange(120) % 40  # each outcome is labelled for three tasks
-    outcome = same_outcomes(frames[place], batch=7)
+    outcome = outcome_hashes(frames[place], batch=7)
     assert [set(outcome[place == one].tolist()) for one in range(40)] == [{int(outcome[one])} for one in range(40)]
     assert len(outcome.unique()) == 40
     task, value = torch.arange(120) // 40, (place % 2).float()
-    held = hold_out(outcome, label_kinds(task, value), 0.25, torch.Generator().manual_seed(1))
-    assert int(held.sum()) == 3 * 10
+    held = hold_out(outcome, label_kinds(task, value), 0.25)
+    assert 3 * 5 <= int(held.sum()) <= 3 * 15
     assert set(place[held].tolist()).isdisjoint(place[~held].tolist())
+    few = hold_out(outcome[:30], label_kinds(task, value)[:30], 0.25)
+    assert torch.equal(few, held[:30]), "on the same side in every training"
+
+
+def test_the_last_success_of_a_task_is_not_held_out():
+    hashes = torch.tensor([0, 0, 1, 2]) << 60  # 0 is held out
+    kind = torch.tensor([1, 2, 2, 2])
+    assert hold_out(hashes, kind, 0.0001).tolist() == [False] * 4
+    assert hold_out(hashes[1:], kind[1:], 0.0001).tolist()[0]
 
 
 def test_outcomes_that_set_the_temperature_were_not_trained_on(monkeypatch):
@@ -64,7 +74,7 @@ def test_outcomes_that_set_the_temperature_were_not_trained_on(monkeypatch):
 
     monkeypatch.setattr(Detector, "logits", spy)
     train_detector(frames[place], task, truth[place, task].float(), config(holdout=0.2), torch.Generator())
-    assert len(set(calibrated_on)) == 6
+    assert 2 <= len(set(calibrated_on)) <= 12
     assert set(trained_on) | set(calibrated_on) == set(range(30))
     assert not set(trained_on) & set(calibrated_on)
 
@@ -103,3 +113,23 @@ def test_tasks_and_verdicts_have_equal_shares():
     share = [weight[(task == index) & (value == verdict)].sum().item() for index in range(3) for verdict in (0, 1)]
     assert share == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 3, 0])  # the third task has failures only
     assert weight[0] == pytest.approx(1 / 6) and weight[1] == pytest.approx(1 / 54)
+
+
+def test_a_task_gets_the_lowest_threshold_that_is_precise_enough():
+    task = torch.tensor([0] * 8 + [1] * 4 + [2] * 4)
+    said = torch.tensor([0.95, 0.9, 0.85, 0.85, 0.65, 0.65, 0.65, 0.55, 0.9, 0.8, 0.7, 0.2, 0.95, 0.95, 0.9, 0.92])
+    value = torch.tensor([1.0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1])
+    settings = config(least_precision=0.7)
+    found = fit_thresholds(said, task, value, 4, settings)
+    assert found[0] == 0.7, "at 0.6 three of seven are wrong"
+    assert 1 not in found, "no wrong one at 0.5"
+    assert found[2] == 0.9, "none is precise enough: the most precise"
+    assert 3 not in found, "no labels"
+    assert fit_thresholds(said, task, value, 4, config(threshold=0.95, least_precision=0.7)) == {}
+
+
+def test_a_threshold_is_not_raised_until_nothing_is_accepted():
+    said, value = torch.tensor([0.62, 0.85, 0.75, 0.65]), torch.tensor([1.0, 0.0, 0.0, 0.0])
+    task = torch.zeros(4, dtype=torch.long)
+    assert fit_thresholds(said, task, value, 1, config(least_precision=0.7)) == {}, "above 0.7 no success is left"
+    assert fit_thresholds(said, task, value * 0, 1, config(least_precision=0.7)) == {}, "none to keep"

@@ -14,6 +14,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "mtopt_labelling.md"
 
 def test_the_program_of_the_guide_labels_and_trains(config, store):
     config.detector.updates, config.detector.batch = 5, 8
+    config.source = "oracle"
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     with running(config) as url:
         code = code.replace("runs/bins", str(store.root)).replace("http://127.0.0.1:8008/", url)
@@ -21,7 +22,7 @@ def test_the_program_of_the_guide_labels_and_trains(config, store):
         exec(compile(code, "guide", "exec"), names)
         names["store"].close()
     assert names["report"]["version"] == "page-1"
-    assert len(store.labels("lift-any", "person")) == 40
+    assert len(store.labels("lift-any", "oracle")) == 40
 
 
 def test_the_guide_names_settings_that_exist_with_their_defaults():

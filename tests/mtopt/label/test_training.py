@@ -4,7 +4,12 @@ import time
 
 import pytest
 from helpers.label_page import TASKS, Page
+from torch import ones
 
+from polytask.mtopt.detector.folder import choose
+from polytask.mtopt.detector.labels import is_held_out
+from polytask.mtopt.detector.metrics import score
+from polytask.mtopt.label import training
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.stand_in import StandIn
 
@@ -13,6 +18,7 @@ from polytask.mtopt.label.stand_in import StandIn
 def config(config):
     config.detector.updates, config.detector.batch = 25, 12
     config.detector.augment.enabled = False
+    config.source = "oracle"  # a stand-in labels
     return config
 
 
@@ -47,7 +53,9 @@ def test_a_detector_learns_from_labels_and_fills_the_queues(page, store, config)
     assert row["precision_after"] == row["recall_after"] == 1.0  # a bright block is easy to see
     assert page.ask(order="disagrees") == [wrong]
     likely = page.ask(order="likely", count=100)
-    assert len(likely) == 14
+    assert len(likely) == 13, "14 have no label, and one of them is kept for random draws"
+    aside = set(page.ask(count=100)) - set(likely)
+    assert len(aside) == 1 and aside == is_held_out(sorted(aside), config.held_out)
     truths = [store.truth(episode)["lift-any"] for episode in likely]
     assert truths == sorted(truths, reverse=True)
     assert sorted(page.ask(order="uncertain", count=100)) == sorted(likely)
@@ -74,9 +82,51 @@ def test_a_task_with_one_kind_of_label_is_not_judged(page, store):
     stand_in.label("lift-any", 25)
     stand_in.train(poll=0.02)
     assert page.get("/api/state").json()["judged"] == ["lift-any"]
-    assert len(page.ask(order="likely", count=100)) == 15
+    assert len(page.ask(order="likely", count=100)) == 14
     assert page.ask("lift-can", order="likely") == page.ask("lift-can", order="uncertain") == []
     assert page.ask("lift-can", order="disagrees") == []
+
+
+def test_the_page_shows_what_training_uses_and_continues_from_it(page, store, monkeypatch):
+    stand_in = StandIn(page, store.truth)
+    assert page.get("/api/state").json()["in_use"] is None
+    stand_in.label("lift-any", 25)
+    stand_in.train(poll=0.02)
+    choose(store.root / "detectors", "page-1")
+    started = []
+    train = training.train_on_labels
+    monkeypatch.setattr(training, "train_on_labels", lambda *given: started.append(given[-1].version) or train(*given))
+    stand_in.train(poll=0.02)
+    assert started == ["page-1"]
+    state = page.get("/api/state").json()
+    assert (state["detector"], state["in_use"]["version"]) == ("page-2", "page-1")
+    assert set(state["in_use"]["not_judged"]) == {"lift-can", "place-any"}
+
+
+def test_a_task_that_is_wrongly_accepted_is_no_reward_and_the_page_says_why(page, store, config, monkeypatch):
+    """The detector says yes to everything that it did not learn from."""
+    monkeypatch.setattr(training, "measure", lambda *given: {"lift-any": score("lift-any", ones(30), ones(30) * 0)})
+    StandIn(page, store.truth).label("lift-any", 30)
+    page.post("/api/train", {})
+    status = wait(page)
+    (row,) = status["figures"]
+    assert not row["is_used"]
+    assert row["why"].startswith("of 30 random outcomes that it calls successes, 0 are")
+    assert page.get("/api/state").json()["in_use"]["not_judged"]["lift-any"] == row["why"]
+    assert row["by_stand_in"] == row["labels"] > 0
+
+
+def test_progress_is_a_share_while_it_trains(page, store, monkeypatch):
+    StandIn(page, store.truth).label("lift-any", 20)
+    seen = []
+    update = training.DetectorTraining._update
+    monkeypatch.setattr(
+        training.DetectorTraining, "_update", lambda self, **new: seen.append(new.get("share")) or update(self, **new)
+    )
+    page.post("/api/train", {})
+    assert wait(page)["share"] is None
+    shares = [one for one in seen if one is not None]
+    assert shares == sorted(shares) and len(shares) == 25 and shares[0] == 0.0
 
 
 def test_one_training_at_a_time(page, store, config):

@@ -28,7 +28,7 @@ def test_epsilon_and_noise_explore():
     def act(**options):
         generator = torch.Generator().manual_seed(0)
         action, _ = best_action(KnownQ(0.9, 0.2), view(100), torch.zeros(100, dtype=torch.long), CEMConfig(), generator)
-        return explore(action, Exploration(**options), CEMConfig(), generator)
+        return explore(action, torch.zeros(100), Exploration(**options), CEMConfig(), generator)
 
     greedy = act()
     assert torch.equal(act(), greedy)
@@ -43,6 +43,27 @@ def test_epsilon_and_noise_explore():
 def test_no_noise_along_axes_that_are_not_searched(axes):
     config = CEMConfig(axes=axes)
     action = torch.zeros(50, 8)
-    noisy = explore(action, Exploration(noise=0.2), config, torch.Generator().manual_seed(0))
+    noisy = explore(action, torch.zeros(50), Exploration(noise=0.2), config, torch.Generator().manual_seed(0))
     assert (noisy[:, :3] != 0).all(0).tolist() == [part > 0 for part in axes]
     assert (noisy[:, :3] == 0).all(0).tolist() == [part == 0 for part in axes]
+
+
+def test_noise_is_in_proportion_on_all_axes_and_stays_in_the_searched_part():
+    config = CEMConfig(axes=[1.0, 0.5, 0.1])
+    noisy = explore(torch.zeros(5000, 8), torch.zeros(5000), Exploration(noise=0.2), config, torch.Generator())
+    assert_close(noisy[:, :3].std(0), torch.tensor([0.2, 0.1, 0.02]), rtol=0.1, atol=0)
+    wide = explore(torch.zeros(500, 8), torch.zeros(500), Exploration(noise=9.0), config, torch.Generator())
+    assert_close(wide[:, :3].abs().amax(0), torch.tensor([1.0, 0.5, 0.1]))
+
+
+def test_neither_the_search_nor_chance_opens_an_open_hand_or_closes_a_closed_one():
+    def share(closed, mode):
+        state = view(400)
+        state = Observation(state.image, torch.full((400,), closed), state.height, state.pose)
+        generator = torch.Generator().manual_seed(0)
+        action, _ = best_action(KnownQ(0.9, 0.0), state, torch.zeros(400, dtype=torch.long), CEMConfig(), generator)
+        random = explore(action, state.closed, Exploration(epsilon=1.0), CEMConfig(), generator)
+        return float(torch.cat((action, random))[:, mode].mean())
+
+    assert share(0.0, 6) == 0 and share(1.0, 5) == 0
+    assert share(0.0, 5) > 0.1 and share(1.0, 6) > 0.1

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import CEMConfig
-from polytask.mtopt.learning.cem import draw, draw_mode, first_sampler, maximize, refit
+from polytask.mtopt.learning.cem import Sampler, draw, draw_mode, first_sampler, maximize, refit, usable_modes
 
 CPU = torch.device("cpu")
 
@@ -40,7 +40,7 @@ def test_two_rounds_come_near_the_maximum_of_a_quadratic():
 
 
 def test_more_rounds_find_the_maximum():
-    error = search(iterations=8)
+    error = search(iterations=8, samples=400, elites=12)
     assert error[:, :5].max() < 0.1 and error[:, :5].mean() < 0.02 and error[:, 5:].max() == 0
 
 
@@ -84,15 +84,85 @@ def test_turns_can_be_limited():
     assert_close(action[:, 3:5], torch.tensor([[math.sin(0.5), math.cos(0.5)]]).expand(8, -1), atol=0.02, rtol=0)
 
 
-def test_elites_by_hand():
-    config = CEMConfig(samples=3, elites=2, keep=0.0, spread=0.0)
-    action = torch.zeros(1, 3, 8)
-    action[0, :, 0] = torch.tensor([0.2, 0.6, -1.0])
-    action[0, 1, 5] = 1  # one of the two elites closes
-    sampler = refit(first_sampler(1, config, CPU), action, torch.tensor([[2.0, 3.0, 1.0]]))
-    assert_close(sampler.mean[0, 0, 0], torch.tensor(0.4))
-    assert_close(sampler.std[0, 0, 0], torch.tensor(0.08**0.5))  # Bessel: (0.2^2 + 0.2^2) / 1
-    assert_close(sampler.mode, torch.tensor([[0.5, 0.5, 0.0, 0.0]]))
+def test_elites_of_each_mode_by_hand():
+    config = CEMConfig(samples=5, elites=2, spread=0.0, modes=[0.5, 0.25, 0.25, 0.0])
+    action = torch.zeros(1, 5, 8)
+    action[0, :, 0] = torch.tensor([0.2, 0.6, -1.0, 0.7, 0.9])
+    action[0, 3:, 5] = 1  # the last two close; their scores are the lowest, and they are the elites of their mode
+    first = first_sampler(1, config, CPU)
+    sampler = refit(first, action, torch.tensor([[2.0, 3.0, 1.0, 0.1, 0.2]]))
+    assert_close(sampler.mean[0, :2, 0], torch.tensor([0.4, 0.8]))
+    assert_close(sampler.std[0, :2, 0], torch.tensor([0.08**0.5, 0.02**0.5]))  # Bessel: (0.2^2 + 0.2^2) / 1
+    assert torch.equal(sampler.mode, first.mode), "every mode keeps its share"
+
+
+def test_a_mode_with_one_sample_is_searched_around_it_and_one_without_from_the_middle():
+    config = CEMConfig(samples=2, elites=2)
+    action = torch.zeros(1, 2, 8)
+    action[0, :, 0] = torch.tensor([0.3, -0.6])
+    action[0, 1, 5] = 1
+    sampler = refit(first_sampler(1, config, CPU), action, torch.tensor([[1.0, 2.0]]))
+    assert_close(sampler.mean[0, :, 0], torch.tensor([0.3, -0.6, 0.0, 0.0]))
+    assert_close(sampler.std, torch.full((1, 4, 5), 3**-0.5))
+
+
+def narrow_peak(goal, width, gamma):
+    """Value closing by a narrow peak of 0.9 above the object, moving as 0.9 gamma anywhere, other modes as nothing."""
+
+    def score(action):
+        away = (action[..., :2] - goal[:, None]).square().sum(-1)
+        closing, moving = 0.9 * (-away / (2 * width**2)).exp(), torch.full_like(away, 0.9 * gamma)
+        rest = torch.where(action[..., 6:].sum(-1) > 0.5, 0.0, moving)
+        return torch.where(action[..., 5] > 0.5, closing, rest)
+
+    return score
+
+
+def shared_normal(score, config, states, generator):
+    """Search as before: one normal distribution for all modes, and shares that follow the elites."""
+    first = first_sampler(states, config, CPU)
+    action = draw(first, config.samples, generator)
+    elite = action.gather(1, score(action).topk(6).indices[..., None].expand(-1, -1, 8))
+    mean, std = (part.unsqueeze(1) for part in (elite[..., :5].mean(1), elite[..., :5].std(1).clamp(min=0.02)))
+    shares = elite[..., 5:].mean(1)
+    shares = torch.lerp(torch.cat((1 - shares.sum(-1, keepdim=True), shares), -1), first.mode, 0.2)
+    again = draw(Sampler(config, shares, mean.expand(-1, 4, -1), std.expand(-1, 4, -1)), config.samples, generator)
+    return score(again).amax(-1).mean()
+
+
+@pytest.mark.parametrize(("width", "gamma"), [(0.2, 0.7), (0.3, 0.7), (0.2, 0.4)])
+def test_each_mode_by_itself_finds_a_narrow_peak_that_random_and_shared_searches_miss(width, gamma):
+    """The same budget for all three: 64 samples in each of two rounds."""
+    generator, states = torch.Generator().manual_seed(0), 1000
+    config = CEMConfig(modes=[0.2, 0.35, 0.35, 0.1])
+    score = narrow_peak(torch.rand(states, 2, generator=generator) * 1.6 - 0.8, width, gamma)
+    action, value = maximize(score, states, config, generator)
+    drawn = draw(first_sampler(states, config, CPU), 2 * config.samples, generator)
+    random = score(drawn).amax(-1).mean()
+    assert value.mean() > random + 0.05
+    assert value.mean() > shared_normal(score, config, states, generator) + 0.1
+    assert action[:, 5].mean() > 0.85, "it closes"
+
+
+def test_commands_that_do_nothing_are_not_tried():
+    closed = torch.tensor([0.0, 1.0])
+    seen = []
+
+    def score(action):
+        seen.append(action)
+        return action[..., 5:].sum(-1)
+
+    config = CEMConfig(iterations=3)
+    maximize(score, 2, config, torch.Generator().manual_seed(0), usable_modes(closed, config))
+    tried = torch.cat(seen, 1)[..., 5:].mean(1)  # (2, 3) of close, open, terminate
+    assert_close(tried, torch.tensor([[1 / 3, 0.0, 0.4 / 3], [0.0, 1 / 3, 0.4 / 3]]), atol=0.02, rtol=0)
+    assert usable_modes(closed, CEMConfig(masked=False)) is None
+
+
+def test_a_state_whose_modes_are_all_masked_keeps_them():
+    config = CEMConfig(modes=[0.0, 0.0, 1.0, 0.0])
+    sampler = first_sampler(1, config, CPU, usable_modes(torch.zeros(1), config))
+    assert sampler.mode.tolist() == [[0.0, 0.0, 1.0, 0.0]]
 
 
 def test_states_do_not_mix_and_the_generator_decides():

@@ -74,6 +74,35 @@ def test_a_run_goes_on_where_it_was_saved(controller, tmp_path, stop):
     assert done + play(second) == whole
 
 
+def test_labels_and_detectors_come_in_passes_before_learning(tmp_path):
+    config = tiny(tmp_path)
+    config.labels.passes = 3
+    controller = Controller(config)
+    jobs = [job for job in play(controller) if job.kind in ("label", "detector", "grade")]
+    assert [(job.kind, job.round, job.number, job.part) for job in jobs] == [
+        ("label", 0, 0, 0),
+        ("detector", 0, 0, 0),
+        ("label", 0, 1, 1),
+        ("detector", 0, 1, 0),
+        ("label", 0, 2, 2),
+        ("detector", 0, 2, 0),
+        ("grade", 0, 0, 0),
+        ("label", 1, 3, 0),
+        ("detector", 1, 3, 0),
+        ("grade", 1, 1, 0),
+    ]
+
+
+def test_a_pass_of_labelling_outlives_a_restart(tmp_path):
+    config = tiny(tmp_path)
+    config.labels.passes = 2
+    first, second = Controller(config), Controller(config)
+    while (job := first.next()).part == 0:
+        first.finish(job, results(job))
+    second.load_state_dict(first.state_dict())
+    assert second.next() == job == Job("label", 0, 1, part=1)
+
+
 def test_several_collections_may_be_under_way_but_no_more_than_needed(controller):
     # 8 episodes; two worlds, so a collection is expected to give at least two.
     jobs = [controller.next() for _ in range(5)]

@@ -39,7 +39,7 @@ def test_tasks_that_a_detector_was_not_taught_get_no_labels(config, store):
     assert {one.task for one in store.labels(source="detector:d1")} == {"lift-can"}
     assert store.rewards("lift-any", "d1") == store.rewards("place-any", "d1") == {}
     assert set(count_tries(store, config.learned, grader.judge)["lift-any"]) == set()
-    with pytest.raises(AssertionError, match="untrained columns"):
+    with pytest.raises(AssertionError, match="untrained and refused columns"):
         grader.judge.grade(torch.from_numpy(store.outcome(1))[None], ["lift-any"])
     grader.close()
 

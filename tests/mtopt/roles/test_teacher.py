@@ -3,6 +3,7 @@
 import pytest
 from helpers.detectors import save_detector
 
+from polytask.mtopt.label.stand_in import StandIn
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import Teacher
 
@@ -30,6 +31,24 @@ def test_the_stand_in_also_labels_tasks_that_the_detector_was_not_taught(config,
     teacher.step(0)
     save_detector(config.detectors, "d1", taught=["lift-any"])
     assert teacher.step(1)["labels"] == 6, "nothing is ranked for lift-can, so any episodes are labelled"
+    teacher.close()
+
+
+def test_later_passes_ask_for_random_likely_and_uncertain_outcomes(config, store, monkeypatch):
+    pytest.importorskip("fastapi")
+    config.labels.per_task, config.labels.passes = 12, 2
+    config.tasks = ["lift-any"]
+    asked = []
+    label = StandIn.label
+    monkeypatch.setattr(
+        StandIn, "label", lambda self, task, count, order="new": asked.append(order) or label(self, task, count, order)
+    )
+    teacher = Teacher(config)
+    assert teacher.step(0, 0)["labels"] == 6
+    assert asked == ["new"]
+    save_detector(config.detectors, "d1")
+    assert teacher.step(0, 1)["labels"] == 6
+    assert asked[1:4] == ["new", "likely", "uncertain"]
     teacher.close()
 
 

@@ -6,7 +6,7 @@ from helpers.transitions import transitions
 
 from polytask.errors import UserError
 from polytask.mtopt.learning.weights import WeightFolder
-from polytask.mtopt.roles import Trainer
+from polytask.mtopt.roles import BellmanUpdater, Trainer
 
 
 def test_a_trainer_learns_publishes_and_resumes_exactly(config, trainer, updater):
@@ -28,6 +28,29 @@ def test_a_trainer_learns_publishes_and_resumes_exactly(config, trainer, updater
     again = trainer.step(2)
     assert again == other.step(2)
     assert (again["lag/targets"], again["lag/policy"], again["scripted"]) == (1, 0, 0)
+
+
+def test_examples_of_another_detector_replace_those_before_them(trainer, updater):
+    for version, count in (("run-1", 16), ("run-1", 32), ("run-2", 16)):
+        trainer.push(updater.step(transitions(16), version))
+        assert len(trainer.buffer) == count
+
+
+def test_targets_come_from_the_learners_own_copies(config, trainer):
+    """Q2 is copied after every update at the start, so an updater sees it at once, not after a version."""
+    updater = BellmanUpdater(config)
+    updater.use(trainer.weights())
+    batch = transitions(16, done=torch.zeros(16, dtype=torch.bool), reward=torch.zeros(16))
+
+    def targets():
+        updater.generator.manual_seed(0)
+        return updater.step(batch, "").target
+
+    before = targets()
+    trainer.push(updater.step(batch, ""))
+    trainer.step(3)
+    assert not torch.equal(targets(), before)
+    assert trainer.version == 1, "nothing was published"
 
 
 def test_the_saved_state_names_its_format_and_a_foreign_one_is_refused(config, trainer):

@@ -8,9 +8,9 @@ from helpers.tiny_run import tiny
 
 from polytask.config.compose import compose
 from polytask.errors import UserError
-from polytask.mtopt.config import RunConfig
+from polytask.mtopt.config import LabelConfig, RunConfig
 from polytask.mtopt.roles import Controller
-from polytask.mtopt.runtime.folder import RunFolder, saved_settings, with_present_names
+from polytask.mtopt.runtime.folder import RunFolder, label_settings, saved_settings, with_present_names
 
 
 def begin(root):
@@ -25,6 +25,22 @@ def test_settings_survive_being_saved(tmp_path):
     assert RunFolder(tmp_path).config() == tiny(tmp_path)
     assert saved_settings(RunConfig(run_dir=str(tmp_path)))["seed"] == 0
     assert saved_settings(RunConfig(run_dir=str(tmp_path / "nothing"))) is None
+
+
+def test_the_labelling_page_takes_its_training_and_its_views_from_the_run(tmp_path):
+    assert label_settings(LabelConfig(run_dir=str(tmp_path))) is None
+    begin(tmp_path)
+    words = [f"run_dir={tmp_path}", "detector.batch=9"]
+    config = compose(LabelConfig, words, saved=label_settings(LabelConfig(run_dir=str(tmp_path))))
+    assert (config.detector.updates, config.detector.batch) == (tiny(tmp_path).detector.updates, 9)
+    assert (config.views, config.outcome_size) == (3, 16)
+
+
+def test_a_lid_may_be_added_to_a_run(tmp_path):
+    begin(tmp_path)
+    config = tiny(tmp_path, tasks=["lift-any", "cover-object"])
+    assert config.world.lid
+    RunFolder(tmp_path).check(config)
 
 
 def test_a_setting_that_must_not_change_is_named(tmp_path):

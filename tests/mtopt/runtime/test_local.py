@@ -65,7 +65,7 @@ def test_a_run_does_everything_in_order(finished):
         *("collect", "label", "detector", "grade", "train", "evaluate"),
     ]
     sources = {label[2] for label in found["labels"]}
-    assert sources == {"oracle", "detector:run-1", "detector:run-2"}
+    assert sources == {"oracle", "detector:run-2"}, "verdicts of detectors that are no longer used are removed"
     trained = [record for record in RunFolder(root).records() if record["kind"] == "train"]
     assert [record["updates"] for record in trained] == [2, 4, 6]
     assert [record["detector"] for record in trained] == ["run-1", "run-1", "run-2"]
@@ -176,6 +176,23 @@ def test_settings_that_must_not_change_within_a_run_are_refused(finished):
     config.world.outcome_size = 24
     with pytest.raises(UserError, match=r"world\.outcome_size=16, not 24"):
         LocalRuntime(config, lambda line: None)
+
+
+def test_cover_object_joins_a_run_of_other_tasks(finished, tmp_path):
+    """The scene gets a lid, and a sequence of collection ends with covering."""
+    root = tmp_path / "bins"
+    shutil.copytree(finished[0], root)
+    config = tiny(root, tasks=["lift-any", "lift-can", "place-any", "cover-object"])
+    assert config.world.lid
+    runtime = LocalRuntime(config, lambda line: None, is_plan=False)
+    runtime.collect(16)
+    runtime.close()
+    store = EpisodeStore(root)
+    new = store.rows(after=12)
+    truths = [store.truth(row.id) for row in new]
+    store.close()
+    assert {row.task for row in new} >= {"cover-object"}
+    assert not any(truth["place-any"] for row, truth in zip(new, truths, strict=True) if row.task.startswith("lift"))
 
 
 def test_the_run_waits_for_a_person(tmp_path):

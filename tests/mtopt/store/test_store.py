@@ -160,6 +160,46 @@ def test_an_episode_can_be_read_without_its_outcome(store):
         assert same(replace(read, outcome=make(seed).outcome), make(seed))
 
 
+def test_examples_uploaded_before_the_first_episode_fit_its_views(store):
+    """The page knew neither the number nor the size of the views: one view of 4 pixels, the episodes have two of 12."""
+    picture = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
+    with store.writer("upload") as writer:
+        early = writer.append(episode_of_pictures(picture, "lift-any"))
+    assert store.outcome(early).shape == (1, 4, 4, 3)
+    with store.writer("a") as writer:
+        made = writer.append(make(1))
+    found = store.outcomes([early, made])
+    assert found.shape == (2, 2, 12, 12, 3) and store.outcome(early).shape == (2, 12, 12, 3)
+    assert (found[0] == np.repeat(np.repeat(picture, 3, 1), 3, 2)).all(), "in both views, each pixel three times"
+    assert (found[1] == make(1).outcome).all()
+    assert (store.examples(), store.first_made()) == ([early], made)
+
+
+def test_tallies_count_what_rewards_lists(store):
+    with store.writer("a") as writer:
+        for seed in range(12):
+            one = make(seed, task=("lift-any", "lift-can", "place-any")[seed % 3])
+            writer.append(replace(one, policy=("scripted-pick", "q:3")[seed % 2]))
+        upload = writer.append(episode_of_pictures(make(0).outcome, "lift-any"))
+    store.add_labels([Label(one, "lift-any", one / 12, "detector:d1") for one in range(1, 11)])
+    store.add_labels([Label(one, "lift-any", 1.0, "person") for one in (1, 12, upload)])
+    store.add_labels([Label(2, "lift-any", 0.9, "person"), Label(2, "lift-any", math.nan, "person")])  # withdrawn
+    store.add_labels([Label(3, "lift-any", 0.99, "detector:d1"), Label(4, "lift-any", 1.0, "detector:d2")])
+    rewards = {one: won for one, won in store.rewards("lift-any", "d1", 0.6).items() if one != upload}
+    rows = {row.id: row for row in store.rows()}
+    wanted = defaultdict(list)
+    for one, won in rewards.items():
+        wanted[rows[one].task, rows[one].policy, one > 5].append(won)
+    found = store.tally("lift-any", "d1", 0.6, after=5)
+    assert {one[:3]: one[3:] for one in found} == {key: (len(each), sum(each)) for key, each in wanted.items()}
+    assert sum(one.episodes for one in found) == len(rewards) == 11
+    assert store.counts_by("task") == {"lift-any": 5, "lift-can": 4, "place-any": 4}
+    assert store.label_counts("person") == {"lift-any": 3} and store.label_counts("nobody") == {}
+    assert store.prune_verdicts("d1") == 1
+    assert store.label_counts("detector:d2") == {} and store.label_counts("person") == {"lift-any": 3}
+    assert store.rewards("lift-any", "d1", 0.6).keys() - {upload} == rewards.keys()
+
+
 def test_outcomes_of_another_size_are_named(store):
     ids = [*fill(store, 2), *fill(store, 1, "other", size=16)]
     with pytest.raises(

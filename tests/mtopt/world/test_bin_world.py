@@ -10,7 +10,7 @@ from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import BinWorld
 from polytask.mtopt.world.arm import fingertips
-from polytask.mtopt.world.layout import INNER, PRESENT, RIGHT_BIN, START_HEIGHT
+from polytask.mtopt.world.layout import INNER, LEFT_BIN, PLACE_HEIGHT, PLATE_RADIUS, PRESENT, RIGHT_BIN, START_HEIGHT
 from polytask.scenes.mtopt import compile_mtopt
 
 TESTED = 8
@@ -187,14 +187,41 @@ def test_the_policy_sees_a_picture_and_its_hand(dropped):
     torch.testing.assert_close(look.height, torch.full((TESTED,), START_HEIGHT), atol=0.01, rtol=0)
 
 
+def test_places_start_anywhere_above_the_plate(dropped):
+    world = BinWorld(WorldConfig(num_envs=64, seed=3))
+    world.hand_over()
+    offset = world.place[:, :2] - torch.tensor(LEFT_BIN)
+    assert (offset.abs() <= PLATE_RADIUS + 1e-6).all()
+    assert (offset.abs().amax(0) > 0.08).all() and (offset.norm(dim=-1) > 0.045).float().mean() > 0.5
+    assert world.holds().float().mean() > 0.9, "objects stay in the hand on the way"
+    assert ((dropped.place[:, :2] - torch.tensor(RIGHT_BIN)).abs() <= 0.03 + 1e-6).all()
+
+
+def test_a_world_with_a_lid_starts_places_with_an_empty_plate():
+    world = BinWorld(WorldConfig(num_envs=4, lid=True, assisted=True))
+    assert not world.truth(("place-any",)).any()
+    world.hand_over()
+    action = still(4)
+    action[:, 6] = 1.0
+    heights = []
+    travel = world._travel
+    world._travel = lambda goal, yaw, segments: heights.append(goal[:, 2].clone()) or travel(goal, yaw, segments)
+    world.step(action)
+    world.present()
+    assert heights[1].tolist() == pytest.approx([PLACE_HEIGHT] * 4), "an object is put down, not dropped as the lid is"
+    assert (world.situation().lid[:, 2] < 0.05).all(), "the lid lies on the table"
+
+
 def test_a_lid_world_has_an_object_to_cover_and_a_lid_to_hold():
     world = BinWorld(WorldConfig(num_envs=4, lid=True))
+    world.reset(covers=True)
     assert world.truth(("place-any",)).all()  # one object lies on the plate
     world.hand_over(lid=True)
     assert world.holds().all()
     world.present()
     assert (world.situation().lid[:, 2] > 0.2).all()
     assert not world.truth(("cover-object",)).any()
+    assert not world.truth(("place-any",)).any(), "an object lies on the plate, but the hand is not empty"
 
 
 @pytest.mark.slow

@@ -63,6 +63,15 @@ def test_an_object_beside_the_plate_is_not_placed():
     assert successes(situation({"can": (LEFT[0] + 0.11, LEFT[1], FLOOR)})) == set()
 
 
+def test_place_any_asks_for_an_empty_hand_as_its_sentence_does():
+    assert TASKS["place-any"].sentence.endswith("the hand is empty.")
+    placed = {"can": (LEFT[0], LEFT[1] - 0.05, FLOOR)}
+    assert "place-any" in successes(situation(placed))
+    assert "place-any" not in successes(situation(placed | {"milk": (0.1, 0.52, UP)}))
+    assert "place-bottom" in successes(situation(placed | {"milk": (0.1, 0.52, UP)})), "its sentence does not ask"
+    assert "place-any" not in successes(situation(placed, lid=(LEFT[0], LEFT[1], UP)))
+
+
 def test_place_banana_asks_for_the_banana():
     assert "place-banana" in successes(situation({"banana": (LEFT[0], LEFT[1] - 0.05, FLOOR)}))
 

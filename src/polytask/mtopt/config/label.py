@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from polytask.mtopt.config.commands import FolderCommandConfig
 from polytask.mtopt.config.learning import MEASURED, STRATEGIES, DetectorConfig
@@ -40,13 +40,15 @@ class LabelConfig(FolderCommandConfig):
     max_upload_bytes: int = setting(5 * 1024 * 1024, "largest upload, bytes", at_least=1)
     max_upload_pixels: int = setting(16 * 1024 * 1024, "largest upload, pixels", at_least=1)
     outcome_size: int = setting(
-        96, "side of an uploaded example in a store that holds no episode yet, pixels", at_least=8, at_most=1_024
+        96,
+        "side of an uploaded example in a store that holds no episode yet, pixels (default: the run's)",
+        at_least=8,
+        at_most=1_024,
     )
     views: int = setting(3, "views of an uploaded example in a store that holds no episode yet", at_least=1, at_most=16)
     seed: int = setting(0, "seed of the detector's training", at_least=0, at_most=MAX_SEED)
     device: str = setting("cpu", "torch device that trains and runs the detector")
-    # Fewer and smaller updates than in a run, because a person waits. The page sets version and tasks.
-    detector: DetectorConfig = field(
-        default_factory=lambda: DetectorConfig(updates=600, batch=64),
-        metadata={"about": "training of the detector (detector.updates=...)"},
+    # The page sets version and tasks.
+    detector: DetectorConfig = setting(
+        DetectorConfig, "training of the detector (default: the run's own settings; detector.updates=...)"
     )

@@ -19,16 +19,16 @@ class CEMConfig:
     """Settings of the search for actions (cross-entropy method)."""
 
     samples: int = setting(64, "samples of a round", at_least=2, at_most=10**6)
-    elites: int = setting(6, "best samples of a round; the next round is drawn around them", at_least=2, at_most=10**6)
+    elites: int = setting(
+        3, "best samples of each mode; the next round of the mode is drawn around them", at_least=2, at_most=10**6
+    )
     iterations: int = setting(2, "rounds", at_least=1, at_most=1_000)
     modes: list[float] = setting(
-        [0.55, 0.15, 0.15, 0.15],
-        "shares of the modes move, close, open, terminate in the first round",
+        [0.4, 0.25, 0.25, 0.1],
+        "shares of the modes move, close, open, terminate in the samples of every round",
         at_least=0.0,
     )
-    keep: float = setting(
-        0.2, "weight of these shares in the later rounds; the elites' shares have the rest", at_least=0.0, at_most=1.0
-    )
+    masked: bool = setting(True, "do not try commands that do nothing, such as opening an open hand")
     spread: float = setting(0.02, "smallest standard deviation of a later round", at_least=0.0, at_most=1.0)
     max_turn: float = setting(3.1416, "largest turn that is tried, rad", above=0.0, at_most=3.15)
     axes: list[float] = setting(
@@ -94,7 +94,7 @@ class ReplayConfig:
     """Settings of the replay buffers: their size, and the shares of a batch."""
 
     capacity: int = setting(
-        100_000, "frames to keep; the oldest episodes make room for new ones", at_least=2, at_most=10**9
+        100_000, "frames to keep; every task has equal room for successes and failures", at_least=2, at_most=10**9
     )
     balance_tasks: bool = setting(
         True, "every task with data has the same share of a batch; else the share of its data"
@@ -102,6 +102,12 @@ class ReplayConfig:
     success_ratio: float | None = setting(
         0.5,
         "share of a task's rows that come from successes, where it has both (null: the data's own)",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    refresh: float = setting(
+        0.1,
+        "share of the held episodes that others of the log replace at each version of the weights, if not all fit",
         at_least=0.0,
         at_most=1.0,
     )
@@ -140,6 +146,17 @@ class DetectorConfig:
     lr: float = setting(1e-3, "learning rate of AdamW at the start; it falls to zero along a cosine", above=0.0)
     weight_decay: float = setting(1e-3, "weight decay of AdamW", at_least=0.0)
     holdout: float = setting(
-        0.1, "share of the outcomes whose labels only set the temperature", at_least=0.0, below=1.0
+        0.1, "share of the outcomes whose labels only set temperature and thresholds", at_least=0.0, below=1.0
     )
-    threshold: float = setting(0.5, "probability above which an outcome counts as a success", at_least=0.0, at_most=1.0)
+    threshold: float = setting(
+        0.5,
+        "probability above which an outcome counts as a success; a task's own threshold may be higher",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    least_precision: float = setting(
+        0.5,
+        "precision on random labels below which a task is no reward until it has more labels",
+        at_least=0.0,
+        at_most=1.0,
+    )

@@ -41,8 +41,15 @@ class TeacherConfig:
     per_task: int = setting(
         500, "labels per task that the stand-in makes before the first detector is trained", at_least=0
     )
+    passes: int = setting(
+        1,
+        "parts in which these labels are given, with a detector after each: the first at random, the others among "
+        "outcomes that the detector finds likely or uncertain",
+        at_least=1,
+        at_most=100,
+    )
     round_per_task: int = setting(
-        100, "labels per task in each later round, where the detector is least certain", at_least=0
+        100, "labels per task in each later round, some at random, others where the detector is uncertain", at_least=0
     )
     error_rate: float = setting(0.0, "share of the stand-in's answers that are wrong", at_least=0.0, at_most=1.0)
 
@@ -89,6 +96,8 @@ class EvaluatorConfig:
 
     episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**6)
     seed: int = setting(1_000, "seed of the scenes", at_least=0, at_most=MAX_SEED)
+    simple: bool = setting(True, "also play the same starts by constant commands, random actions and scripts")
+    chains: bool = setting(True, "also play whole chains: lift something, then place what was lifted")
 
 
 @dataclass

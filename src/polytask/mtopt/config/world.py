@@ -8,7 +8,12 @@ from polytask.errors import UserError
 from polytask.settings import MAX_SEED, setting
 from polytask.sim.config import WarpSettings
 
-OUTCOME_VIEWS = 3  # pictures of an outcome, one of each of `world.layout.OUTCOME_CAMERAS`
+# What the pictures of an outcome show, one of each of `world.layout.OUTCOME_CAMERAS`, for people who label.
+OUTCOME_CAPTIONS = ("hand, front", "hand, side", "plate, above")
+OUTCOME_VIEWS = len(OUTCOME_CAPTIONS)
+# Commands that do nothing, and the state of the gripper's command in which they do nothing: closed or not. A learner
+# must not search them: their values are those of moving, and the data hardly show them.
+NO_EFFECT = {"close": True, "open": False}
 
 
 @dataclass
@@ -24,9 +29,15 @@ class WorldConfig:
     )
     assisted: bool = setting(False, "closing or opening ends the episode, and the hand descends by itself")
     reach: float = setting(0.06, "how far an action moves the hand along each axis, at most, m", above=0.0, at_most=1.0)
-    lid: bool = setting(False, "a lid in the scene and an object on the plate, for cover-object")
+    lid: bool = setting(False, "a lid in the scene; a run that learns cover-object has one")
     spread: float = setting(
-        0.03, "largest offset of the hand's start from the bin's centre along x and y, m", at_least=0.0, at_most=0.14
+        0.03, "largest offset of a pick's start from the bin's centre along x and y, m", at_least=0.0, at_most=0.14
+    )
+    plate_spread: float = setting(
+        0.105,
+        "largest offset of a place's start from the plate's centre along x and y, m; the plate's radius is 0.105",
+        at_least=0.0,
+        at_most=0.14,
     )
     segments: int = setting(
         4, "parts of an action; the arm's targets are corrected before each", at_least=1, at_most=1_000

@@ -13,7 +13,7 @@ from polytask.mtopt.records import Label
 
 
 class Judge:
-    """Loads the detector in use from a folder and returns its verdicts on the tasks that it was taught."""
+    """Loads the detector in use from a folder and returns its verdicts on the tasks that it judges."""
 
     def __init__(self, folder: Path, device: str, version: str | None = None) -> None:
         """Load the detector in use, if there is one; `sync` loads it again after a change.
@@ -37,15 +37,24 @@ class Judge:
         """Return the version of the loaded detector; empty if there is none."""
         return self.detector.version if self.detector else ""
 
-    @property
-    def threshold(self) -> float:
-        """Return the probability above which the loaded detector accepts an outcome as a success."""
-        return self.detector.threshold if self.detector else 0.5
+    def threshold(self, task: str) -> float:
+        """Return the probability above which the loaded detector accepts an outcome as a success of a task."""
+        return self.detector.threshold_of(task) if self.detector else 0.5
+
+    def judged(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the tasks that the loaded detector judges: taught, and not refused as a reward."""
+        known = self.detector.used if self.detector else ()
+        return tuple(task for task in tasks if task in known)
 
     def taught(self, tasks: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the tasks that the loaded detector was taught; it has no verdicts on the others."""
+        """Return those of the tasks that the loaded detector was taught."""
         known = self.detector.taught if self.detector else ()
         return tuple(task for task in tasks if task in known)
+
+    def refused(self, tasks: Iterable[str]) -> dict[str, str]:
+        """Return those of the tasks whose verdicts are no rewards although the detector was taught them, and why."""
+        known = self.detector.refused if self.detector else {}
+        return {task: known[task] for task in tasks if task in known}
 
     def sync(self) -> bool:
         """Load the detector in use if it has changed; return whether it has."""
@@ -61,9 +70,9 @@ class Judge:
         return True
 
     def grade(self, outcome: Tensor, tasks: Sequence[str]) -> Tensor:
-        """Return probabilities (B, K) on the CPU that views (B, V, S, S, 3) show successes of tasks it was taught."""
+        """Return probabilities (B, K) on the CPU that views (B, V, S, S, 3) show successes of tasks that it judges."""
         assert self.detector is not None
-        assert self.taught(tasks) == tuple(tasks), "untrained columns must never become rewards"
+        assert self.judged(tasks) == tuple(tasks), "untrained and refused columns must never become rewards"
         columns = [self.detector.index(task) for task in tasks]
         return self.detector.predict_all(outcome.to(self.device))[:, columns].cpu()
 

@@ -13,6 +13,7 @@ import torch
 from polytask.files import make_folder, write_text
 from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.detector.folder import figures_path, path_of, scores_path
+from polytask.mtopt.detector.gate import needs, refusals
 from polytask.mtopt.detector.labels import Labels
 from polytask.mtopt.detector.metrics import TaskScore, score
 from polytask.mtopt.detector.model import Detector
@@ -28,21 +29,26 @@ class TaskFigures:
 
     task: str
     labels: int  # learned from
-    held_successes: int  # kept aside
+    held_successes: int  # kept aside, drawn at random
     held_failures: int
     precision_before: float | None
     precision_after: float | None
     recall_before: float | None
     recall_after: float | None
+    by_stand_in: int = 0  # of the labels learned from, those of the stand-in that no person has given
+    threshold: float | None = None
+    is_used: bool = False  # its verdicts may become rewards
+    why: str | None = None  # the reason why it needs more labels, if so
 
 
-def train_on_labels(
+def train_on_labels(  # noqa: PLR0913 - what a training depends on
     store: EpisodeStore,
     labels: Labels,
     config: DetectorConfig,
     device: str,
     seed: int,
     progress: Callable[[float], None] | None = None,
+    start: Detector | None = None,
 ) -> Detector:
     """Train a detector from labelled episodes.
 
@@ -53,6 +59,7 @@ def train_on_labels(
         device: Where to train.
         seed: Of the training.
         progress: Receives the share of the updates that is done; an exception that it raises ends the training.
+        start: A detector to continue from, if its network fits; None for new weights.
     """
     tasks = config.tasks
     rows = [(episode, tasks.index(task), value) for task, each in labels.items() for episode, value in each.items()]
@@ -64,6 +71,7 @@ def train_on_labels(
         config,
         torch.Generator(device).manual_seed(seed),
         progress=progress,
+        start=start,
     )
 
 
@@ -93,30 +101,57 @@ def measure(detector: Detector, store: EpisodeStore, held: Labels, device: str) 
             task,
             torch.tensor(list(said[task].values())),
             torch.tensor([held[task][e] for e in said[task]]).float(),
-            detector.threshold,
+            detector.threshold_of(task),
         )
         for task in said
         if said[task]
     }
 
 
-def compare(
-    learned: Labels, held: Labels, before: Mapping[str, TaskScore], after: Mapping[str, TaskScore]
+def admit(detector: Detector, scores: Mapping[str, TaskScore], least_precision: float) -> None:
+    """Refuse the tasks of a detector that must not become rewards; see `gate`."""
+    detector.refused = refusals(scores, least_precision)
+
+
+def compare(  # noqa: PLR0913 - the columns of a table
+    learned: Labels,
+    held: Labels,
+    before: Mapping[str, TaskScore],
+    after: Mapping[str, TaskScore],
+    *,
+    detector: Detector,
+    least_precision: float,
+    stand_in: Mapping[str, int] | None = None,
 ) -> list[TaskFigures]:
-    """Compare the scores of two detectors, with a row for every task that has labels."""
+    """Compare the scores of two detectors, with a row for every task that has labels.
+
+    Args:
+        learned: Labels that the new detector learned from.
+        held: Labels that measured both.
+        before: Scores of the detector before it.
+        after: Scores of the new detector.
+        detector: The new detector, after `admit`.
+        least_precision: Of a task that is a reward.
+        stand_in: How many of a task's learned labels are the stand-in's.
+    """
     rows = []
     for task in (task for task in learned if learned[task] or held[task]):
         old, new, successes = before.get(task), after.get(task), sum(held[task].values())
+        is_taught = task in detector.taught
         rows.append(
             TaskFigures(
                 task=task,
                 labels=len(learned[task]),
+                by_stand_in=(stand_in or {}).get(task, 0),
                 held_successes=successes,
                 held_failures=len(held[task]) - successes,
                 precision_before=old.precision if old else None,
                 precision_after=new.precision if new else None,
                 recall_before=old.recall if old else None,
                 recall_after=new.recall if new else None,
+                threshold=detector.threshold_of(task) if is_taught else None,
+                is_used=task in detector.used,
+                why=needs(new if is_taught else None, detector.refused.get(task), least_precision),
             )
         )
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from polytask.mtopt.seeds import uniform_hashes
 from polytask.mtopt.store import EpisodeStore
@@ -28,17 +28,35 @@ def teachable(labels: Labels) -> tuple[str, ...]:
     return tuple(task for task, each in labels.items() if set(each.values()) == {True, False})
 
 
-def split(labels: Labels, share: float) -> tuple[dict[str, dict[int, bool]], dict[str, dict[int, bool]]]:
+def is_held_out(episodes: Sequence[int], share: float) -> set[int]:
+    """Return which episodes only measure detectors: a share of all, fixed for ever."""
+    chance = uniform_hashes(list(episodes), "held out").tolist()
+    return {episode for episode, lot in zip(episodes, chance, strict=True) if lot < share}
+
+
+def split(
+    labels: Labels, share: float, examples: Collection[int] = ()
+) -> tuple[dict[str, dict[int, bool]], dict[str, dict[int, bool]]]:
     """Divide labels into those that train a detector and a share that measures it.
 
     An episode is on the same side for every task and for every later detector, so no detector is measured on an episode
-    that trained it or one before it.
+    that trained it or one before it. Uploaded examples always train: somebody chose them, so they measure nothing.
+
+    Args:
+        labels: By task and episode.
+        share: Of the episodes that measure.
+        examples: Uploaded ones.
     """
     learned: dict[str, dict[int, bool]] = {}
     held: dict[str, dict[int, bool]] = {}
     for task, values in labels.items():
-        chance = uniform_hashes(list(values), "held out").tolist()
-        aside = {episode for episode, lot in zip(values, chance, strict=True) if lot < share}
+        aside = is_held_out(list(values), share).difference(examples)
         learned[task] = {episode: value for episode, value in values.items() if episode not in aside}
         held[task] = {episode: value for episode, value in values.items() if episode in aside}
     return learned, held
+
+
+def stand_in_counts(store: EpisodeStore, learned: Labels) -> dict[str, int]:
+    """Count, by task, the labels that only the stand-in gave; they are never counted as a person's."""
+    people = labels_by_task(store, ("person",))
+    return {task: sum(one not in people.get(task, {}) for one in values) for task, values in learned.items()}

@@ -34,6 +34,7 @@ class TaskScore:
     task: str
     count: int
     successes: int  # true ones
+    accepted: int  # called successes
     precision: float | None
     recall: float | None
     false_positive_rate: float | None
@@ -99,6 +100,7 @@ def score(task: str, probability: Tensor, truth: Tensor, threshold: float = 0.5)
         task=task,
         count=len(true),
         successes=successes,
+        accepted=accepted,
         precision=ratio(hits, accepted),
         recall=recall,
         false_positive_rate=wrong,
@@ -114,7 +116,7 @@ def evaluate(detector: Detector, frames: Tensor, task: Tensor, truth: Tensor) ->
     for index, name in enumerate(detector.tasks):
         mine = task == index
         if name in detector.taught and bool(mine.any()):
-            rows.append(score(name, probability[mine], truth[mine], detector.threshold))
+            rows.append(score(name, probability[mine], truth[mine], detector.threshold_of(name)))
     return DetectorReport(detector.version, detector.threshold, rows)
 
 

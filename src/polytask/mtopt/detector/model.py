@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ _FIELDS: Fields = {
     "taught": list | None,
     "views": int,
     "threshold": float,
+    "thresholds": dict | None,
+    "refused": dict | None,
     "temperature": float,
     "network": dict,
     "weights": dict,
@@ -43,6 +46,8 @@ class Detector:
         temperature: float = 1.0,
         config: NetworkConfig | None = None,
         taught: Collection[str] | None = None,
+        thresholds: Mapping[str, float] | None = None,
+        refused: Mapping[str, str] | None = None,
     ) -> None:
         """Wrap a trained network.
 
@@ -50,11 +55,13 @@ class Detector:
             version: Name in labels and logs.
             tasks: Names in the order of their indices.
             network: The trained network.
-            threshold: Probability above which an outcome counts as a success.
+            threshold: Probability above which an outcome counts as a success, for tasks without their own.
             temperature: Divides the logits.
             config: The network's configuration; None for the defaults.
             taught: Tasks with both successes and failures in training; None for all. The network's columns of other
                 tasks are untrained.
+            thresholds: Thresholds of single tasks.
+            refused: Tasks whose verdicts must not become rewards, with the reason.
         """
         if not set(tasks if taught is None else taught) <= set(tasks):
             raise ValueError("a detector cannot be taught a task that it has no column for")
@@ -62,12 +69,22 @@ class Detector:
         self.version, self.tasks = version, tuple(tasks)
         self.network = network.eval()
         self.threshold, self.temperature = threshold, temperature
+        self.thresholds, self.refused = dict(thresholds or {}), dict(refused or {})
         self.config = config or NetworkConfig()
 
     @property
     def views(self) -> int:
         """Return the number of pictures of an outcome."""
         return self.network.views
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Return the tasks whose verdicts may become rewards: taught, and not refused."""
+        return tuple(task for task in self.taught if task not in self.refused)
+
+    def threshold_of(self, task: str) -> float:
+        """Return the probability above which an outcome counts as a success of a task."""
+        return self.thresholds.get(task, self.threshold)
 
     def to(self, device: torch.device | str) -> Detector:
         """Move the network to a device."""
@@ -120,7 +137,8 @@ class Detector:
 
     def accepts(self, outcome: Tensor, task: Tensor) -> Tensor:
         """Return which outcomes (B,) count as successes; see `predict`."""
-        return self.predict(outcome, task) > self.threshold
+        bounds = torch.tensor([self.threshold_of(name) for name in self.tasks], device=task.device)
+        return self.predict(outcome, task) > bounds[task]
 
     def save(self, path: Path) -> None:
         """Replace the file at `path` in one step."""
@@ -132,6 +150,8 @@ class Detector:
             "taught": list(self.taught),
             "views": self.views,
             "threshold": self.threshold,
+            "thresholds": self.thresholds,
+            "refused": self.refused,
             "temperature": self.temperature,
             "network": asdict(self.config),
             "weights": {name: value.cpu() for name, value in self.network.state_dict().items()},
@@ -157,7 +177,8 @@ class Detector:
             network = DetectorNetwork(config, len(state["tasks"]), state["views"])
             network.load_state_dict(state["weights"])
             known = (str(state["version"]), state["tasks"], network, float(state["threshold"]))
-            taught = state.get("taught")  # None in files of older versions, which were taught all tasks
-            return cls(*known, temperature=float(state["temperature"]), config=config, taught=taught)
+            # Files of older versions lack these: they were taught all tasks, with one threshold, and none was refused.
+            later: dict[str, Any] = {name: state.get(name) for name in ("taught", "thresholds", "refused")}
+            return cls(*known, temperature=float(state["temperature"]), config=config, **later)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(f"'{path}' is damaged: its parts do not fit together") from error

@@ -12,17 +12,19 @@ from torch.nn import functional
 
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.detector.model import Detector
 from polytask.mtopt.networks import DetectorNetwork, augment
 
 
-def train_detector(
+def train_detector(  # noqa: PLR0913 - what a training depends on
     frames: Tensor,
     task: Tensor,
     value: Tensor,
     config: DetectorConfig,
     generator: torch.Generator,
     progress: Callable[[float], None] | None = None,
+    start: Detector | None = None,
 ) -> Detector:
     """Train a detector on the frames' device; it is taught the tasks that have successes and failures.
 
@@ -33,6 +35,7 @@ def train_detector(
         config: What to train and how.
         generator: Source of all randomness, on the frames' device.
         progress: Receives the share of the updates that is done; an exception that it raises ends the training.
+        start: A detector whose network the training continues from, if it has the same shape; None for new weights.
 
     Raises:
         UserError: If there are no examples, or a task has no name.
@@ -41,7 +44,9 @@ def train_detector(
     network_config = replace(config.network, image_size=config.network.image_size or frames.shape[-2])
     seed = torch.Generator().manual_seed(int(torch.randint(2**31, (), device=frames.device, generator=generator)))
     network = DetectorNetwork(network_config, len(config.tasks), frames.shape[1], seed).to(frames.device)
-    is_held = hold_out(same_outcomes(frames), label_kinds(task, value), config.holdout, generator)
+    if start is not None and can_continue(start, network_config, config.tasks, frames.shape[1]):
+        network.load_state_dict(start.network.state_dict())
+    is_held = hold_out(outcome_hashes(frames), label_kinds(task, value), config.holdout)
     out, kept = torch.nonzero(is_held).squeeze(1), torch.nonzero(~is_held).squeeze(1)
     fit(network, (frames, task, value.float()), kept, config, generator, progress)
     taught = taught_tasks(task, value, config.tasks)
@@ -50,7 +55,51 @@ def train_detector(
         logit = detector.logits(frames[out], task[out]).double()
         weight = balanced_weights(task[out], value[out], len(config.tasks))
         detector.temperature = fit_temperature(logit, value[out].double(), weight.double())
+        said = (logit / detector.temperature).sigmoid()
+        bounds = fit_thresholds(said, task[out], value[out], len(config.tasks), config)
+        detector.thresholds = {name: bounds[index] for index, name in enumerate(config.tasks) if index in bounds}
     return detector
+
+
+def can_continue(start: Detector, network: NetworkConfig, tasks: Sequence[str], views: int) -> bool:
+    """Return whether a network of these settings can take over the weights of a detector."""
+    return start.config == network and start.tasks == tuple(tasks) and start.views == views
+
+
+def fit_thresholds(said: Tensor, task: Tensor, value: Tensor, tasks: int, config: DetectorConfig) -> dict[int, float]:
+    """Raise the thresholds of tasks whose precision would be too low, by labels that were not trained on.
+
+    A task gets the lowest of a few thresholds that reaches the precision asked for or, if none does, the one with the
+    highest precision. A threshold that accepts no success is not tried: a task without successes teaches nothing, and
+    the gate decides whether it may be a reward. One wrong acceptance is added to those seen, so that a single lucky
+    label decides nothing.
+
+    Args:
+        said: (M,) probabilities.
+        task: (M,) index.
+        value: (M,) 1 for success, 0 for failure.
+        tasks: Number of tasks.
+        config: Lowest threshold, and the precision to reach.
+
+    Returns:
+        Threshold by task, of those whose threshold is not the lowest.
+    """
+    candidates = [config.threshold, *(bound for bound in (0.6, 0.7, 0.8, 0.9) if bound > config.threshold)]
+    found: dict[int, float] = {}
+    for index in range(tasks):
+        mine = task == index
+        right, wrong = said[mine & (value > 0.5)], said[mine & (value <= 0.5)]
+        precision: list[float] = []
+        for bound in candidates:
+            hits, errors = int((right > bound).sum()), int((wrong > bound).sum())
+            if precision and not hits:
+                break
+            precision.append(hits / (hits + errors + 1) if errors else 1.0)
+        enough = [place for place, share in enumerate(precision) if share >= config.least_precision]
+        place = enough[0] if enough else precision.index(max(precision))
+        if place:
+            found[index] = candidates[place]
+    return found
 
 
 def check(task: Tensor, config: DetectorConfig, views: int) -> None:
@@ -74,32 +123,30 @@ def taught_tasks(task: Tensor, value: Tensor, names: Sequence[str]) -> tuple[str
     return tuple(name for index, name in enumerate(names) if {2 * index, 2 * index + 1} <= there)
 
 
-def same_outcomes(frames: Tensor, batch: int = 64) -> Tensor:
-    """Number the different outcomes among (M, V, S, S, 3); return the number (M,) of each row's outcome."""
+def outcome_hashes(frames: Tensor, batch: int = 64) -> Tensor:
+    """Return a random-looking number (M,) of each outcome (M, V, S, S, 3), which never changes."""
     # The hash is a sum of the bytes, each times a random number. If two outcomes ever share a hash, they only stay on
     # the same side of the split.
     factor = torch.randint(2**62, frames.shape[1:], generator=torch.Generator().manual_seed(0)).to(frames.device)
-    sums = [(part.long() * factor).flatten(1).sum(1) for part in frames.split(batch)]
-    return torch.cat(sums).unique(return_inverse=True)[1]
+    return torch.cat([(part.long() * factor).flatten(1).sum(1) for part in frames.split(batch)])
 
 
-def hold_out(outcome: Tensor, kind: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Draw a share of the outcomes and return which rows (M,) belong to them.
+def hold_out(hashes: Tensor, kind: Tensor, share: float) -> Tensor:
+    """Choose a share of the outcomes and return which rows (M,) belong to them.
 
     All labels of an outcome are on one side, because outcomes that set the temperature must not have been trained on.
-    An outcome stays in training if a task would lose its last success or failure without it.
+    An outcome is on the same side in every training, so that this holds for the detector that a training continues
+    from, too. It stays in training if a task would lose its last success or failure without it.
 
     Args:
-        outcome: (M,) number of each row's outcome.
+        hashes: (M,) of each row's outcome.
         kind: (M,) number of each row's kind of label.
         share: Share of the outcomes to hold out.
-        generator: Source of the draw, on the device of the rows.
     """
-    count = int(outcome.max()) + 1
-    is_held = torch.randperm(count, device=outcome.device, generator=generator) < int(count * share)
-    trained = torch.zeros(int(kind.max()) + 1, device=kind.device).index_add(0, kind, (~is_held[outcome]).float())
-    is_held[outcome[trained[kind] == 0]] = False
-    return is_held[outcome]
+    is_held = (hashes >> 11 & 2**52 - 1).double() / 2**52 < share
+    trained = torch.zeros(int(kind.max()) + 1, device=kind.device).index_add(0, kind, (~is_held).float())
+    needed = hashes[trained[kind] == 0]
+    return is_held & ~torch.isin(hashes, needed)
 
 
 def fit(

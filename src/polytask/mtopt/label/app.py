@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from polytask.errors import UserError, shown
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.world import OUTCOME_CAPTIONS
 from polytask.mtopt.label.pictures import strip
 from polytask.mtopt.label.queues import ORDERS
 from polytask.mtopt.label.security import COOKIE, Access, Guard, is_loopback
@@ -46,6 +47,7 @@ class AnswerBody(BaseModel):
     episode: int = Field(ge=0, le=LARGEST, strict=True)
     value: bool | None = Field(strict=True)
     order: QueueName = "new"
+    source: Literal["person", "oracle"] | None = None  # who answers; a program that is not a person says so
 
 
 class AnswersBody(BaseModel):
@@ -85,6 +87,8 @@ class Api:
             "agreed": agreed,
             "asked_twice": asked,
             "detector": verdicts.version if verdicts else None,
+            "in_use": self.training.in_use(),
+            "captions": list(OUTCOME_CAPTIONS),
             "judged": [task for task in self.session.names if verdicts and verdicts.of(task)],
             "max_upload_bytes": self.session.config.max_upload_bytes,
         }
@@ -116,6 +120,8 @@ class Api:
             for answer in body.answers:  # all are checked before any is saved
                 self.session.require(answer.episode)
                 self._known(answer.task)
+                if answer.source not in (None, self.session.config.source):
+                    raise HTTPException(409, "this page counts labels as a person's; start it with source=oracle")
             for answer in body.answers:
                 self.session.answer(answer.task, answer.episode, answer.value, answer.order)
             progress = self.session.progress()

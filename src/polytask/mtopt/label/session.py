@@ -12,7 +12,7 @@ from typing import Literal
 
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.detector.labels import labels_by_task
+from polytask.mtopt.detector.labels import is_held_out, labels_by_task
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.journal import Journal, SecondAnswer
 from polytask.mtopt.learning.sharing import impersonate
@@ -28,7 +28,7 @@ class Verdicts:
     """Probabilities by a detector for the episodes it has judged."""
 
     version: str
-    threshold: float
+    threshold: Mapping[str, float]  # by task
     probability: Mapping[str, Mapping[int, float]]  # of success, by task and episode
 
     def of(self, task: str) -> Mapping[int, float]:
@@ -136,11 +136,15 @@ class LabelSession:
         """Return the next questions, and the length of the queue."""
         labels = self.labels(task)
         verdicts = self.verdicts.of(task) if self.verdicts else {}
-        threshold = self.verdicts.threshold if self.verdicts else 0.5
+        threshold = self.verdicts.threshold.get(task, 0.5) if self.verdicts else 0.5
         if order == "disagrees":
             wrong = [e for e in queues.disagrees(labels, verdicts, threshold) if e not in self._skipped[task]]
             return [Question(e, labels[e], verdicts[e]) for e in wrong[:count]], len(wrong)
         open_ones = [e for e in self.candidates(task) if e not in labels and e not in self._skipped[task]]
+        if order in ("uncertain", "likely"):
+            # Labels that measure detectors must be random draws, so only the queue `new` asks about these episodes.
+            aside = is_held_out(open_ones, self.config.held_out)
+            open_ones = [e for e in open_ones if e not in aside]
         if order == "uncertain":
             queue = queues.uncertain(open_ones, verdicts, threshold)
         elif order == "likely":

@@ -76,7 +76,8 @@ class StandIn:
         value = self.truth(episode).get(task)  # None, a skip, for an uploaded picture, which has no truth
         if value is not None and self._random.random() < self.error_rate:
             value = not value
-        return {"task": task, "episode": episode, "value": value, "order": order}
+        # Its labels are never a person's: a page with source=person refuses them.
+        return {"task": task, "episode": episode, "value": value, "order": order, "source": "oracle"}
 
     def _labels(self, task: str) -> int:
         row = next((row for row in get(self.client, "/api/state")["tasks"] if row["name"] == task), None)

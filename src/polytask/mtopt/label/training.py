@@ -13,9 +13,17 @@ from typing import Any
 
 from polytask.errors import UserError
 from polytask.mtopt.detector import Detector
-from polytask.mtopt.detector.folder import figures_path, newest, next_version, path_of
-from polytask.mtopt.detector.labelled import TaskFigures, compare, judge_episodes, measure, publish, train_on_labels
-from polytask.mtopt.detector.labels import Labels, labels_by_task, split, teachable
+from polytask.mtopt.detector.folder import figures_path, in_use, newest, next_version, path_of
+from polytask.mtopt.detector.labelled import (
+    TaskFigures,
+    admit,
+    compare,
+    judge_episodes,
+    measure,
+    publish,
+    train_on_labels,
+)
+from polytask.mtopt.detector.labels import Labels, labels_by_task, split, stand_in_counts, teachable
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.session import LabelSession, Verdicts
 
@@ -34,6 +42,7 @@ class TrainingStatus:
 
     state: str = "idle"  # idle, running, done or failed
     message: str = "No detector has been trained yet."
+    share: float | None = None  # of the training that is done, while it runs
     seconds: float = 0.0  # since the start, or in all when it is done
     version: str | None = None  # of the page's detector
     figures: list[TaskFigures] = field(default_factory=list)
@@ -49,6 +58,7 @@ class DetectorTraining:
         self.folder = Path(self.config.detectors or Path(self.config.run_dir) / "detectors").expanduser()
         version = newest(self.folder)
         self.detector = None if version is None else Detector.load(path_of(self.folder, version)).to(self.config.device)
+        self._used: Detector | None = None  # in use, where that is not the newest
         self._status = TrainingStatus()
         self._began = 0.0
         self._lock = Lock()
@@ -61,6 +71,25 @@ class DetectorTraining:
     def start(self) -> bool:
         """Start to train in the background; return False if a training runs already."""
         return self._begin(self._train, "Reading the labels…")
+
+    def in_use(self) -> dict[str, Any] | None:
+        """Return the detector whose verdicts are the rewards of training, and the tasks it does not judge and why."""
+        found = self._in_use()
+        if found is None:
+            return None
+        reasons = dict.fromkeys(self.session.tasks, "it was taught no success and no failure")
+        reasons = {task: why for task, why in reasons.items() if task not in found.taught} | found.refused
+        return {"version": found.version, "not_judged": reasons}
+
+    def _in_use(self) -> Detector | None:
+        version = in_use(self.folder)
+        if version is None:
+            return None
+        if self.detector is not None and version == self.detector.version:
+            return self.detector
+        if self._used is None or self._used.version != version:
+            self._used = Detector.load(path_of(self.folder, version))
+        return self._used
 
     def status(self) -> dict[str, Any]:
         """Return the state of the training as plain values."""
@@ -102,14 +131,15 @@ class DetectorTraining:
         except Exception as error:  # a thread has no caller, so every error must reach the page and the log
             _log.exception("the detector's thread failed")
             result = {"message": f"The training failed: {error}", "state": "failed"}
-        self._update(**result, seconds=time.monotonic() - self._began)
+        self._update(**result, share=None, seconds=time.monotonic() - self._began)
 
     def _train(self) -> None:
         session, config = self.session, self.config
         with session.lock:
             # Of all tasks, not only those on the page: the detector in use grades every task.
             labels = {task: each for task, each in labels_by_task(session.store).items() if task in session.tasks}
-        learned, held = split(labels, config.held_out)
+            examples = session.store.examples()
+        learned, held = split(labels, config.held_out, examples)
         if not teachable(learned):
             raise UserError("Label some successes and some failures of a task first; a few dozen of each are a start.")
         count = sum(map(len, learned.values()))
@@ -117,11 +147,12 @@ class DetectorTraining:
         def progress(share: float) -> None:
             if self._halt.is_set():
                 raise StoppedError
-            self._update(message=f"Training on {count} labels… {share:.0%}")
+            self._update(message=f"Training on {count} labels…", share=share)
 
         settings = replace(config.detector, version=next_version(self.folder, PREFIX), tasks=list(session.tasks))
-        detector = train_on_labels(session.store, learned, settings, config.device, config.seed, progress)
-        self._update(message="Measuring…")
+        store, device = session.store, config.device
+        detector = train_on_labels(store, learned, settings, device, config.seed, progress, self._in_use())
+        self._update(message="Measuring it…", share=None)
         figures = self._measure(detector, learned, held)
         publish(detector, figures, self.folder)
         self.detector = detector
@@ -132,7 +163,11 @@ class DetectorTraining:
         """Compare a new detector with the one before it, unless that one needs another number of views."""
         store, device, old = self.session.store, self.config.device, self.detector
         before = measure(old, store, held, device) if old is not None and old.views == detector.views else {}
-        return compare(learned, held, before, measure(detector, store, held, device))
+        after = measure(detector, store, held, device)
+        least = self.config.detector.least_precision
+        admit(detector, after, least)
+        counts = stand_in_counts(store, learned)
+        return compare(learned, held, before, after, detector=detector, least_precision=least, stand_in=counts)
 
     def _judge(self) -> None:
         """Judge every labelled episode and a pool of others, for the queues of tasks that have labels."""
@@ -144,7 +179,8 @@ class DetectorTraining:
                 others = queues.new((e for e in self.session.candidates(task) if e not in labels), task)
                 wanted[task] = [*labels, *others[: self.config.pool]] if labels else []
         found = judge_episodes(detector, self.session.store, wanted, self.config.device)
-        self.session.verdicts = Verdicts(detector.version, detector.threshold, found)
+        bounds = {task: detector.threshold_of(task) for task in found}
+        self.session.verdicts = Verdicts(detector.version, bounds, found)
 
     def _saved_figures(self, version: str) -> list[TaskFigures]:
         path = figures_path(self.folder, version)

@@ -34,8 +34,9 @@ class Uploads:
             self._writer = None
 
     def _shape(self) -> tuple[int, int]:
-        """Return the number and the size of the views of the store's episodes."""
-        for row in self.store.rows(limit=1):
-            shape = self.store.outcome(row.id).shape
-            return shape[0], shape[1]
-        return self.config.views, self.config.outcome_size
+        """Return the number and the size of the views of the store's episodes; without any, the configured ones."""
+        number = self.store.first_made()
+        if number is None:
+            return self.config.views, self.config.outcome_size
+        shape = self.store.outcome(number).shape
+        return shape[0], shape[1]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from polytask.mtopt.config.learning import CEMConfig
-from polytask.mtopt.learning.cem import draw, first_sampler, maximize
+from polytask.mtopt.learning.cem import draw, first_sampler, maximize, usable_modes
 from polytask.mtopt.networks import QNetwork
 from polytask.mtopt.records import Observation
 
@@ -32,19 +32,24 @@ def best_action(
         # Logits rank actions as probabilities do, and still differ where the sigmoid is flat.
         return q.action_part(image_map, observation.closed, observation.height, task, action, observation.pose)
 
-    return maximize(score, len(task), config, generator)
+    return maximize(score, len(task), config, generator, usable_modes(observation.closed, config))
 
 
-def explore(action: Tensor, exploration: Exploration, config: CEMConfig, generator: torch.Generator) -> Tensor:
-    """Replace some actions (N, 8) by random ones and add noise to the translation of all."""
+def explore(
+    action: Tensor, closed: Tensor, exploration: Exploration, config: CEMConfig, generator: torch.Generator
+) -> Tensor:
+    """Replace some actions (N, 8) of hands (N,) that are closed or not by random ones, and add noise to all.
+
+    The noise has the same size on all axes, measured in the part of each that CEM searches, and stays within it.
+    """
     count, device = len(action), generator.device
     if exploration.epsilon > 0:
-        random = draw(first_sampler(count, config, device), 1, generator).squeeze(1)
+        sampler = first_sampler(count, config, device, usable_modes(closed, config))
+        random = draw(sampler, 1, generator).squeeze(1)
         is_random = torch.rand(count, 1, device=device, generator=generator) < exploration.epsilon
         action = torch.where(is_random, random, action)
     if exploration.noise > 0:
         shake = exploration.noise * torch.randn(count, 3, device=device, generator=generator)
-        for axis, part in enumerate(config.axes):  # no exploration along axes that CEM does not search
-            shake[:, axis] *= part
-        action = torch.cat(((action[:, :3] + shake).clamp(-1, 1), action[:, 3:]), -1)
+        axes = [(action[:, axis] + part * shake[:, axis]).clamp(-part, part) for axis, part in enumerate(config.axes)]
+        action = torch.cat((torch.stack(axes, -1), action[:, 3:]), -1)
     return action

@@ -1,7 +1,8 @@
 """Hold episodes in memory for several tasks at once and draw balanced batches of transitions.
 
-Frames are stored once per episode, in a ring on the device. A task adds only its verdict on the episode. `balance.py`
-decides which transitions a batch has.
+Frames are stored once per episode, on the device, wherever there is room. A task adds only its verdict on the episode.
+`reservoir.py` decides which episodes of a log are held, `balance.py` which transitions a batch has. A draw depends on
+the episodes that are held and on their verdicts, not on the order in which they came.
 
 Letters: B batch, C capacity in frames, E episodes, K tasks, H and W of a frame.
 """
@@ -25,7 +26,7 @@ from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.records import ACTION_DIM, POSE_DIM, Episode
 from polytask.mtopt.tasks import require_tasks
 
-_NONE = -1  # verdict of a task that does not use an episode
+NOT_USED = -1  # verdict of a task that does not use an episode
 
 
 class BufferCounts(NamedTuple):
@@ -46,6 +47,8 @@ class TaskBuffers:
         image_size: tuple[int, int],
         config: ReplayConfig,
         device: torch.device | str = "cpu",
+        *,
+        needs_pose: bool = False,
     ) -> None:
         """Reserve the memory.
 
@@ -54,6 +57,7 @@ class TaskBuffers:
             image_size: Height and width of a frame.
             config: Capacity and shares.
             device: Where frames are stored and batches are drawn.
+            needs_pose: Refuse episodes without the hand's pose, because the network would compute NaN without it.
 
         Raises:
             UserError: If the capacity or the ratio is not valid.
@@ -67,18 +71,18 @@ class TaskBuffers:
         self._action = torch.zeros(capacity, ACTION_DIM, device=device)  # (C, 8), zero for the last frame of an episode
         self._pose = torch.full((capacity, POSE_DIM), torch.nan, device=device)  # (C, 3)
         self._policy = torch.zeros(capacity, dtype=torch.int64, device=device)  # (C,)
-        # A second ring, on the host, lists the episodes. Each has at least two frames, hence its size.
+        # The host lists the episodes in rows. Each has at least two frames, hence their number.
         rows = capacity // 2
-        self._number = np.zeros(rows, np.int64)
-        self._start = np.zeros(rows, np.int64)  # of its frames
         self._length = np.zeros(rows, np.int64)  # actions
-        self._verdict = np.full((rows, len(self.tasks)), _NONE, np.int8)
-        self._row_of: dict[int, int] = {}  # in the order of adding
-        self._next_row = 0
-        self._next_frame = 0
+        self._verdict = np.full((rows, len(self.tasks)), NOT_USED, np.int8)
+        self._places: dict[int, NDArray[np.int64]] = {}  # row -> its frames
+        self._row_of: dict[int, int] = {}  # episode -> row, in the order of adding
+        self._free_rows = list(range(rows - 1, -1, -1))
+        self._free = np.arange(capacity - 1, -1, -1)  # a stack of free frames; its first `capacity - _frames` count
         self._frames = 0
-        self.has_forgotten = False  # an old episode was removed to make room
+        self._needs_pose = needs_pose
         self._draw: DrawTables | None = None
+        self._place = torch.zeros(0, dtype=torch.int64, device=device)  # frames of all episodes, one after the other
 
     def __len__(self) -> int:
         """Count the episodes."""
@@ -94,7 +98,7 @@ class TaskBuffers:
         return tuple(self._row_of)
 
     def add(self, number: int, episode: Episode, verdicts: Mapping[str, bool]) -> None:
-        """Add an episode as data of the named tasks; the oldest episodes are removed to make room.
+        """Add an episode as data of the named tasks; if there is no room, the oldest episodes are removed.
 
         Args:
             number: Its id; an episode that is held already keeps its frames and gets the new verdicts.
@@ -109,24 +113,20 @@ class TaskBuffers:
         Args:
             entries: Id, episode and verdicts of each.
         """
-        capacity = self.config.capacity
-        start, waiting, total = self._next_frame, list[Episode](), 0
+        waiting, total = list[tuple[NDArray[np.int64], Episode]](), 0
         try:
             for number, episode, verdicts in entries:
                 if number not in self._row_of:
                     self._check(number, episode, verdicts)
                     frames = len(episode.images)
-                    if total + frames > capacity:  # the ring is full: it would overwrite an episode that waits
-                        self._write(start, waiting)
-                        start, waiting, total = self._next_frame, [], 0
-                    while self._frames + frames > capacity:
-                        self._evict()
-                    self._enter(number, frames)
-                    waiting.append(episode)
+                    if total + frames > self.config.capacity:  # it would take the frames of an episode that waits
+                        self._write(waiting)
+                        waiting, total = [], 0
+                    waiting.append((self._places[self._enter(number, frames)], episode))
                     total += frames
                 self.assign(number, verdicts)
         finally:  # episodes before a refused one are entered already
-            self._write(start, waiting)
+            self._write(waiting)
 
     def add_from_device(self, numbers: Sequence[int], rows: DeviceEpisodes, verdicts: Tensor) -> None:
         """Add many episodes that are on the device already, such as one of each of many worlds.
@@ -143,19 +143,22 @@ class TaskBuffers:
         keep = np.flatnonzero(lengths)  # an episode without actions has no transition
         if int((lengths[keep] + 1).sum()) > self.config.capacity:
             raise UserError(f"{len(keep)} episodes have more frames than the buffers hold, {self.config.capacity}")
-        starts = np.zeros(len(lengths), np.int64)
+        if rows.pose is None and self._needs_pose:
+            raise UserError(_no_pose("the episodes have"))
+        places = []
         for index in keep.tolist():
             number, frames = numbers[index], int(lengths[index]) + 1
             if number in self._row_of:
                 raise UserError(f"episode {number} is held already")
-            while self._frames + frames > self.config.capacity:
-                self._evict()
-            starts[index] = self._next_frame
-            self._verdict[self._enter(number, frames)] = table[index]
+            row = self._enter(number, frames)
+            self._verdict[row] = table[index]
+            places.append(self._places[row])
+        if not places:
+            return
         length = rows.length.to(self.device)
         step = torch.arange(rows.images.shape[1], device=self.device)
         is_frame = (step <= length[:, None]) & (length[:, None] > 0)  # (N, T + 1)
-        place = (torch.from_numpy(starts).to(self.device)[:, None] + step)[is_frame] % self.config.capacity
+        place = self._joined(places)
         self._image[place], self._closed[place] = rows.images[is_frame], rows.closed[is_frame]
         self._height[place] = rows.height[is_frame]
         action = torch.nn.functional.pad(rows.actions, (0, 0, 0, 1)) * (step < length[:, None])[..., None]
@@ -169,13 +172,30 @@ class TaskBuffers:
         if number not in self._row_of:
             raise UserError(f"episode {number} is not held")
         require_tasks(verdicts, self.tasks)
-        self._verdict[self._row_of[number]] = [int(verdicts.get(name, _NONE)) for name in self.tasks]
+        self._verdict[self._row_of[number]] = [int(verdicts.get(name, NOT_USED)) for name in self.tasks]
+        self._draw = None
+
+    def assign_many(self, numbers: Sequence[int], verdicts: NDArray[np.int8]) -> None:
+        """Replace the verdicts (E, K) on episodes that are held: 1 success, 0 failure, -1 not used."""
+        self._verdict[[self._row_of[number] for number in numbers]] = verdicts
+        self._draw = None
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Remove episodes that are held from all tasks."""
+        for number in numbers:
+            row = self._row_of.pop(number)
+            places = self._places.pop(row)
+            left = self.config.capacity - self._frames
+            self._free[left : left + len(places)] = places
+            self._frames -= len(places)
+            self._verdict[row] = NOT_USED
+            self._free_rows.append(row)
         self._draw = None
 
     def verdicts(self, number: int) -> dict[str, bool]:
         """Return the verdicts on an episode that is held."""
         row = self._verdict[self._row_of[number]]
-        return {name: bool(value) for name, value in zip(self.tasks, row, strict=True) if value != _NONE}
+        return {name: bool(value) for name, value in zip(self.tasks, row, strict=True) if value != NOT_USED}
 
     def counts(self) -> dict[str, BufferCounts]:
         """Count the episodes and transitions of every task."""
@@ -200,18 +220,20 @@ class TaskBuffers:
         return self._gather(self._draw.draw(batch, generator))
 
     def _enter(self, number: int, frames: int) -> int:
-        """Assign the next row and the next frames to an episode; return the row."""
-        row = self._next_row
-        self._number[row], self._start[row], self._length[row] = number, self._next_frame, frames - 1
+        """Give a row and frames to an episode, those of the oldest ones if none are free; return the row."""
+        while self._frames + frames > self.config.capacity:
+            self.drop([next(iter(self._row_of))])
+        row, left = self._free_rows.pop(), self.config.capacity - self._frames
+        self._places[row], self._length[row] = self._free[left - frames : left].copy(), frames - 1
         self._row_of[number] = row
-        self._next_row = (row + 1) % len(self._number)
-        self._next_frame = (self._next_frame + frames) % self.config.capacity
         self._frames += frames
         return row
 
     def _check(self, number: int, episode: Episode, verdicts: Mapping[str, bool]) -> None:
         require_tasks(verdicts, self.tasks)
         frames, size = len(episode.images), tuple(self._image.shape[1:3])
+        if episode.pose is None and self._needs_pose:
+            raise UserError(_no_pose(f"episode {number} has"))
         if not len(episode.actions):
             raise UserError(f"episode {number} has no actions, so it has no transition to learn from")
         if episode.images.shape[1:3] != size:
@@ -219,12 +241,13 @@ class TaskBuffers:
         if frames > self.config.capacity:
             raise UserError(f"episode {number} has {frames} frames, the buffers hold {self.config.capacity}")
 
-    def _write(self, start: int, episodes: Sequence[Episode]) -> None:
-        """Copy the frames of consecutive episodes to the device, from `start` on, with one copy per field."""
-        if not episodes:
+    def _write(self, entries: Sequence[tuple[NDArray[np.int64], Episode]]) -> None:
+        """Copy the frames of episodes to their places on the device, with one copy per field."""
+        if not entries:
             return
+        episodes = [one for _, one in entries]
         frames = [len(one.images) for one in episodes]
-        place = (start + torch.arange(sum(frames), device=self.device)) % self.config.capacity
+        place = self._joined([places for places, _ in entries])
         last = np.zeros((1, ACTION_DIM), np.float32)
         poses = [
             np.full((count, POSE_DIM), np.nan, np.float32) if one.pose is None else one.pose
@@ -241,25 +264,19 @@ class TaskBuffers:
     def _joined(self, arrays: Sequence[NDArray[Any]]) -> Tensor:
         return torch.from_numpy(np.concatenate(arrays)).to(self.device)
 
-    def _evict(self) -> None:
-        """Remove the oldest episode from all tasks."""
-        number = next(iter(self._row_of))
-        row = self._row_of.pop(number)
-        self._verdict[row] = _NONE
-        self._frames -= int(self._length[row]) + 1
-        self.has_forgotten = True
-
     def _tables(self) -> DrawTables:
-        """Make the tables of the draw."""
-        cells = [
-            np.flatnonzero(self._verdict[:, index] == outcome) for index in range(len(self.tasks)) for outcome in (0, 1)
-        ]
-        return draw_tables(cells, self._start, self._length, self.config, self.device)
+        """Make the tables of the draw, with the episodes in the order of their numbers."""
+        rows = np.array([self._row_of[number] for number in sorted(self._row_of)], np.int64)
+        places = [self._places[row] for row in rows.tolist()] or [np.zeros(0, np.int64)]
+        self._place = self._joined(places)
+        length, verdict = self._length[rows], self._verdict[rows]
+        start = (length + 1).cumsum() - length - 1
+        cells = [np.flatnonzero(verdict[:, index] == outcome) for index in range(len(self.tasks)) for outcome in (0, 1)]
+        return draw_tables(cells, start, length, self.config, self.device)
 
     def _gather(self, drawn: DrawnRows) -> Transitions:
         """Read the transitions that were drawn."""
-        frame = (drawn.start + drawn.step) % self.config.capacity
-        after = (frame + 1) % self.config.capacity
+        frame, after = self._place[drawn.start + drawn.step], self._place[drawn.start + drawn.step + 1]
         done, success = drawn.remaining == 0, drawn.cell % 2 == 1
         return Transitions(
             self._image[frame],
@@ -278,6 +295,10 @@ class TaskBuffers:
             next_pose=self._pose[after],
             policy=self._policy[frame],
         )
+
+
+def _no_pose(who: str) -> str:
+    return f"{who} no pose of the hand, which a network with merge=located needs; set learner.network.merge=added"
 
 
 def check(config: ReplayConfig) -> None:

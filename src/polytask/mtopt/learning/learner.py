@@ -6,7 +6,8 @@ average of the weights and Q2 a lagged copy of Q1. Q1 also acts.
 A target is the smaller value of the two, so Q2 sets how fast a reward travels back through an episode: about one step
 per copy. The paper copies every 6,000 updates, because it trains for millions. So both lags start short and grow with
 training, the average's to `polyak` and the copies' to `lag`. A run of a few thousand updates never reaches the paper's
-values and does not need to.
+values and does not need to. Nothing else may delay the targets: updaters use the copies themselves, or, in another
+process, those that are published whenever Q2 was copied (`copied`).
 
 Differences from the paper, all off by default: `conservatism` lowers the values of actions that no data covers (as
 Q-Transformer does, arXiv 2309.10150), because CEM would otherwise search for them; augmentation; a lower bound on
@@ -27,7 +28,7 @@ from torch.optim import SGD, Adam, Optimizer
 from polytask.errors import require_known
 from polytask.mtopt.config.learning import LearnerConfig
 from polytask.mtopt.learning.bellman import targets
-from polytask.mtopt.learning.cem import draw, first_sampler
+from polytask.mtopt.learning.cem import draw, first_sampler, usable_modes
 from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.networks import QNetwork, augment
 from polytask.mtopt.networks.layout import merges_by_place, picture_size
@@ -93,7 +94,8 @@ class QLearner:
         image = augment(batch.image, picture_size(config.network), self._augment, generator)
         action, wanted = batch.action.unsqueeze(1), batch.target.unsqueeze(1)  # (B, 1, 8), (B, 1)
         if config.conservatism > 0:
-            sampler = first_sampler(len(action), config.bellman.cem, self.device)
+            usable = usable_modes(batch.closed, config.bellman.cem)  # the search tries no others either
+            sampler = first_sampler(len(action), config.bellman.cem, self.device, usable)
             action = torch.cat((action, draw(sampler, config.conservative_samples, generator)), 1)
         self.net.train()
         logits = self.net(image, batch.closed, batch.height, batch.task, action, batch.pose)  # (B, 1 + random)
@@ -163,6 +165,11 @@ def make_optimizer(net: nn.Module, config: LearnerConfig, device: torch.device) 
             capturable=is_cuda,
         )
     return SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=config.weight_decay)
+
+
+def needs_pose(config: LearnerConfig) -> bool:
+    """Return whether the network needs the hand's pose in every state."""
+    return merges_by_place(config.network)
 
 
 def frozen_copy(net: QNetwork) -> QNetwork:

@@ -1,24 +1,35 @@
-"""Read the log of episodes in order, look up their rewards, and fill the buffers of all tasks that learn from them."""
+"""Read the log of episodes in order, look up their rewards, and fill the buffers of all tasks that learn from them.
+
+`step` lists episodes with their verdicts; it reads no pictures. `refill` decides which of the listed episodes the
+buffers hold (`reservoir.py`) and reads those that they lack. Where not all fit, every turn replaces a share of them, so
+that training goes through the whole log again and again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from polytask.errors import require_known
 from polytask.mtopt.config.learning import SharingConfig
-from polytask.mtopt.learning.buffers import TaskBuffers
-from polytask.mtopt.learning.sharing import Rewards, Shared, impersonate
+from polytask.mtopt.learning.buffers import NOT_USED, TaskBuffers
+from polytask.mtopt.learning.reservoir import choose
+from polytask.mtopt.learning.sharing import Rewards, impersonate
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.store import EpisodeRow, EpisodeStore
 from polytask.mtopt.tasks import require_tasks
+
+CHUNK = 4096  # episodes that are read and copied to the device together
 
 
 class StepCounts(NamedTuple):
     """Episodes that one step read."""
 
     read: int  # episodes
-    added: int  # of those, now in the buffers
+    listed: int  # of those, episodes that a task learns from
     shared: int  # pairs of an episode and a task
     skipped: int  # episodes without actions or without any verdict
     waiting: int  # episodes left for the next step, because a verdict is missing
@@ -57,7 +68,14 @@ class LogReplay:
         }
         # Tasks whose verdicts are sure to come: an episode waits for them. Verdicts of other tasks are used if present.
         self.awaited: Collection[str] = buffers.tasks
+        self.restart()
+
+    def restart(self) -> None:
+        """Start again before the first episode, because verdicts have changed; held episodes keep their frames."""
         self.last = 0  # id of the last episode that was processed
+        self._number: list[int] = []  # of the listed episodes
+        self._frames: list[int] = []
+        self._verdict: list[NDArray[np.int8]] = []  # (E, K) of each step
 
     def step(self, limit: int = 1000) -> StepCounts:
         """Process the next episodes, at most `limit`, in the order of their ids."""
@@ -65,40 +83,42 @@ class LogReplay:
         if not rows:
             return StepCounts(0, 0, 0, 0, 0)
         verdicts = {task: self.rewards(task, self.last, rows[-1].id) for task in self._asked(rows)}
-        read, last = 0, self.last
-        taken: list[tuple[int, list[Shared]]] = []
+        read, last, found = 0, self.last, list[NDArray[np.int8]]()
         for row in rows:
             wanted = self._tasks_of(row)
-            found = [Shared(row.id, task, verdicts[task][row.id]) for task in wanted if row.id in verdicts[task]]
             if self.config.wait and any(task in self.awaited and row.id not in verdicts[task] for task in wanted):
                 break
             read, last = read + 1, row.id
-            if found:
-                taken.append((row.id, found))
-        self._add(taken)
+            values = {task: verdicts[task][row.id] for task in wanted if row.id in verdicts[task]}
+            if values:
+                found.append(np.array([values.get(task, NOT_USED) for task in self.buffers.tasks], np.int8))
+                self._number.append(row.id)
+                self._frames.append(row.length + 1)
+        if found:
+            self._verdict.append(np.stack(found))
         self.last = last
-        shared = sum(len(found) for _, found in taken)
-        return StepCounts(read, len(taken), shared, read - len(taken), len(rows) - read)
+        shared = sum(int((one != NOT_USED).sum()) for one in found)
+        return StepCounts(read, len(found), shared, read - len(found), len(rows) - read)
 
-    def relabel(self) -> int:
-        """Look up the verdicts on all held episodes again, and return how many episodes changed."""
-        held = self.buffers.episodes
-        if not held:
+    def refill(self, turn: int = 0) -> int:
+        """Hold the listed episodes whose turn it is; return how many had to be read.
+
+        Args:
+            turn: Number of the turn; the same log and turn always give the same episodes.
+        """
+        if not self._number:
+            self.buffers.drop(self.buffers.episodes)
             return 0
-        first, last = min(held) - 1, max(held)
-        rows = {row.id: row for row in self.store.rows(after=first) if row.id in self.buffers}
-        verdicts = {task: self.rewards(task, first, last) for task in self._asked(list(rows.values()))}
-        changed = 0
-        for number in held:
-            wanted = self._tasks_of(rows[number])
-            found = {task: verdicts[task][number] for task in wanted if number in verdicts[task]}
-            changed += self.buffers.verdicts(number) != found
-            self.buffers.assign(number, found)
-        return changed
-
-    def rewind(self) -> None:
-        """Start again at the oldest episode that is not replaced yet; held episodes keep their frames."""
-        self.last = min(self.buffers.episodes) - 1 if self.buffers.has_forgotten else 0
+        replay, number = self.buffers.config, np.array(self._number)
+        frames, verdict = np.array(self._frames), np.concatenate(self._verdict)
+        held = choose(number, frames, verdict, replay.capacity, turn=turn, refresh=replay.refresh)
+        wanted = dict(zip(number[held].tolist(), verdict[held], strict=True))
+        self.buffers.drop([one for one in self.buffers.episodes if one not in wanted])
+        missing = [one for one in wanted if one not in self.buffers]
+        for start in range(0, len(missing), CHUNK):
+            self._read(missing[start : start + CHUNK])
+        self.buffers.assign_many(list(wanted), np.stack(list(wanted.values())))
+        return len(missing)
 
     def _tasks_of(self, row: EpisodeRow) -> tuple[str, ...]:
         """Return the learned tasks that use an episode."""
@@ -111,28 +131,7 @@ class LogReplay:
         needed = {task for row in rows for task in self._tasks_of(row)}
         return [task for task in self.buffers.tasks if task in needed]
 
-    def _add(self, taken: list[tuple[int, list[Shared]]]) -> None:
-        """Put episodes into the buffers in this order; held episodes keep their frames."""
-        new: list[tuple[int, list[Shared]]] = []
-        for number, found in taken:
-            if number in self.buffers:
-                self._read(new)  # this may remove the held episode
-                new = []
-            if number in self.buffers:
-                self.buffers.assign(number, _verdicts(found))
-            else:
-                new.append((number, found))
-        self._read(new)
-
-    def _read(self, new: list[tuple[int, list[Shared]]]) -> None:
-        """Read episodes that are not held, all at once: one by one, a GPU would wait for every array."""
-        if not new:
-            return
-        episodes = self.store.read_many([number for number, _ in new], with_outcome=False)
-        self.buffers.add_episodes(
-            (number, episode, _verdicts(found)) for (number, found), episode in zip(new, episodes, strict=True)
-        )
-
-
-def _verdicts(found: list[Shared]) -> dict[str, bool]:
-    return {one.task: one.success for one in found}
+    def _read(self, numbers: list[int]) -> None:
+        """Read episodes together: one by one, a GPU would wait for every array. `refill` sets their verdicts."""
+        episodes = self.store.read_many(numbers, with_outcome=False)
+        self.buffers.add_episodes((number, one, {}) for number, one in zip(numbers, episodes, strict=True))

@@ -8,7 +8,8 @@ take and return.
 from polytask.mtopt.roles.collector import Collector
 from polytask.mtopt.roles.controller import Controller
 from polytask.mtopt.roles.detector_trainer import DetectorTrainer
-from polytask.mtopt.roles.evaluator import BinEvaluator, Evaluation
+from polytask.mtopt.roles.evaluation import Evaluation
+from polytask.mtopt.roles.evaluator import BinEvaluator
 from polytask.mtopt.roles.grader import Grader
 from polytask.mtopt.roles.orders import Job, Order
 from polytask.mtopt.roles.task_replay import TaskReplay

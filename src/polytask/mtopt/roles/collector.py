@@ -1,4 +1,4 @@
-"""Run bins and write their episodes to the store; if there is a detector, grade every task it was taught.
+"""Run bins and write their episodes to the store; if there is a detector, grade every task it judges.
 
 One step is one *sequence*: all bins are reset, every world picks, then every hand that holds an object places it (in a
 world with a lid, it covers an object), each for a random task. All its episodes are entered together, so a kill leaves
@@ -72,7 +72,7 @@ class Collector:
         attempts = self._sequence(order)
         episodes = [episode for attempt in attempts for episode in attempt.episodes]
         numbers = self.writer.append_many(episodes)
-        graded, tasks = 0, self.judge.taught(self.config.learned)
+        graded, tasks = 0, self.judge.judged(self.config.learned)
         if tasks and numbers:
             probability = self.judge.grade(torch.cat([one.outcome for one in attempts]), tasks)
             self.store.add_labels(self.judge.labels(numbers, probability, tasks))
@@ -123,7 +123,7 @@ class Collector:
         if skill == "lift":
             return everyone
         if skill == "cover":
-            self.world.reset()
+            self.world.reset(covers=True)
             self.world.hand_over(lid=True)
             return everyone
         if "lift" in self.skills:

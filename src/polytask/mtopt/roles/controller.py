@@ -1,6 +1,7 @@
 """Decide what a run does next: scripts, labels, detector, offline learning, then rounds of its own collection.
 
-    round 0   collect by scripts -> label -> train a detector -> grade everything -> train Q -> evaluate
+    round 0   collect by scripts -> label -> train a detector (both `labels.passes` times) -> grade everything
+              -> train Q -> evaluate
     round n   collect by learned policies -> label what is uncertain -> detector -> grade -> train Q -> evaluate
 
 At first, the policy of the broad task of its skill (lift-any, place-any) acts for a task, or the script until that
@@ -33,6 +34,7 @@ class Controller:
         self.updates = 0  # of the Q-network, in total
         self.updated = 0  # of them, in this round
         self.seen = 0  # last episode of the round before
+        self.passed = 0  # passes of labelling in this round that were followed by another one
         self.sources = dict.fromkeys(config.learned, SCRIPT)
         self.open: list[Job] = []
         self._skip()
@@ -50,7 +52,8 @@ class Controller:
         if self.open and expected >= self._goal():
             return None
         target = min(self.updates + self.config.trainer.publish_every, self.updates - self.updated + self._goal())
-        job = Job(self.phase, self.round, self.issued[self.phase], target if self.phase == "train" else 0)
+        part = self.passed if self.phase == "label" else 0
+        job = Job(self.phase, self.round, self.issued[self.phase], target if self.phase == "train" else 0, part)
         self.issued[self.phase] += 1
         self.open.append(job)
         return job
@@ -135,6 +138,7 @@ class Controller:
             "updates": self.updates,
             "updated": self.updated,
             "seen": self.seen,
+            "passed": self.passed,
             "sources": dict(self.sources),
         }
 
@@ -144,6 +148,7 @@ class Controller:
         self.issued = {kind: int(state["issued"].get(kind, 0)) for kind in PHASES}
         self.episodes, self.updates = int(state["episodes"]), int(state["updates"])
         self.updated, self.seen = int(state["updated"]), int(state["seen"])
+        self.passed = int(state.get("passed") or 0)  # older versions had one pass
         self.sources = {task: state["sources"].get(task, SCRIPT) for task in self.config.learned}
         self.open = []
         self._skip()
@@ -163,9 +168,14 @@ class Controller:
     def _advance(self) -> None:
         """Go to the next phase that has work."""
         place = PHASES.index(self.phase) + 1
+        # A person labels at any time, so only the stand-in has several passes.
+        passes = self.config.labels.passes if self.config.labels.who == "stand-in" else 1
+        if self.phase == "detector" and self.round == 0 and self.passed + 1 < passes:
+            place = PHASES.index("label")
+            self.passed += 1
         if place == len(PHASES):
             self.round, place = self.round + 1, 0
-            self.episodes = self.updated = 0
+            self.episodes = self.updated = self.passed = 0
         self.phase = PHASES[place]
         self._skip()
 

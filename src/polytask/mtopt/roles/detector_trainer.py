@@ -8,9 +8,10 @@ from dataclasses import replace
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.detector.folder import choose
-from polytask.mtopt.detector.labelled import compare, measure, publish, train_on_labels
-from polytask.mtopt.detector.labels import labels_by_task, split, teachable
+from polytask.mtopt.detector import Detector
+from polytask.mtopt.detector.folder import choose, path_of
+from polytask.mtopt.detector.labelled import admit, compare, measure, publish, train_on_labels
+from polytask.mtopt.detector.labels import Labels, labels_by_task, split, stand_in_counts, teachable
 from polytask.mtopt.detector.metrics import TaskScore
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
@@ -27,13 +28,16 @@ class DetectorTrainer:
 
     def teachable(self) -> tuple[str, ...]:
         """Return the tasks that the present labels can teach a detector."""
-        return teachable(split(labels_by_task(self.store), MEASURED)[0])
+        return teachable(self._split()[0])
 
-    def step(self, version: str, progress: Callable[[float], None] | None = None) -> dict[str, float]:
+    def step(
+        self, version: str, progress: Callable[[float], None] | None = None, start: str | None = None
+    ) -> dict[str, float]:
         """Train a version, publish it and put it into use; return its figures on labels kept aside.
 
         Args:
             version: Name of the file and of the source of its verdicts.
+            start: Version to continue from; None for new weights.
             progress: Receives the share that is done; an exception that it raises stops the training, and nothing is
                 published.
 
@@ -41,22 +45,32 @@ class DetectorTrainer:
             UserError: If no task has both successes and failures.
         """
         config = self.config
-        learned, held = split(labels_by_task(self.store), MEASURED)
+        learned, held = self._split()
         if not teachable(learned):
             hint = f"polytask label run_dir={config.run_dir}"
             raise UserError(f"label some successes and some failures of a task first: {hint}")
         settings = replace(config.detector, version=version, tasks=list(ALL_TASKS))
         seed = derive(config.seed, "detector", version)
-        detector = train_on_labels(self.store, learned, settings, config.device, seed, progress)
+        before = Detector.load(path_of(config.detectors, start)) if start else None
+        detector = train_on_labels(self.store, learned, settings, config.device, seed, progress, before)
         scores = measure(detector, self.store, held, config.device)
-        publish(detector, compare(learned, held, {}, scores), config.detectors, scores)
+        least = settings.least_precision
+        admit(detector, scores, least)
+        counts = stand_in_counts(self.store, learned)
+        figures = compare(learned, held, {}, scores, detector=detector, least_precision=least, stand_in=counts)
+        publish(detector, figures, config.detectors, scores)
         choose(config.detectors, version)
         return {
             "taught": float(len(detector.taught)),
+            "refused": float(len(detector.refused)),
             "labels": float(sum(map(len, learned.values()))),
             "held": float(sum(map(len, held.values()))),
             **flatten(scores),
         }
+
+    def _split(self) -> tuple[Labels, Labels]:
+        """Return the labels that train, and those that measure."""
+        return split(labels_by_task(self.store), MEASURED, self.store.examples())
 
     def close(self) -> None:
         """Close the store."""

@@ -29,7 +29,7 @@ class Grader:
         if not rows:
             return {"episodes": 0.0, "labels": 0.0, "last": float(self.last)}
         source, span = f"detector:{self.judge.version}", {"after": self.last, "until": rows[-1].id}
-        tasks = self.judge.taught(self.config.learned)
+        tasks = self.judge.judged(self.config.learned)
         missing = {task: set(self.store.unlabelled(task, source, **span)) for task in tasks}
         wanted = [row.id for row in rows if row.length and any(row.id in each for each in missing.values())]
         labels = 0

@@ -16,6 +16,7 @@ class Job:
     round: int
     number: int  # counts the jobs of this kind; jobs with equal kind and number are the same work
     target: int = 0  # with train: total number of updates when it is done
+    part: int = 0  # with label: passes of labelling in this round before it
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class LearnedPolicy:
     def act(self, observation: Observation, task: Tensor) -> Tensor:
         """Return actions (N, 8) for tasks (N,)."""
         action, _ = best_action(self.weights.q1, observation, task, self.cem, self.generator)
-        return explore(action, self.exploration, self.cem, self.generator)
+        return explore(action, observation.closed, self.exploration, self.cem, self.generator)
 
 
 class MixedPolicy:
@@ -72,4 +72,6 @@ class MixedPolicy:
 
 def script_of(skill: str, world: BinWorld, config: ScriptConfig) -> ScriptedPick | ScriptedPlace:
     """Make the script of a skill: a pick for lifting, a place for the others, which release an object."""
-    return ScriptedPick(world, config) if skill == "lift" else ScriptedPlace(world, config)
+    if skill == "lift":
+        return ScriptedPick(world, config)
+    return ScriptedPlace(world, config, covers=skill == "cover")

@@ -7,6 +7,7 @@ import torch
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.buffers import TaskBuffers
+from polytask.mtopt.learning.learner import needs_pose
 from polytask.mtopt.learning.log_replay import LogReplay
 from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.store import EpisodeStore
@@ -22,7 +23,13 @@ class TaskReplay:
         self.store = EpisodeStore(config.root, config.storage)
         self.judge = Judge(config.detectors, "cpu")  # only its version and threshold are needed
         side = config.world.image_size
-        self.buffers = TaskBuffers(config.learned, (side, side), config.replay, config.device)
+        self.buffers = TaskBuffers(
+            config.learned,
+            (side, side),
+            config.replay,
+            config.device,
+            needs_pose=needs_pose(config.learner),
+        )
         self.log = LogReplay(self.store, self.buffers, TASKS, self._rewards, config.sharing)
         # The network's one-hot code has an entry for every task, so that a new task needs only new data.
         indices = [ALL_TASKS.index(task) for task in config.learned]
@@ -33,21 +40,20 @@ class TaskReplay:
         """Return the version of the detector whose verdicts the buffers hold."""
         return self.judge.version
 
-    def step(self, limit: int = 1000) -> dict[str, float]:
-        """Read new episodes; after a change of detector, look up all verdicts again first."""
-        changed = 0
-        if self.judge.sync():
-            changed = self.log.relabel()
-            self.log.rewind()  # episodes that were skipped without a verdict may have one now
-        # For tasks that the detector was not taught, only people's labels count, and most episodes never get one.
-        self.log.awaited = self.judge.taught(self.config.learned)
-        done = self.log.step(limit)
-        return {**{name: float(value) for name, value in done._asdict().items()}, "changed": float(changed)}
+    def fill(self, turn: int = 0) -> dict[str, float]:
+        """List all new episodes, or all of them after a change of detector, and hold those whose turn it is.
 
-    def fill(self) -> None:
-        """Read all new episodes."""
-        while self.step()["read"]:
-            pass
+        Args:
+            turn: Grows from one training job to the next; see `LogReplay.refill`.
+        """
+        if self.judge.sync():
+            self.log.restart()
+        # For tasks that the detector does not judge, only people's labels count, and most episodes never get one.
+        self.log.awaited = self.judge.judged(self.config.learned)
+        listed = 0
+        while (done := self.log.step()).read:
+            listed += done.listed
+        return {"listed": float(listed), "read": float(self.log.refill(turn)), "held": float(len(self.buffers))}
 
     def sample(self, batch: int, generator: torch.Generator) -> Transitions:
         """Draw transitions with the networks' task indices; the generator is on the buffers' device."""
@@ -59,4 +65,4 @@ class TaskReplay:
         self.store.close()
 
     def _rewards(self, task: str, after: int, until: int) -> dict[int, bool]:
-        return self.store.rewards(task, self.judge.version, self.judge.threshold, after=after, until=until)
+        return self.store.rewards(task, self.judge.version, self.judge.threshold(task), after=after, until=until)

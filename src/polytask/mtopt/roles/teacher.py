@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from importlib.util import find_spec
 
@@ -17,7 +18,11 @@ from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 
 POLL = 0.05  # s
-RANKED = 4  # episodes that a detector ranks for each that is then asked about
+RANKED = 8  # episodes that a detector ranks for each that is then asked about: successes of a kind are rare
+# Queues of the page, and the share of a round's labels that it has after each; the last one gives what others lack.
+# Some labels of every round are random draws, because only those measure a detector.
+FIRST = (("new", 1.0),)
+LATER = (("new", 0.3), ("likely", 0.65), ("uncertain", 1.0), ("new", 1.0))
 
 
 class Teacher:
@@ -41,29 +46,44 @@ class Teacher:
             return True
         return bool(teachable(labels_by_task(self.store, ("person",))))
 
-    def step(self, round_number: int) -> dict[str, float]:
-        """Add the labels of a round: of any episodes at first, later of those where the detector is least certain.
+    def step(self, round_number: int, part: int = 0) -> dict[str, float]:
+        """Add the labels of a round: random ones at first, later also likely successes and uncertain outcomes.
 
         If the detector was not taught a task, it ranks no episodes for it, and any episodes are labelled: otherwise the
         task would never get the labels it lacks. A person labels on the page at any time; a round uses the labels that
         exist.
+
+        Args:
+            round_number: Of the run.
+            part: Number of the pass of labelling in the first round.
         """
         labels = self.config.labels
         if labels.who == "person":
             return {"labels": float(len(self.store.labels(source="person"))), "goal": 0.0}
-        goal = labels.per_task + round_number * labels.round_per_task
-        order = "uncertain" if round_number else "new"
-        client = self._client(max(1, goal if not round_number else labels.round_per_task))
-        seed = derive(self.config.seed, "labels", round_number)
+        start, goal = self._goals(round_number, part)
+        plan = LATER if round_number or part else FIRST
+        client = self._client(max(1, goal - start))
+        seed = derive(self.config.seed, "labels", round_number, part)
         stand_in = StandIn(client, self.store.truth, labels.error_rate, seed)
         before = {row["name"]: row["successes"] + row["failures"] for row in get(client, "/api/state")["tasks"]}
         made = 0
         for task in self.config.learned:
-            missing = goal - before[task]  # if a kill interrupted the round, the rest of its labels
-            for kind in dict.fromkeys((order, "new")):
-                found = stand_in.label(task, missing, kind) if missing > 0 else 0
-                made, missing = made + found, missing - found
+            # If a kill interrupted the round, each queue gives the rest of its part.
+            first, count = min(start, before[task]), before[task]
+            for kind, share in plan:
+                wanted = first + math.ceil(share * (goal - first)) - count
+                count += stand_in.label(task, wanted, kind) if wanted > 0 else 0
+            made += count - before[task]
         return {"labels": float(made), "goal": float(goal)}
+
+    def _goals(self, round_number: int, part: int) -> tuple[int, int]:
+        """Return the labels per task before and after a round, or before and after a part of the first round."""
+        labels = self.config.labels
+        if round_number == 0:
+            ends = [math.ceil(labels.per_task * number / labels.passes) for number in (part, part + 1)]
+            return ends[0], ends[1]
+        goal = labels.per_task + round_number * labels.round_per_task
+        return goal - labels.round_per_task, goal
 
     def close(self) -> None:
         """Close the store."""

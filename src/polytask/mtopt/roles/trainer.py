@@ -11,7 +11,7 @@ from torch import Tensor
 from polytask.files import Fields, check_fields, check_finite, load_tensors, restore, save_tensors
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.learner import QLearner
-from polytask.mtopt.learning.weights import WeightFolder
+from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.roles.train_buffer import Examples, TrainBuffer
 from polytask.mtopt.tasks import ALL_TASKS
 
@@ -47,6 +47,7 @@ class Trainer:
         self.folder = WeightFolder(config.weights, config.trainer.keep)
         self.generator = torch.Generator(config.device).manual_seed(config.seed)
         self.version = 0  # of the weights that were published last
+        self.detector = ""  # version that gave the rewards of the examples in the buffer
         self.path = config.root / STATE
         if self.path.exists():
             self.load_state_dict(load_state(self.path))
@@ -54,8 +55,15 @@ class Trainer:
             self.publish()
 
     def push(self, examples: Examples) -> None:
-        """Add an updater's examples to the buffer."""
+        """Add an updater's examples to the buffer; those of another detector replace all before them."""
+        if examples.detector != self.detector:  # other rewards: the examples before are wrong
+            self.buffer.clear()
+            self.detector = examples.detector
         self.buffer.add(examples)
+
+    def weights(self) -> Weights:
+        """Return the copies that compute targets; they change with every update."""
+        return Weights(self.version, self.learner.q1, self.learner.q2)
 
     def step(self, updates: int = 1) -> dict[str, float]:
         """Take optimizer steps on examples of the buffer; return mean metrics and mean ages of the versions."""

@@ -37,18 +37,19 @@ def count_tries(store: EpisodeStore, tasks: Sequence[str], judge: Judge, after: 
         judge: Source of the verdicts; people's labels outrank it.
         after: Episodes of learned policies count only after this one; those of scripts always count.
     """
-    rows = store.rows()
     found: dict[str, dict[str, Tries]] = {}
     for task in tasks:
-        verdicts = store.rewards(task, judge.version, judge.threshold)
-        counted: dict[str, list[bool]] = {}
-        for row in rows:
-            if row.id not in verdicts or row.task not in TASKS or TASKS[row.task].skill != TASKS[task].skill:
+        counted: dict[str, Tries] = {}
+        for one in store.tally(task, judge.version, judge.threshold(task), after=after):
+            if one.commanded not in TASKS or TASKS[one.commanded].skill != TASKS[task].skill:
                 continue
-            if row.policy.startswith(SCRIPTED):
-                counted.setdefault(SCRIPT, []).append(verdicts[row.id])
-            elif row.id > after:
-                acted_for = acts_as(row.policy) or row.task
-                counted.setdefault(OWN if acted_for == task else acted_for, []).append(verdicts[row.id])
-        found[task] = {source: Tries(len(each), sum(each)) for source, each in counted.items()}
+            source = SCRIPT
+            if not one.policy.startswith(SCRIPTED):
+                if not one.is_later:
+                    continue
+                acted_for = acts_as(one.policy) or one.commanded
+                source = OWN if acted_for == task else acted_for
+            before = counted.get(source, Tries())
+            counted[source] = Tries(before.episodes + one.episodes, before.successes + one.successes)
+        found[task] = counted
     return found

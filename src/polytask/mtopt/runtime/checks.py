@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from polytask.device import check_device, tune_torch
@@ -11,7 +11,7 @@ from polytask.mtopt.config import RunConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import OUTCOME_VIEWS
 from polytask.mtopt.networks.layout import layout_of, maps_after, merges_by_place, picture_size
-from polytask.mtopt.tasks import require_tasks
+from polytask.mtopt.tasks import TASKS, require_tasks
 from polytask.settings import check_values
 
 
@@ -32,7 +32,7 @@ def check_devices(names: Mapping[str, str]) -> None:
 
 
 def prepared(config: RunConfig) -> RunConfig:
-    """Check the settings, and return them with the world's reach as the network's, which must know how far actions go.
+    """Check the settings; return them with the world's reach as the network's, and a lid where a task needs it.
 
     The command line has checked each value already. Here they are also checked for programs, and together.
 
@@ -61,7 +61,13 @@ def prepared(config: RunConfig) -> RunConfig:
             "set world.image_size or learner.network.image_size"
         )
     _check_pictures("learner.network", network, size, is_located=merges_by_place(network))
-    return replace(config, learner=replace(config.learner, network=network))
+    world = replace(config.world, lid=config.world.lid or needs_lid(config.learned))
+    return replace(config, world=world, learner=replace(config.learner, network=network))
+
+
+def needs_lid(tasks: Iterable[str]) -> bool:
+    """Return whether one of the tasks needs a lid in the scene."""
+    return any(TASKS[task].skill == "cover" for task in tasks)
 
 
 def _check_pictures(key: str, network: NetworkConfig, rendered: int, *, is_located: bool = False) -> None:

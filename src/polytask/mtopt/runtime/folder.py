@@ -23,9 +23,10 @@ from omegaconf.errors import OmegaConfBaseException
 from polytask.errors import UserError, shown
 from polytask.files import Fields, JsonLines, LogRow, check_fields, finite, read_json, read_json_lines, write_text
 from polytask.files.folder_lock import FolderLock
-from polytask.mtopt.config import RunConfig
+from polytask.mtopt.config import LabelConfig, RunConfig
+from polytask.mtopt.config.world import OUTCOME_VIEWS
 from polytask.mtopt.roles import Evaluation
-from polytask.mtopt.roles.evaluator import TaskResult
+from polytask.mtopt.roles.evaluation import ChainResult, TaskResult
 from polytask.mtopt.roles.orders import PHASES
 from polytask.mtopt.tasks import require_tasks
 from polytask.settings import check_values, fill
@@ -41,9 +42,10 @@ _CONTROLLER: Fields = {
     "updates": int,
     "updated": int,
     "seen": int,
+    "passed": int | None,
     "sources": dict,
 }
-_EVALUATION: Fields = {**get_type_hints(Evaluation), "tasks": list}
+_EVALUATION: Fields = {**get_type_hints(Evaluation), "tasks": list, "chains": list | None}
 # Settings that cannot change within a run: episodes, buffers and networks would no longer fit together.
 FIXED = (
     ("seed",),
@@ -51,7 +53,6 @@ FIXED = (
     ("world", "outcome_size"),
     ("world", "assisted"),
     ("world", "reach"),
-    ("world", "lid"),
     ("learner", "network"),
     ("trainer", "publish_every"),
 )
@@ -212,14 +213,35 @@ def check_state(state: Mapping[str, Any], path: Path) -> None:
             raise UserError(f"'{path}' is damaged: field 'controller.phase' must be one of {', '.join(PHASES)}")
     if state.get("evaluation") is not None:
         check_fields(state, {"evaluation": _EVALUATION}, path)
-        rows = {str(number): row for number, row in enumerate(state["evaluation"]["tasks"])}
-        check_fields(rows, dict.fromkeys(rows, get_type_hints(TaskResult)), path, "evaluation.tasks.")
+        for part, record in (("tasks", TaskResult), ("chains", ChainResult)):
+            rows = {str(number): row for number, row in enumerate(state["evaluation"].get(part) or ())}
+            hints = {name: _plain(hint) for name, hint in get_type_hints(record).items()}
+            check_fields(rows, dict.fromkeys(rows, hints), path, f"evaluation.{part}.")
+
+
+def _plain(hint: Any) -> Any:
+    """Return the type of a field without the types of its entries, which a file does not show."""
+    return dict | None if hint == dict[str, float] | None else hint
 
 
 def saved_settings(config: RunConfig) -> dict[str, Any] | None:
     """Return the settings of the run in the configured folder; None if there is no run."""
     state = RunFolder(config.run_dir).read()
     return None if state is None else with_present_names(state["config"])
+
+
+def label_settings(config: LabelConfig) -> dict[str, Any] | None:
+    """Return the settings of the labelling page that follow from the run in its folder; None if there is no run.
+
+    The page trains detectors as the run does, and turns uploads into the views that its world renders.
+    """
+    state = RunFolder(config.run_dir).read()
+    if state is None:
+        return None
+    saved = with_present_names(state["config"])
+    size = _at(saved, ("world", "outcome_size"))
+    sizes = {} if size is None else {"outcome_size": size}
+    return {"detector": saved.get("detector", {}), "views": OUTCOME_VIEWS, **sizes}
 
 
 def with_present_names(settings: dict[str, Any]) -> dict[str, Any]:

@@ -26,12 +26,12 @@ class LabelJobs:
         with closing(Teacher(self.config)) as teacher:
             return teacher.is_ready
 
-    def label(self, round_number: int) -> Metrics:
-        """Add the labels of a round."""
+    def label(self, round_number: int, part: int = 0) -> Metrics:
+        """Add the labels of a round, or of a part of the first round."""
         with closing(Teacher(self.config)) as teacher:
-            made = teacher.step(round_number)
+            made = teacher.step(round_number, part)
             source = "person" if self.config.labels.who == "person" else "oracle"
-            return {**made, "labels": float(len(teacher.store.labels(source=source)))}
+            return {**made, "labels": float(sum(teacher.store.label_counts(source).values()))}
 
     def train_detector(self, version: str) -> Metrics:
         """Train a detector and put it into use."""
@@ -39,9 +39,14 @@ class LabelJobs:
             return trainer.step(version)
 
     def grade(self, seen: int) -> tuple[Metrics, dict[str, dict[str, Tries]]]:
-        """Let the detector in use label all episodes; also count attempts and successes after the episode `seen`."""
+        """Let the detector in use label all episodes, and remove the verdicts of others.
+
+        Also count attempts and successes after the episode `seen`.
+        """
         with closing(Grader(self.config)) as grader:
             done, version = grader.run(), grader.judge.version
-            labels = grader.store.labels(source=f"detector:{version}") if version else []
+            counts = grader.store.label_counts(f"detector:{version}") if version else {}
             tries = count_tries(grader.store, self.config.learned, grader.judge, seen)
-            return {**done, "labels": float(len(labels))}, tries
+            # Twelve verdicts an episode for every detector that ever was would outgrow the episodes.
+            grader.store.prune_verdicts(version)
+            return {**done, "labels": float(sum(counts.values()))}, tries

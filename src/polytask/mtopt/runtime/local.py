@@ -33,6 +33,7 @@ class LocalRuntime(Runtime):
         self._collector: Collector | None = None
         self._replay: TaskReplay | None = None
         self._trainer: Trainer | None = None
+        self._evaluator: BinEvaluator | None = None  # remembers what simple policies reach
 
     def run(self, stops: Stops = ()) -> Evaluation | None:
         """Do all remaining jobs, or those before a stop, and return the last evaluation.
@@ -96,7 +97,7 @@ class LocalRuntime(Runtime):
         return self._collecting().step(self.controller.order(job))
 
     def _label(self, job: Job) -> Metrics:
-        return self._label_jobs.label(job.round)
+        return self._label_jobs.label(job.round, job.part)
 
     def _make_detector(self, version: str) -> Metrics:
         return self._label_jobs.train_detector(version)
@@ -105,14 +106,14 @@ class LocalRuntime(Runtime):
         return self._label_jobs.grade(self.controller.seen)
 
     def _train(self, job: Job) -> Metrics:
-        """Train the learner up to the job's number of updates, with targets of the weights published last."""
+        """Train the learner up to the job's number of updates, with targets of its own copies."""
         config, trainer, replay = self.config, self._training(), self._replaying()
-        replay.fill()
+        replay.fill(job.number)
         start = trainer.learner.step
         trainer.buffer.clear()  # the job must depend on the saved state alone
         trainer.generator.manual_seed(derive(config.seed, "train", start))
         updater = BellmanUpdater(config, derive(config.seed, "targets", start))
-        updater.use(trainer.folder.load(config.learner, config.device, trainer.version))
+        updater.use(trainer.weights())
         draws = torch.Generator(config.device).manual_seed(derive(config.seed, "draws", start))
         pace = UpdatePace(config)
         while (left := job.target - trainer.learner.step) > 0:
@@ -126,7 +127,8 @@ class LocalRuntime(Runtime):
         return {**means, "updates": float(trainer.learner.step), "weights": float(trainer.version)}
 
     def _measure(self) -> tuple[Evaluation, int]:
-        return BinEvaluator(self.config, self._collecting().world).measure()
+        self._evaluator = self._evaluator or BinEvaluator(self.config, self._collecting().world)
+        return self._evaluator.measure()
 
     def _facts(self, job: Job) -> dict[str, Any]:
         return {"detector": self._replaying().detector} if job.kind == "train" else {}

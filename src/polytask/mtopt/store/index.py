@@ -1,8 +1,9 @@
 """The index of a store in SQLite: where episodes are, what the simulator knows about them, and all labels.
 
-Rows are only added. The newest label of an episode, task and source counts; the reward of a task is a query over these
-labels. Several processes may have the index open (write-ahead log, one writer at a time, the others wait). The log
-needs shared memory, so all of them must run on one machine.
+Rows are only added, but for verdicts of detectors that are no longer used, which are removed. The newest label of an
+episode, task and source counts; the reward of a task is a query over these labels. Several processes may have the index
+open (write-ahead log, one writer at a time, the others wait). The log needs shared memory, so all of them must run on
+one machine.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 from polytask.errors import UserError
 from polytask.files.folder_lock import one_at_a_time
 from polytask.mtopt.records import Label
+from polytask.mtopt.store.label_log import LoggedLabel
 from polytask.mtopt.store.shards import Packed
 
 VERSION = 1  # of the tables
@@ -66,6 +68,16 @@ class EpisodeRow(NamedTuple):
     seed: int
     length: int  # actions
     started: float  # when it was appended, s since 1970
+
+
+class Tally(NamedTuple):
+    """Episodes with a verdict on a task, of one commanded task and policy."""
+
+    commanded: str
+    policy: str
+    is_later: bool  # after the episode that was asked about
+    episodes: int
+    successes: int
 
 
 class DamagedIndexError(UserError):
@@ -203,7 +215,7 @@ class Index:
                     connection.execute("ROLLBACK")
                 raise
 
-    def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _all(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self._session() as connection:
             return connection.execute(query, values).fetchall()
 
@@ -231,7 +243,16 @@ class Index:
         """Return the id of the last episode; 0 if there is none."""
         return int(self._all("SELECT coalesce(max(id), 0) FROM episode")[0][0])
 
-    def find(self, episodes: Sequence[int]) -> list[EpisodeRow]:
+    def examples(self) -> list[int]:
+        """Return the episodes without actions."""
+        return [one for (one,) in self._all("SELECT id FROM episode WHERE length = 0 ORDER BY id")]
+
+    def first_made(self) -> int | None:
+        """Return the first episode that has actions; None if there is none."""
+        found = self._all("SELECT id FROM episode WHERE length > 0 ORDER BY id LIMIT 1")
+        return found[0][0] if found else None
+
+    def find(self, episodes: Collection[int]) -> list[EpisodeRow]:
         """Return these episodes, in the given order.
 
         Raises:
@@ -271,8 +292,8 @@ class Index:
         found = self._all("SELECT episode, value FROM truth WHERE task = ? ORDER BY episode", (task,))
         return {episode: bool(value) for episode, value in found}
 
-    def add_labels(self, labels: Sequence[Label]) -> None:
-        """Append labels, all or none.
+    def add_labels(self, labels: Sequence[Label]) -> float:
+        """Append labels, all or none, and return the time that they carry.
 
         Raises:
             UserError: If an episode does not exist.
@@ -288,6 +309,15 @@ class Index:
             known = {one for (one,) in self._all("SELECT id FROM episode")}
             unknown = sorted({one.episode for one in labels} - known)
             raise UserError(f"there is no episode {unknown[0]} to label; none of the labels was added") from error
+        return now
+
+    def logged_labels(self) -> list[LoggedLabel]:
+        """Return all labels that are not verdicts of detectors, with the places of their episodes, in order."""
+        found = self._all(
+            "SELECT shard, offset, label.task, source, value, made FROM label JOIN episode ON episode.id = episode "
+            "WHERE source NOT LIKE 'detector:%' ORDER BY label.id"
+        )
+        return [LoggedLabel(*row) for row in found]
 
     def labels(self, task: str | None, source: str | None) -> list[Label]:
         """Return the labels that count, the newest last."""
@@ -308,6 +338,43 @@ class Index:
             (task, source, after, until),
         )
         return {episode: value for episode, value, _ in found if value is not None}
+
+    def tally(self, task: str, detector: str, threshold: float, after: int) -> list[Tally]:
+        """Count the verdicts on a task by commanded task and policy; a person's label outranks the detector's.
+
+        SQLite counts, so that a store of millions of episodes does not pass through Python.
+        """
+        newest = "SELECT episode, value, max(id) FROM label WHERE task = :task AND source = {0} GROUP BY episode"
+        query = (
+            f"WITH said AS ({newest.format(':detector')}), told AS ({newest.format(':person')}), "
+            "verdict AS (SELECT episode, value > 0.5 AS won FROM told WHERE value IS NOT NULL UNION ALL "
+            "SELECT episode, value > :threshold FROM said WHERE value IS NOT NULL AND episode NOT IN "
+            "(SELECT episode FROM told WHERE value IS NOT NULL)) "
+            "SELECT e.task, e.policy, e.id > :after AS later, count(*), sum(won) FROM verdict "
+            "JOIN episode AS e ON e.id = verdict.episode WHERE e.length > 0 GROUP BY e.task, e.policy, later"
+        )
+        values = {"task": task, "detector": detector, "person": "person", "threshold": threshold, "after": after}
+        return [
+            Tally(commanded, policy, bool(later), *counts)
+            for commanded, policy, later, *counts in self._all(query, values)
+        ]
+
+    def counts_by(self, column: str) -> dict[str, int]:
+        """Count the episodes by task or by policy."""
+        assert column in ("task", "policy")
+        return dict(self._all(f"SELECT {column}, count(*) FROM episode GROUP BY {column} ORDER BY {column}"))
+
+    def label_counts(self, source: str) -> dict[str, int]:
+        """Count the labels of a source that count, by task."""
+        newest = "SELECT task, value, max(id) FROM label WHERE source = ? GROUP BY task, episode"
+        found = self._all(f"SELECT task, count(value) FROM ({newest}) GROUP BY task", (source,))
+        return {task: count for task, count in found if count}
+
+    def prune_verdicts(self, keep: str) -> int:
+        """Remove the verdicts of all detectors but one, and return their number; people's labels stay."""
+        with self._transaction() as connection:
+            cursor = connection.execute("DELETE FROM label WHERE source LIKE 'detector:%' AND source != ?", (keep,))
+        return cursor.rowcount
 
     def unlabelled(self, task: str, source: str, after: int, until: int) -> list[int]:
         """Return the episodes in (after, until] that a source has not labelled for a task."""

@@ -1,7 +1,8 @@
 """Rebuild a lost or damaged index from the shards.
 
-The shards hold the episodes and the simulator's truth. Ids and labels are taken from the damaged index as far as it can
-be read. The new index is complete on the disk before anything else changes:
+The shards hold the episodes and the simulator's truth, `labels.jsonl` the labels of people and of their stand-in. Ids
+and other labels are taken from the damaged index as far as it can be read. The new index is complete on the disk before
+anything else changes:
 
     index.rebuilt.sqlite      appears in one step when it is complete; from then on it is the index
     index.damaged-N.sqlite    the old file (or folder), which is renamed, never deleted
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 
 from polytask.errors import UserError
 from polytask.files import can_write, write_atomically
-from polytask.mtopt.store import check, shards
+from polytask.mtopt.store import check, label_log, shards
 from polytask.mtopt.store.index import TABLES, DamagedIndexError, can_change, episode_values, index_lock, open_tables
 from polytask.mtopt.store.shards import Packed
 
@@ -107,13 +108,34 @@ def rebuild(path: Path, folder: Path, *, is_forced: bool = False) -> Rebuilt | N
         old = _salvage(path) if path.is_file() else OldRows()
         found, unreadable = _scan(folder)
         rows = _numbered(found, old)
-        known = {number for number, _, _ in rows}
-        labels = [label for label in old.labels if label.episode in known]
+        labels, lost = _all_labels(old, rows, path.with_name(label_log.NAME))
         write_atomically(path.with_name(READY), lambda temporary: _write(temporary, rows, labels, old.last))
         aside = _put_into_place(path)
     kinds = Counter(label.source.partition(":")[0] for label in labels)
-    dropped = max(0, old.label_count - len(labels))
+    dropped = max(0, old.label_count - len(labels)) if lost is None else lost
     return Rebuilt(path, reason, len(rows), dict(sorted(kinds.items())), unreadable, aside, dropped)
+
+
+def _all_labels(old: OldRows, rows: Sequence[tuple[int, str, Packed]], path: Path) -> tuple[list[OldLabel], int | None]:
+    """Return the labels of episodes that exist, from the file beside the shards and, where it has none, the old index.
+
+    Also return how many are lost, with their episodes or as lines that cannot be read; None if there is no file.
+    """
+    ids = {(shard, one.offset): number for number, shard, one in rows}
+    known = set(ids.values())
+    kept = [label for label in old.labels if label.episode in known]
+    lines, unreadable = label_log.read(path)
+    if not lines:
+        return kept, None
+    found = [
+        OldLabel(ids[one.shard, one.offset], one.task, one.source, one.value, one.made)
+        for one in lines
+        if (one.shard, one.offset) in ids
+    ]
+    again = {label[:3] for label in found}  # of these, the file has every answer in order
+    labels = sorted([label for label in kept if label[:3] not in again] + found, key=lambda label: label.made)
+    verdicts = sum(not label_log.is_logged(label.source) for label in old.labels if label.episode not in known)
+    return labels, len(lines) - len(found) + unreadable + verdicts
 
 
 def _reason(path: Path, *, is_forced: bool) -> str | None:

@@ -1,12 +1,13 @@
 """The store of all collected episodes and of all verdicts on them.
 
     ROOT/shards/WRITER-000000.tar    episodes; files are only appended to (`shards.py`, `writer.py`)
-    ROOT/index.sqlite                rows of episodes, truth and labels; rows are only added (`index.py`)
+    ROOT/index.sqlite                rows of episodes, truth and labels (`index.py`)
+    ROOT/labels.jsonl                labels of people and of their stand-in again (`label_log.py`)
 
 A new task or a new success detector adds label rows; no shard changes. After `kill -9` at any moment the store opens,
 every episode that was entered can be read, and each killed process loses at most the append it was writing. If the
-index is lost or damaged, it is rebuilt from the shards (`rebuild.py`). **Labels exist only in the index**, so copy that
-file (`sqlite3 index.sqlite ".backup copy.sqlite"`) if people's labels matter.
+index is lost or damaged, it is rebuilt from the shards and from the file of labels (`rebuild.py`). Verdicts of
+detectors exist only in the index; a detector judges again.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from polytask.errors import UserError
 from polytask.files import make_folder
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import ACTION_DIM, Episode, Label
-from polytask.mtopt.store import check, rebuild, shards
-from polytask.mtopt.store.index import DamagedIndexError, EpisodeRow, Index
+from polytask.mtopt.store import check, label_log, rebuild, shards
+from polytask.mtopt.store.index import DamagedIndexError, EpisodeRow, Index, Tally, index_lock
 from polytask.mtopt.store.png import DamagedError
 from polytask.mtopt.store.threads import spread
 from polytask.mtopt.store.writer import ShardWriter
@@ -106,6 +107,14 @@ class EpisodeStore:
         """Return the id of the last episode; 0 if there is none."""
         return self._index.last()
 
+    def first_made(self) -> int | None:
+        """Return the first episode that a robot made; None if there are only uploads, or nothing."""
+        return self._index.first_made()
+
+    def examples(self) -> list[int]:
+        """Return the episodes without actions: pictures that people uploaded."""
+        return self._index.examples()
+
     def row(self, episode: int) -> EpisodeRow:
         """Return the row of one episode."""
         return self._index.find([episode])[0]
@@ -141,22 +150,38 @@ class EpisodeStore:
         rows = self._index.find(episodes)
 
         def read(file: int, place: int) -> NDArray[np.uint8]:
-            row = rows[place]
-            return shards.unpack_outcome(_bytes(file, row.outcome_offset, row.outcome_size), row.views)
+            return self._views(file, rows[place])
 
-        first = self._map(read, rows[:1])[0]
-        found = np.empty((len(rows), *first.shape), np.uint8)
-        found[0] = first
+        model = self._model(rows)
+        shape = self._map(lambda file, _: self._views(file, model), [model])[0].shape
+        found = np.empty((len(rows), *shape), np.uint8)
 
         def copy(file: int, place: int) -> None:
             # Copied to its place at once, so that the next decompression reuses the memory.
             views = read(file, place)
-            if views.shape != first.shape:
-                raise DamagedError(f"its views are {views.shape}, those of episode {rows[0].id} {first.shape}")
+            if views.shape != shape and not rows[place].length:
+                views = fitted(views, shape)
+            if views.shape != shape:
+                raise DamagedError(f"its views are {views.shape}, those of episode {model.id} {shape}")
             found[place] = views
 
-        self._map(copy, rows, start=1)
+        self._map(copy, rows)
         return found
+
+    def _model(self, rows: Sequence[EpisodeRow]) -> EpisodeRow:
+        """Return the episode whose views have the shape of all: one that a robot made, if there is one.
+
+        A picture that was uploaded before the first episode may have another shape.
+        """
+        made = next((row for row in rows if row.length), None)
+        if made is not None:
+            return made
+        number = self._index.first_made()
+        return rows[0] if number is None else self.row(number)
+
+    @staticmethod
+    def _views(file: int, row: EpisodeRow) -> NDArray[np.uint8]:
+        return shards.unpack_outcome(_bytes(file, row.outcome_offset, row.outcome_size), row.views)
 
     def truth(self, episode: int) -> dict[str, bool]:
         """Return the simulator's truth on an episode, for evaluation and for the stand-in only."""
@@ -183,7 +208,21 @@ class EpisodeStore:
         for source in {one.source for one in labels}:
             if not _SOURCE.fullmatch(source):
                 raise UserError(f"a label's source must be 'person', 'oracle' or 'detector:VERSION', not '{source}'")
-        self._index.add_labels(labels)
+        made = self._index.add_labels(labels)
+        self._log([one for one in labels if label_log.is_logged(one.source)], made)
+
+    def _log(self, labels: Sequence[Label], made: float) -> None:
+        """Write labels beside the shards, too; see `label_log`."""
+        if not labels:
+            return
+        path = self.root / label_log.NAME
+        with index_lock(self.root / self.INDEX):  # two processes must not both write the labels so far
+            if path.exists():
+                places = {row.id: (row.shard, row.offset) for row in self._index.find({one.episode for one in labels})}
+                lines = [label_log.logged(one, places[one.episode], made) for one in labels]
+            else:
+                lines = self._index.logged_labels()
+            label_log.append(path, lines, durable=self.config.fsync)
 
     def labels(self, task: str | None = None, source: str | None = None) -> list[Label]:
         """Return the labels that count, the newest last."""
@@ -209,6 +248,32 @@ class EpisodeStore:
         newest = self._index.newest(task, PERSON, after, until)
         verdicts |= {episode: value > 0.5 for episode, value in newest.items()}
         return dict(sorted(verdicts.items()))
+
+    def tally(self, task: str, detector: str, threshold: float, *, after: int = 0) -> list[Tally]:
+        """Count the verdicts on a task, as `rewards` gives them, by commanded task and policy; uploads do not count.
+
+        Args:
+            task: The task.
+            detector: Version of the detector.
+            threshold: A detector's probability above this is a success.
+            after: Episodes with greater ids are counted apart.
+        """
+        return self._index.tally(task, f"detector:{detector}", threshold, after)
+
+    def counts_by(self, column: str) -> dict[str, int]:
+        """Count the episodes by `task` or by `policy`."""
+        return self._index.counts_by(column)
+
+    def label_counts(self, source: str) -> dict[str, int]:
+        """Count the labels of a source that count, by task."""
+        return self._index.label_counts(source)
+
+    def prune_verdicts(self, keep: str) -> int:
+        """Remove the verdicts of all detectors but one version, and return their number.
+
+        A detector that is put into use again judges the episodes again. People's labels and the stand-in's stay.
+        """
+        return self._index.prune_verdicts(f"detector:{keep}")
 
     def unlabelled(self, task: str, source: str, *, after: int = 0, until: int = _LAST) -> list[int]:
         """Return the episodes that a source has never labelled for a task, which a new detector has to label."""
@@ -277,6 +342,14 @@ def _bytes(file: int, offset: int, size: int) -> bytes:
     if len(content) < size:
         raise DamagedError(f"the file ends {size - len(content)} bytes too early")
     return content
+
+
+def fitted(views: NDArray[np.uint8], shape: Sequence[int]) -> NDArray[np.uint8]:
+    """Bring uploaded views (V, S, S, 3) to another shape: the nearest pixels, and views again from the first one."""
+    count, height, width = shape[:3]
+    rows = np.arange(height) * views.shape[1] // height
+    columns = np.arange(width) * views.shape[2] // width
+    return views[np.arange(count) % len(views)][:, rows][:, :, columns]
 
 
 def episode_of_pictures(outcome: NDArray[np.uint8], task: str) -> Episode:

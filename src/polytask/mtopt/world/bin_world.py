@@ -56,6 +56,7 @@ class BinWorld:
         self.broken = torch.zeros(worlds, dtype=torch.bool, device=device)  # physics diverged since the reset
         self._grasps = torch.zeros_like(self.done)  # assisted: `present` must grasp
         self._releases = torch.zeros_like(self.done)  # assisted: `present` must release
+        self._has_lid = torch.zeros_like(self.done)  # the hand was given the lid
         self._everyone = torch.ones_like(self.done)
         self._safe = self.batch.qpos.clone()
         # Not a method of this world: with a reference cycle, the garbage collector would free the cameras' OpenGL
@@ -72,13 +73,20 @@ class BinWorld:
         self.config = replace(self.config, seed=seed)
         self.generator.manual_seed(seed)
 
-    def reset(self, mask: Tensor | None = None) -> None:
-        """Start again where `mask` (N,) holds: drop the objects, turn the plate, open the hand above the right bin."""
+    def reset(self, mask: Tensor | None = None, *, covers: bool = False) -> None:
+        """Start again where `mask` (N,) holds: drop the objects, turn the plate, open the hand above the right bin.
+
+        Args:
+            mask: None for all worlds.
+            covers: Put one of the objects on the plate, for the lid to cover. Otherwise the plate is empty: an object
+                that lies there from the start would look like one that was placed.
+        """
         mask = self._everyone if mask is None else mask
         qpos = self.batch.qpos.clone()
         poses = draw_objects(self.num_envs, self.generator)
-        if self.config.lid:
+        if covers:
             poses = put_one_on_plate(poses, self.generator)
+        if self.config.lid:
             poses = torch.cat([poses, parked_lid(poses).expand(self.num_envs, 1, 7)], 1)
         for index, start in enumerate(self._free):
             qpos[:, start : start + 7] = poses[:, index]
@@ -90,10 +98,11 @@ class BinWorld:
         self._begin(mask)
         self.broken &= ~mask
         self.closed &= ~mask
+        self._has_lid &= ~mask
         rows = mask[:, None]
         self.place.copy_(torch.where(rows, constant(home, qpos), self.place))
         self.yaw.masked_fill_(mask, 0.0)
-        goal = self._start_above(constant(layout.RIGHT_BIN, qpos).expand(self.num_envs, 2))
+        goal = self._start_above(constant(layout.RIGHT_BIN, qpos).expand(self.num_envs, 2), self.config.spread)
         self._travel(self.place.clone(), self.yaw, self.config.settle_segments)
         self._travel(torch.where(rows, goal, self.place), self.yaw, 8)
         self._safe.copy_(torch.where(rows, self.batch.qpos, self._safe))
@@ -108,7 +117,8 @@ class BinWorld:
         above = self.place.clone()
         above[:, 2] = layout.PRESENT[2]
         self._travel(above, self.yaw, 4)
-        self._travel(self._start_above(bins), torch.zeros_like(self.yaw), 12)
+        spread = torch.where(holds, self.config.plate_spread, self.config.spread)[:, None]
+        self._travel(self._start_above(bins, spread), torch.zeros_like(self.yaw), 12)
 
     def hand_over(self, lid: bool = False, mask: Tensor | None = None) -> None:
         """Put a random object, or the lid, into the hand above the plate: a start for placing without a pick."""
@@ -129,12 +139,13 @@ class BinWorld:
         self._write(mask, qpos)
         self._begin(mask)
         self.closed |= mask
+        self._has_lid = torch.where(mask, torch.full_like(mask, lid), self._has_lid)
         rows = mask[:, None]
         self.place.copy_(torch.where(rows, constant(above, qpos), self.place))
         self.yaw.masked_fill_(mask, 0.0)
         self._travel(self.place.clone(), self.yaw, 3)
-        goal = self._start_above(constant(layout.LEFT_BIN, qpos).expand(self.num_envs, 2))
-        self._travel(torch.where(rows, goal, self.place), self.yaw, 3)
+        goal = self._start_above(constant(layout.LEFT_BIN, qpos).expand(self.num_envs, 2), self.config.plate_spread)
+        self._travel(torch.where(rows, goal, self.place), self.yaw, 8)  # up to the plate's edge
 
     # --- within an episode ------------------------------------------------------------------------------------------
 
@@ -170,7 +181,7 @@ class BinWorld:
         a buffer that the next call overwrites.
         """
         if self.config.assisted:
-            release = layout.COVER_HEIGHT if self.config.lid else layout.PLACE_HEIGHT
+            release = torch.where(self._has_lid, layout.COVER_HEIGHT, layout.PLACE_HEIGHT)
             low = torch.where(self._grasps, layout.PICK_HEIGHT, release)
             height = torch.where(self._grasps | self._releases, low, self.place[:, 2])
             self._travel(torch.cat([self.place[:, :2], height[:, None]], -1), self.yaw, 7)
@@ -212,9 +223,9 @@ class BinWorld:
         for flag in (self.done, self._grasps, self._releases):
             flag &= ~mask
 
-    def _start_above(self, middle: Tensor) -> Tensor:
-        """Draw a start (N, 3) of the hand above the centre (N, 2) of a bin."""
-        offset = uniform((self.num_envs, 2), -self.config.spread, self.config.spread, self.generator)
+    def _start_above(self, middle: Tensor, spread: Tensor | float) -> Tensor:
+        """Draw a start (N, 3) of the hand above the centre (N, 2) of a bin, at most `spread` (N, 1) away per axis."""
+        offset = uniform((self.num_envs, 2), -1.0, 1.0, self.generator) * spread
         return torch.cat([middle + offset, torch.full_like(offset[:, :1], layout.START_HEIGHT)], -1)
 
     def _write(self, mask: Tensor, qpos: Tensor) -> None:

@@ -50,19 +50,25 @@ def _lift(kinds: Sequence[str]) -> Callable[[Situation], Tensor]:
     return lambda situation: torch.stack([lifted(situation)[:, i] for i in index], -1).any(-1)
 
 
-def _place(right: bool | None, top: bool | None) -> Callable[[Situation], Tensor]:
+def _place(right: bool | None, top: bool) -> Callable[[Situation], Tensor]:
     """Make the grader of an object in the named half planes of the plate's frame; None names both halves."""
 
     def grade(situation: Situation) -> Tensor:
         x, y = plate_place(situation).unbind(-1)
-        inside = on_plate(situation)
+        inside = on_plate(situation) & ((y > 0) == top)
         if right is not None:
             inside = inside & ((x > 0) == right)
-        if top is not None:
-            inside = inside & ((y > 0) == top)
         return inside.any(-1)
 
     return grade
+
+
+def _place_any(situation: Situation) -> Tensor:
+    """Grade an object on the plate and an empty hand, as the task's sentence says."""
+    holds = lifted(situation).any(-1)
+    if situation.lid is not None:
+        holds = holds | (situation.lid[:, 2] > LIFTED)
+    return on_plate(situation).any(-1) & ~holds
 
 
 def _cover(situation: Situation) -> Tensor:
@@ -77,7 +83,7 @@ def _cover(situation: Situation) -> Tensor:
 GRADERS: dict[str, Callable[[Situation], Tensor]] = {
     "lift-any": _lift(KINDS),
     **{f"lift-{kind}": _lift((kind,)) for kind in KINDS},
-    "place-any": _place(None, None),
+    "place-any": _place_any,
     "place-bottom": _place(None, False),
     "place-top-left": _place(False, True),
     "place-top-right": _place(True, True),

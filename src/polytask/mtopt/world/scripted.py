@@ -123,9 +123,9 @@ class ScriptedPlace(_Scripted):
 
     name = "scripted-place"
 
-    def __init__(self, world: BinWorld, config: ScriptConfig | None = None) -> None:
-        """Draw the first targets; a lid is released higher, over an object."""
-        low = layout.COVER_HEIGHT if world.config.lid else layout.PLACE_HEIGHT
+    def __init__(self, world: BinWorld, config: ScriptConfig | None = None, *, covers: bool = False) -> None:
+        """Draw the first targets; a lid (`covers`) is released higher, over an object."""
+        low = layout.COVER_HEIGHT if covers else layout.PLACE_HEIGHT
         super().__init__(world, config, layout.LEFT_BIN, low)
 
     def _grip(self) -> int:

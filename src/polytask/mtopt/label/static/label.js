@@ -4,7 +4,8 @@
 const BATCH = 24; // episodes on the page at once
 const WORDS = { success: "✓ Success", failure: "✗ Failure", skipped: "– Skipped" };
 const byId = (id) => document.getElementById(id);
-const state = { tasks: [], task: null, order: "new", goal: 1, detector: null, judged: [], tiles: [], current: 0, loading: 0 };
+const state = { tasks: [], task: null, order: "new", goal: 1, detector: null, judged: [], captions: [],
+  inUse: null, tiles: [], current: 0, loading: 0 };
 let sending = Promise.resolve(); // keeps the answers in order
 
 // ---- requests ----
@@ -42,7 +43,22 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const picture = (episode, alt) => element("img", { src: `/api/episodes/${episode}/outcome.png`, alt, draggable: "false" });
+const pictureUrl = (episode) => `/api/episodes/${episode}/outcome.png`;
+const picture = (episode, alt) => element("img", { src: pictureUrl(episode), alt, draggable: "false" });
+
+// A picture is a strip of square views; the captions name them where their numbers agree.
+const viewsOf = (image) => Math.max(1, Math.round(image.naturalWidth / Math.max(1, image.naturalHeight)));
+
+function captionRow(image) {
+  const row = element("span", { class: "captions", "aria-hidden": "true" });
+  image.addEventListener("load", () => {
+    const views = viewsOf(image);
+    if (views !== state.captions.length) return;
+    row.style.gridTemplateColumns = `repeat(${views}, 1fr)`;
+    row.replaceChildren(...state.captions.map((text) => element("span", {}, text)));
+  });
+  return row;
+}
 
 // ---- tasks and progress ----
 
@@ -51,11 +67,13 @@ const percent = (part, whole) => `${Math.round((100 * part) / whole)} %`;
 
 async function loadState() {
   const body = await call("/api/state");
-  Object.assign(state, { tasks: body.tasks, goal: body.goal, detector: body.detector, judged: body.judged, maxUpload: body.max_upload_bytes });
+  Object.assign(state, { tasks: body.tasks, goal: body.goal, detector: body.detector, judged: body.judged,
+    captions: body.captions, inUse: body.in_use, maxUpload: body.max_upload_bytes });
   if (!byId("order").options.length) {
     byId("order").append(...Object.entries(body.orders).map(([key, text]) => element("option", { value: key }, text)));
   }
   byId("detector-version").textContent = body.detector ?? "none yet";
+  drawInUse();
   drawTasks();
   drawProgress();
 }
@@ -159,15 +177,18 @@ function makeTile(question) {
     element("button", { type: "button", class: className, tabindex: "-1", "data-status": status,
       onclick: () => { select(state.tiles.indexOf(tile)); answer(status); } }, word);
   tile.verdict = element("span", { class: "badge verdict", hidden: "" });
+  const image = picture(question.episode, `the end of episode ${question.episode}, all camera views`);
+  const zoomButton = element("button", { type: "button", class: "zoom-button", tabindex: "-1", "aria-label": "Zoom",
+    title: "Zoom (Z)", onclick: () => { select(state.tiles.indexOf(tile)); openZoom(); } }, "⤢");
   const said = question.label === null ? [] : [element("p", { class: "said" }, explain(question))];
   tile.node = element(
     "article",
     { class: "tile", tabindex: "-1", "data-episode": question.episode },
     element("span", { class: "picture", onclick: () => select(state.tiles.indexOf(tile)) },
-      picture(question.episode, `the end of episode ${question.episode}, all camera views`), tile.verdict),
+      image, captionRow(image), tile.verdict),
     ...said,
     element("div", { class: "buttons" }, button("✓ Success", "success", "yes"), button("✗ Failure", "failure", "no"),
-      button("Skip", "skipped", "skip")),
+      button("Skip", "skipped", "skip"), zoomButton),
   );
   tile.node.addEventListener("focusin", () => select(state.tiles.indexOf(tile), false));
   describe(tile);
@@ -186,7 +207,7 @@ function describe(tile) {
   tile.verdict.hidden = tile.status === null;
   tile.verdict.className = `badge verdict ${tile.status ?? ""}`;
   tile.verdict.textContent = tile.status ? WORDS[tile.status] : "";
-  for (const button of tile.node.querySelectorAll(".buttons button")) {
+  for (const button of tile.node.querySelectorAll(".buttons button[data-status]")) {
     button.classList.toggle("chosen", button.dataset.status === tile.status);
   }
 }
@@ -235,6 +256,7 @@ function answer(status) {
   const next = steps.find((i) => state.tiles[i].status === null);
   if (next !== undefined) select(next);
   else nextBatch(task, order);
+  if (byId("zoom").open) next !== undefined ? openZoom() : byId("zoom").close();
 }
 
 function nextBatch(task, order) {
@@ -286,7 +308,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === " " && target.closest("button, summary, a")) return;
   const act = {
     s: () => answer("success"), f: () => answer("failure"), k: () => answer("skipped"), " ": () => answer("skipped"),
-    u: undo,
+    u: undo, z: () => (byId("zoom").open ? byId("zoom").close() : openZoom()),
     arrowleft: () => select(state.current - 1), arrowright: () => select(state.current + 1),
     arrowup: () => select(state.current - columns()), arrowdown: () => select(state.current + columns()),
   }[event.key.toLowerCase()];
@@ -294,7 +316,38 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   if (event.repeat && !event.key.startsWith("Arrow")) return; // a key that is held down labels one episode only
   act();
+  if (byId("zoom").open && event.key.startsWith("Arrow")) openZoom();
 });
+
+// ---- zoom ----
+
+function openZoom() {
+  const tile = state.tiles[state.current];
+  if (!tile) return;
+  const image = tile.node.querySelector("img");
+  const views = viewsOf(image);
+  byId("zoom-heading").textContent = `${state.task}, episode ${tile.episode}`;
+  byId("zoom-sentence").textContent = taskInfo()?.sentence ?? "";
+  byId("zoom-views").replaceChildren(
+    ...Array.from({ length: views }, (_, view) => {
+      const caption = views === state.captions.length ? state.captions[view] : `view ${view + 1}`;
+      const shown = element("div", { class: "zoom-view", role: "img", "aria-label": caption });
+      shown.style.backgroundImage = `url("${pictureUrl(tile.episode)}")`;
+      shown.style.backgroundSize = `${views * 100}% 100%`;
+      shown.style.backgroundPosition = `${views > 1 ? (view / (views - 1)) * 100 : 0}% 0`;
+      return element("figure", {}, shown, element("figcaption", {}, caption));
+    }),
+  );
+  if (!byId("zoom").open) byId("zoom").showModal();
+}
+
+byId("zoom-close").addEventListener("click", () => byId("zoom").close());
+byId("zoom").addEventListener("click", (event) => {
+  if (event.target === byId("zoom")) byId("zoom").close(); // outside of its content
+});
+for (const button of byId("zoom").querySelectorAll(".zoom-buttons button")) {
+  button.addEventListener("click", () => answer(button.dataset.status));
+}
 
 // ---- uploads ----
 
@@ -322,6 +375,27 @@ byId("upload").addEventListener("submit", async (event) => {
 
 // ---- detector ----
 
+function drawInUse() {
+  byId("detector-in-use").textContent = state.inUse?.version ?? "none yet";
+  const differs = state.inUse && state.detector && state.inUse.version !== state.detector;
+  byId("in-use-note").hidden = !differs;
+  byId("in-use-note").textContent = differs
+    ? `Training still uses ${state.inUse.version}. The command “polytask mtopt relabel” puts the newest into use.`
+    : "";
+}
+
+function drawNeeds(figures) {
+  const open = figures.filter((row) => row.why);
+  byId("needs").hidden = !open.length;
+  byId("needs").querySelector("ul").replaceChildren(
+    ...open.map((row) =>
+      element("li", {},
+        element("button", { type: "button", class: "link", onclick: () => { show("label"); chooseTask(row.task).catch(showError); } },
+          row.task),
+        ` ${row.is_used ? "(used)" : "(not used)"}: ${row.why}`)),
+  );
+}
+
 const share = (value) => (value === null || value === undefined ? "–" : value.toFixed(2));
 
 function figureCells(before, after) {
@@ -330,20 +404,29 @@ function figureCells(before, after) {
   return [element("td", {}, share(before)), element("td", { class: rose }, share(after) + arrow)];
 }
 
+// The stand-in's labels are never shown as a person's.
+const labelsCell = (row) => (row.by_stand_in ? `${row.labels - row.by_stand_in} + ${row.by_stand_in} by the stand-in` : `${row.labels}`);
+
 function drawTraining(status) {
   byId("train").disabled = status.state === "running";
   const seconds = `${Math.round(status.seconds)} s`;
   const ready = status.version ? `Detector ${status.version} is ready (${seconds}).` : status.message;
   byId("train-status").textContent =
-    { running: `${status.message} ${seconds}`, done: ready }[status.state] ?? status.message;
+    { running: `${status.message} ${status.share === null ? "" : percent(status.share, 1)} ${seconds}`, done: ready }[status.state] ?? status.message;
   byId("train-status").classList.toggle("down", status.state === "failed");
+  byId("train-progress").hidden = status.state !== "running" || status.share === null;
+  byId("train-progress").value = status.share ?? 0;
+  drawNeeds(status.figures);
   byId("figures").hidden = !status.figures.length;
   byId("figures").tBodies[0].replaceChildren(
     ...status.figures.map((row) =>
-      element("tr", {}, element("th", { scope: "row" }, row.task), element("td", { class: "extra" }, `${row.labels}`),
+      element("tr", {}, element("th", { scope: "row" }, row.task),
+        element("td", { class: row.is_used ? "" : "down", title: row.why ?? "" }, row.is_used ? "yes" : "no"),
+        element("td", { class: "extra" }, labelsCell(row)),
         element("td", { class: "extra" }, `${row.held_successes} / ${row.held_failures}`),
         ...figureCells(row.precision_before, row.precision_after),
-        ...figureCells(row.recall_before, row.recall_after))),
+        ...figureCells(row.recall_before, row.recall_after),
+        element("td", { class: "extra" }, share(row.threshold)))),
   );
 }
 

@@ -25,6 +25,8 @@ class TrainingPipeline:
         self._idle: deque[WorkerSlot] = deque()  # updaters
         self._ready: deque[Any] = deque()  # references of examples for the trainer
         self._in_progress = 0  # draws that are not examples yet
+        self._fill = 0  # counts the changes of the buffers: examples of draws before the last change are dropped
+        self._weights = 0.0  # version that the trainer published last
         self._is_feeding = False
         self._updates = self._target = 0
         self._pace = UpdatePace(config)
@@ -47,8 +49,9 @@ class TrainingPipeline:
         return {**self._pace.means(target - start), "lag": lag, **released}
 
     def clear(self) -> None:
-        """Drop waiting examples, because the buffers have changed."""
+        """Drop examples that wait or are being computed, because the buffers have changed."""
         self._ready.clear()
+        self._fill += 1
 
     def _release(self) -> dict[str, float]:
         """Train and publish the weights; a trainer that replaces a dead one repeats the updates that were lost."""
@@ -72,30 +75,36 @@ class TrainingPipeline:
             self._sample(self._idle.popleft())
 
     def _sample(self, updater: WorkerSlot) -> None:
+        fill = self._fill
         self.pool.call(
             self._replay,
             lambda actor: actor.sample.options(num_returns=2).remote(),
-            lambda detector, drawn: self._compute(updater, detector, drawn),
+            lambda detector, drawn: self._compute(updater, detector, drawn, fill),
             lambda: self._lose(updater),
         )
 
-    def _compute(self, updater: WorkerSlot, detector: str, drawn: Any) -> None:
+    def _compute(self, updater: WorkerSlot, detector: str, drawn: Any, fill: int) -> None:
+        if fill != self._fill:
+            self._lose(updater)
+            return
         self.detector = detector
         files = self.files.refs
         self.pool.call(
             updater,
             lambda actor: actor.step.options(num_returns=2).remote(drawn, detector, files),
-            lambda metrics, examples: self._keep(updater, metrics, examples),
+            lambda metrics, examples: self._keep(updater, metrics, examples, fill),
             lambda: self._lose(updater),
         )
 
-    def _keep(self, updater: WorkerSlot, metrics: dict[str, float], examples: Any) -> None:
-        self._in_progress -= 1
-        self._idle.append(updater)
+    def _keep(self, updater: WorkerSlot, metrics: dict[str, float], examples: Any, fill: int) -> None:
+        self._lose(updater)
+        if fill != self._fill:
+            return
         self._ready.append(examples)
         self._lags.append(self.files.lag(metrics["weights"]))
 
     def _lose(self, updater: WorkerSlot) -> None:
+        """Let an updater go on: its examples have arrived, or are lost."""
         self._in_progress -= 1
         self._idle.append(updater)
 
@@ -118,6 +127,9 @@ class TrainingPipeline:
     def _count(self, metrics: dict[str, float], updates: int) -> None:
         self._is_feeding = False
         self._updates = int(metrics["updates"])
+        if metrics["weights"] != self._weights:
+            self._weights = metrics["weights"]
+            self.files.refresh()
         if updates:
             self._pace.add(metrics, updates)
 

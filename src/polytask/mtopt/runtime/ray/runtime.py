@@ -168,7 +168,7 @@ class RayRuntime(Runtime):
         return bool(self.pool.ask(self.labeller, lambda actor: actor.is_ready.remote()))
 
     def _label(self, job: Job) -> Metrics:
-        metrics: Metrics = self.pool.ask(self.labeller, lambda actor: actor.label.remote(job.round))
+        metrics: Metrics = self.pool.ask(self.labeller, lambda actor: actor.label.remote(job.round, job.part))
         return metrics
 
     def _make_detector(self, version: str) -> Metrics:
@@ -181,7 +181,7 @@ class RayRuntime(Runtime):
         return metrics, tries
 
     def _train(self, job: Job) -> Metrics:
-        self.pool.ask(self.replay, lambda actor: actor.fill.remote())
+        self.pool.ask(self.replay, lambda actor: actor.fill.remote(job.number))
         return self.pipeline.run(job.target)
 
     def _measure(self) -> tuple[Evaluation, int]:

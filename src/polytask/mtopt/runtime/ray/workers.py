@@ -127,9 +127,9 @@ class ReplayWorker(Worker):
         if self.life:
             self.role.fill()
 
-    def fill(self) -> None:
-        """Read all new episodes."""
-        self.role.fill()
+    def fill(self, turn: int) -> None:
+        """Read all new episodes, and hold those whose turn it is."""
+        self.role.fill(turn)
 
     def sample(self) -> tuple[str, tuple[Any, ...]]:
         """Draw transitions; also return the version of the detector that gave their rewards."""
@@ -167,6 +167,7 @@ class TrainerWorker(Worker):
     def build(self) -> None:
         """Build or load the learner."""
         self.role = Trainer(self.config)
+        self._released = self.role.learner.copied
         # A trainer that died between publishing and saving has used a version, which must not be used again.
         self.role.version = max(self.role.version, self.role.folder.newest() or 0)
         self.role.generator.manual_seed(derive(self.config.seed, "train", self.role.learner.step))
@@ -176,10 +177,13 @@ class TrainerWorker(Worker):
         return self.role.learner.step
 
     def feed(self, examples: Sequence[Any], updates: int) -> Metrics:
-        """Add examples to the buffer and make updates."""
+        """Add examples to the buffer and make updates; if they have copied Q2, publish both copies to the updaters."""
         self.role.push(Examples(*to_tensors(examples, "cpu")))
         made = self.role.step(updates) if updates else {}
-        return {**made, "updates": float(self.role.learner.step)}
+        if self.role.learner.copied > self._released:
+            self._released = self.role.learner.copied
+            self.role.publish()
+        return {**made, "updates": float(self.role.learner.step), "weights": float(self.role.version)}
 
     def release(self, target: int) -> Metrics:
         """Publish the weights and save the state, if the learner has made this number of updates."""
