@@ -100,6 +100,26 @@ def test_actor_moves_every_second_update_from_the_first() -> None:
     assert moved == [True, False, True, False]
 
 
+def test_target_critics_move_by_their_share_of_the_way() -> None:
+    env = PointMass((3, 2))
+    td3 = make(env, tau=0.25, learning_starts=9)
+    td3.iterate(env)  # no update yet
+    before = [p.clone() for p in td3.target.parameters()]
+    td3._update_once(moves_actor=False)
+    critic = list(td3.critic.parameters())
+    assert any((old != new).any() for old, new in zip(before, critic, strict=True))
+    expected = [0.75 * old + 0.25 * new.detach() for old, new in zip(before, critic, strict=True)]
+    assert_close(list(td3.target.parameters()), expected)
+
+
+def test_rewards_are_scaled_so_that_returns_stay_on_the_grid() -> None:
+    td3 = make(PointMass((3, 2)), min_value=-4.0, max_value=4.0, gamma=0.5)
+    norm = td3.experience.reward_norm
+    norm.update(torch.tensor([8.0, 0, 0, 0, 0]), torch.zeros(5, dtype=torch.bool))
+    norm.spread.variance.zero_()  # so that only the largest return counts
+    assert_close(norm.scale(), torch.tensor([2.0, 1.0]))  # a return of 8 becomes 4; the second task has no rewards
+
+
 def test_worlds_keep_their_noise_for_an_episode_and_draw_it_anew_after() -> None:
     env = PointMass((20, 20))
     td3 = make(env, steps_per_iteration=1, learning_starts=1, min_noise=0.1, max_noise=0.3)
