@@ -166,10 +166,13 @@ def test_standard_deviation_keeps_the_bounds_of_the_settings(task_std: bool) -> 
         assert_close(policy.log_std.exp(), torch.full_like(policy.log_std, kept))
 
 
-def test_famo_looks_back_after_every_update() -> None:
+def test_famo_looks_back_after_every_update_and_reports_weights() -> None:
     env = PointMass((4, 4))
     ppo = make(env, grads=GRADS["famo"][0](apply_to="both"), minibatch=32, epochs=2)
-    ppo.iterate(env)
+    metrics = ppo.iterate(env)
+    for kind in ("policy", "value"):  # weights are convex, so their means over the updates are too
+        total = metrics[f"per_task/goal-0/{kind}_weight"] + metrics[f"per_task/goal-1/{kind}_weight"]
+        assert total.item() == pytest.approx(1.0)
     assert [learner.backward.method.state["steps"] for learner in ppo.learners.values()] == [8, 8]  # 4 minibatches
 
 

@@ -55,6 +55,7 @@ class GradMethod(ABC):
         cfg: Settings; a method that reads its own annotates `cfg` with the class of its config.
         needs_gram: False if the losses are sufficient; an update then costs one ordinary backward pass.
         needs_after_step: True if `after_step` must be called after every optimizer step.
+        has_own_weights: False if all tasks always have the same weight.
         is_used: Whether each task had a finite loss in the last update. (K,) bool
         last_losses: Last finite loss of each task, zero before the first. (K,)
     """
@@ -62,6 +63,7 @@ class GradMethod(ABC):
     cfg: GradConfig
     needs_gram: bool = True
     needs_after_step: bool = False
+    has_own_weights: bool = True
 
     def __init__(self, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Store the config; a method with state overrides this and allocates its tensors on the device."""

@@ -71,6 +71,24 @@ def test_step_lets_the_method_look_back_at_the_same_batch() -> None:
     assert method.state["steps"] == 1
 
 
+def test_mean_weights_of_the_tasks_are_reported_once() -> None:
+    method = build_for("critic", GRADS["famo"][0](eps=1e-8), 2, CPU, torch.Generator())
+    learner = Learner(Backward(method, Point(), square), adam(Point(), 0.5, CPU))  # a network that never moves
+    for target in (1.0, 2.0):  # with equal logits, weights are in inverse proportion to the losses
+        learner.step((torch.tensor([[target], [1.0]]),))
+        method.state["logits"].zero_()
+    found = learner.pop_weights(2, "critic", ("a", "b"))
+    expected = {"per_task/a/critic_weight": (0.5 + 0.2) / 2, "per_task/b/critic_weight": (0.5 + 0.8) / 2}
+    assert {name: value.item() for name, value in found.items()} == pytest.approx(expected)
+    assert not any(learner.pop_weights(1, "critic", ("a", "b")).values())
+
+
+def test_equal_weights_are_not_reported() -> None:
+    learner = learner_of(Point())
+    learner.step(BATCH)
+    assert learner.pop_weights(1, "critic", ("a", "b")) == {}
+
+
 def test_network_is_projected_after_the_step() -> None:
     learner = learner_of(Point(highest=0.25))
     learner.step(BATCH)

@@ -181,10 +181,14 @@ def test_gradients_of_actor_and_critics_are_clipped_apart(name: str) -> None:
 
 
 @every_algo
-def test_famo_looks_back_after_every_update(name: str) -> None:
+def test_famo_looks_back_after_every_update_and_reports_weights(name: str) -> None:
     env = PointMass((3, 2))
     algo = make(name, env, grads=GRADS["famo"][0](apply_to="both"))
-    updates = algo.iterate(env)["updates"]
+    metrics = algo.iterate(env)
+    updates = metrics["updates"]
+    for group in ("actor", "critic"):  # weights are convex, so their means over the updates are too
+        total = metrics[f"per_task/goal-0/{group}_weight"] + metrics[f"per_task/goal-1/{group}_weight"]
+        assert total.item() == pytest.approx(1.0)
     actor_updates = 3 if name == "fast_td3" else updates
     looks = {group: algo.learners[group].backward.method.state["steps"] for group in ("actor", "critic")}
     assert looks == {"actor": actor_updates, "critic": updates}

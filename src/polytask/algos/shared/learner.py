@@ -48,6 +48,7 @@ class Learner:
         self._batch: Any = None  # of the last step; a replayed graph overwrites the tensors of its capture
         self._iteration = 0
         self._used = torch.zeros_like(backward.method.last_losses)  # (K,) updates that used each task
+        self._weights = torch.zeros_like(self._used)  # (K,) sums of the tasks' weights since `pop_weights`
         self._skip = torch.zeros((), device=self._used.device)  # 1 if the current step is skipped, else 0
         self._project = fused(self._project_all, self._used.device, is_wanted=backward.is_fused)
         self._judge = fused(self._judge_step, self._used.device, is_wanted=backward.is_fused)
@@ -70,6 +71,8 @@ class Learner:
         """Take the optimizer step, without `look_back`; return the same as `step`."""
         self._batch = batch
         losses = self.backward(batch)
+        if self.backward.method.has_own_weights:
+            self._weights.add_(self.backward.weights)
         gradients = [parameter.grad for parameter in self.net.parameters() if parameter.grad is not None]
         norm, factor = self._judge(torch._foreach_norm(gradients))
         if self.max_norm < math.inf:
@@ -117,6 +120,17 @@ class Learner:
         share = (updates - self._used.amin()) / max(1, updates)
         self._used.zero_()
         return share
+
+    def pop_weights(self, updates: int, name: str, tasks: Sequence[str]) -> dict[str, Tensor]:
+        """Return the mean weights of the tasks over the last `updates` updates, as metrics `per_task/TASK/NAME_weight`.
+
+        Equal weights are no news, so a method that always gives them (the mean) has no such metrics.
+        """
+        if not self.backward.method.has_own_weights:
+            return {}
+        means = self._weights / max(1, updates)
+        self._weights.zero_()
+        return {f"per_task/{task}/{name}_weight": mean for task, mean in zip(tasks, means, strict=True)}
 
     def look_back(self) -> None:
         """Let the gradient method evaluate the last batch again, after the optimizer step."""
