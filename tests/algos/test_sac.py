@@ -14,7 +14,7 @@ from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
 
-from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, Temperature, draw
+from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, SACCriticRows, Temperature, draw
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.errors import UserError
 from polytask.grads import GRADS
@@ -181,6 +181,22 @@ def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
     action, density = draw(*sac.policy(obs, task), noise)
     expected = 0.7 * density - sac.critic(obs, action, task).squeeze(-1).min(dim=0).values
     assert_close(from_loss, expected)
+
+
+def test_tasks_may_weigh_by_their_temperatures() -> None:
+    env = PointMass((3, 2))
+    plain, weighed = (make(env, weigh_by_temperature=on) for on in (False, True))
+    for sac in (plain, weighed):
+        sac.temperature.log_alpha.data.copy_(torch.tensor([1.0, 1.0 + math.log(3)]).log())
+    obs, noise, task = torch.randn(6, 3), torch.randn(6, 2), torch.tensor([0, 1] * 3)
+    factors = torch.tensor([1.5, 0.5] * 3)  # exp(-alpha) as 3 to 1, with mean one
+    actor = SACActorRows(obs, task, noise, torch.ones(6))
+    critic = SACCriticRows(obs, task, noise.clamp(-1, 1), torch.randn(6))
+    for name, rows in (("actor", actor), ("critic", critic)):
+        before, after = (sac.learners[name].backward.loss(sac.learners[name].net, rows) for sac in (plain, weighed))
+        assert_close(after, factors * before)
+    losses = weighed.learners["critic"].backward.loss(weighed.critic, critic)
+    assert not depends_on(losses, weighed.temperature.log_alpha)
 
 
 def test_categorical_targets_shift_the_mixture_by_reward_and_entropy() -> None:

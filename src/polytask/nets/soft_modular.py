@@ -51,7 +51,7 @@ class SoftModular(nn.Module):
         """Draw Glorot-uniform weights for all parts."""
         super().__init__()
         experts, routes, features = cfg.modules, cfg.modules**2, cfg.feature_dim
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode.of(cfg, shape.num_tasks, generator)
         state_widths = [shape.in_dim, *cfg.state_hidden, features]
         task_widths = [self.code.width, *cfg.task_hidden, features]
         self.state_encoder = layers.mlp(state_widths, "relu", generator, init=layers.xavier)[:-1]

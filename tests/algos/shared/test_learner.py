@@ -89,6 +89,24 @@ def test_equal_weights_are_not_reported() -> None:
     assert learner.pop_weights(1, "critic", ("a", "b")) == {}
 
 
+class OwnPoint(Point):
+    """A point that remembers which tasks were reset."""
+
+    def reset_tasks(self, is_bad: Tensor) -> None:
+        self.is_bad = is_bad
+
+
+@pytest.mark.parametrize(("max_loss", "bad"), [(6.0, [False, True]), (math.inf, None)])
+def test_masked_tasks_have_no_gradient_and_are_reset(max_loss: float, bad: list[bool] | None) -> None:
+    net = OwnPoint()
+    method = Mean(MeanConfig(max_loss=max_loss), 2, CPU, torch.Generator())
+    learner = Learner(Backward(method, net, square), adam(net, 0.5, CPU))
+    learner.step(BATCH)  # losses 5 and 37, gradients -4 and -12
+    assert net.x.grad.item() == (-8.0 if bad is None else -2.0)
+    assert learner.pop_skipped(1) == 0  # a masked loss is no divergence
+    assert (net.is_bad.tolist() if bad else None) == bad
+
+
 def test_network_is_projected_after_the_step() -> None:
     learner = learner_of(Point(highest=0.25))
     learner.step(BATCH)

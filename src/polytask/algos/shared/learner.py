@@ -26,6 +26,15 @@ class Projected(Protocol):
         ...
 
 
+@runtime_checkable
+class TaskParameters(Protocol):
+    """A module with parameters of single tasks, which can be drawn anew from those of the other tasks."""
+
+    def reset_tasks(self, is_bad: Tensor) -> None:
+        """Reset, in place, the parameters of the tasks that `is_bad` (K,) marks."""
+        ...
+
+
 class Learner:
     """Takes optimizer steps on one network; on a CUDA device a step can be captured into a graph.
 
@@ -45,6 +54,7 @@ class Learner:
         self.backward, self.optimizer, self.max_norm = backward, optimizer, max_norm
         self.net = backward.net
         self._projected = [module for module in self.net.modules() if isinstance(module, Projected)]
+        self._resets = [module for module in self.net.modules() if isinstance(module, TaskParameters)]
         self._batch: Any = None  # of the last step; a replayed graph overwrites the tensors of its capture
         self._iteration = 0
         self._used = torch.zeros_like(backward.method.last_losses)  # (K,) updates that used each task
@@ -92,15 +102,18 @@ class Learner:
             norms: Norms () of the gradients of all parameters.
         """
         norm = torch.linalg.vector_norm(torch.stack(list(norms)))
-        used = self.backward.method.is_used & (norm < math.inf)  # (K,)
+        used = self.backward.method.is_finite & (norm < math.inf)  # (K,)
         self._used.add_(used)
         self._skip.copy_(~used.any())
         return norm, (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
 
     def _project_all(self) -> None:
-        """Project the parameters of all modules that need it."""
+        """Project the parameters of all modules that need it, and reset those of tasks whose losses are masked."""
         for module in self._projected:
             module.after_step()
+        if self.backward.method.masks_losses:
+            for own in self._resets:
+                own.reset_tasks(~self.backward.method.is_used)
 
     def _step_without_fusion(self) -> None:
         """Take the optimizer step, or if it is skipped, one with a zero gradient and a learning rate of zero."""
