@@ -56,14 +56,15 @@ def test_unknown_tasks_are_named(names: list[str] | None, message: str) -> None:
     assert build(CareConfig(context="learned"), 39, 4, 3, names)(*inputs()).shape == (6, 4)
 
 
-def test_attention_equals_the_equations() -> None:
-    net = build(CareConfig(), 39, 4, 3, NAMES).encoder
+@pytest.mark.parametrize("temperature", [1.0, 0.25])
+def test_attention_equals_the_equations(temperature: float) -> None:
+    net = build(CareConfig(temperature=temperature), 39, 4, 3, NAMES).encoder
     x, task = inputs()
     context = net.context(net.table)
     first, second = net.experts
     for row, k, encoded in zip(x, task, net(x, task), strict=True):
         experts = torch.stack([second.weight[e] @ torch.relu(first.weight[e] @ row) for e in range(6)])
-        weights = torch.softmax(experts @ context[k], dim=0)
+        weights = torch.softmax(experts @ context[k] / temperature, dim=0)
         torch.testing.assert_close(encoded, torch.cat([net.pool(weights @ experts), context[k]]))
 
 

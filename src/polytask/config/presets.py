@@ -146,7 +146,8 @@ def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:
             name = f"critic_scaling/{net}_{width}"
             yield name, Preset(f"{about} as PPO's critic, on MT50.", parts, critic)
             embedded = f"{about} and a task embedding as PPO's critic, on MT50."
-            yield f"{name}_te", Preset(embedded, (*parts, "/mtbench/task_embedding"), critic)
+            bound = ("/mtbench/bounded_embedding",) if net == "simba_v2" else ()
+            yield f"{name}_te", Preset(embedded, (*parts, "/mtbench/task_embedding", *bound), critic)
     for worlds in BATCH_WORLDS:
         for horizon in BATCH_HORIZONS:
             yield (

@@ -29,7 +29,7 @@ from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 # The domain of each kind of task record.
 DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
 # Options that only some domains have, or whose default differs between domains.
-DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels")
+DOMAIN_OPTIONS = ("robot", "episode_length", "reward_scale", "termination_on_success", "goals", "levels")
 
 
 def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
