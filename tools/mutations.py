@@ -28,6 +28,15 @@ LIST = Path(__file__).with_suffix(".toml")
 # Tests that train until something is learned take most of the time and notice little, so exact tests must notice.
 LEARNING = ("point_mass", "bit_for_bit", "every_gradient_method", "combine", "no_more_steps", "large_critic", "train")
 EXACT = " and ".join(f"not {word}" for word in LEARNING)
+# What the tests import anyway; an optimizer's first step imports torch._dynamo.
+SLOW_IMPORTS = (
+    "pytest",
+    "torch._dynamo",
+    "torch.distributions",
+    "torchjd.aggregation",
+    "torchjd.scalarization",
+    "mujoco",
+)
 PASSED, FAILED = 0, 1  # exit statuses of pytest; others mean that it could not run the tests
 
 
@@ -135,7 +144,7 @@ def main() -> None:
     options = parser.parse_args()
     os.chdir(ROOT)
     sys.dont_write_bytecode = True  # a cached module could outlive the change of a line by one of the same length
-    for name in ("pytest", "torch", "numpy", "mujoco", "gymnasium"):
+    for name in SLOW_IMPORTS:
         importlib.import_module(name)
     mutations = chosen(read_mutations(), options.words, options.part)
     found = survivors(mutations, options.seconds)

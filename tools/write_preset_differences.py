@@ -1,6 +1,7 @@
-"""Write docs/presets_differences.md from tools/preset_sources.toml and the presets: python tools/write_preset_differences.py
+"""Write docs/presets_differences.md: presets beside their sources. Run python tools/write_preset_differences.py
 
-The value of the source is data; ours is read from the composed preset, so the page cannot miss a change of a preset.
+The values of the sources are in tools/preset_sources.toml. Ours are read from the composed presets, so the page cannot
+miss a change of a preset.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ DEFAULTS = {"reward_scale": 1.0, "goals": "random", "episode_length": 150}  # wh
 INTRODUCTION = """# Presets beside their sources
 
 Written by `python tools/write_preset_differences.py`, not by hand; the test suite checks that it is up to date. The
-sources are MTBench (code, configs and scripts of August 2025, and the thesis "Massively Parallelized Multi-Task RL") and
-the code of PTSL. Where a source contradicts itself, both values are named. [Presets](presets.md) explains the families.
+sources are MTBench (code, configs and scripts of August 2025, and the thesis "Massively Parallelized Multi-Task RL")
+and the code of PTSL. Where a source contradicts itself, both values are named. [Presets](presets.md) explains the
+families.
 """
 
 
