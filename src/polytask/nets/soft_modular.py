@@ -85,7 +85,8 @@ class SoftModular(nn.Module):
         state: Tensor = self.state_encoder(x)
         modules = state  # (B, D), read by every module of the first layer
         for expert, norm, route in zip(self.experts, self.norms, self.routing(state, task), strict=True):
-            active = norm(self.activation(expert(modules)))  # (E, B, D)
+            # Contiguous, because torch traces the gradient of an ELU of a transposed tensor with wrong strides.
+            active = norm(self.activation(expert(modules).contiguous()))  # (E, B, D)
             # Written out, because thousands of tiny matrix products are slow, and a compiler can fuse this sum.
             modules = (route.permute(1, 2, 0).unsqueeze(-1) * active).sum(dim=1)  # (E, B, D)
         output: Tensor = self.output(modules).sum(dim=0)
