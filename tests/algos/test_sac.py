@@ -14,7 +14,7 @@ from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
 
-from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, SACCriticRows, Temperature, draw
+from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, SACCriticRows, SquashedPolicy, Temperature, draw
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.errors import UserError
 from polytask.grads import GRADS
@@ -64,6 +64,15 @@ def test_density_of_a_squashed_action_is_torchs() -> None:
     assert_close(density.double(), expected.log_prob(before.tanh()).sum(-1), rtol=1e-4, atol=1e-4)
     _, far = draw(torch.full((1, 1), 50.0), torch.zeros(1, 1), torch.zeros(1, 1))
     assert_close(far, torch.tensor([-0.5 * math.log(2 * math.pi) + 100 - 2 * math.log(2)]))  # finite, not log(0)
+
+
+def test_log_standard_deviations_are_squashed_into_their_range() -> None:
+    raw = torch.tensor([[-50.0, 0.0, 0.5, 50.0]], requires_grad=True)
+    policy = SquashedPolicy(lambda obs, task: torch.cat([torch.zeros(1, 4), raw], dim=-1), -5.0, 2.0)
+    _, log_std = policy(torch.zeros(1, 3), torch.zeros(1, dtype=torch.int64))
+    assert_close(log_std.detach(), torch.tensor([[-5.0, -1.5, -1.5 + 3.5 * math.tanh(0.5), 2.0]]))
+    log_std.sum().backward()
+    assert_close(raw.grad[0, 1], torch.tensor(3.5))
 
 
 def test_temperature_rises_below_the_wanted_entropy_and_falls_above_it() -> None:
