@@ -15,9 +15,13 @@ from polytask.algos.grpo import GRPOConfig
 from polytask.algos.ppo import PPOConfig
 from polytask.algos.pqn import PQNConfig
 from polytask.algos.sac import SACConfig
+from polytask.grads.mean import MeanConfig
 from polytask.nets.bro import BroConfig
+from polytask.nets.care import CareConfig
 from polytask.nets.mlp import MlpConfig
+from polytask.nets.paco import PacoConfig
 from polytask.nets.simba_v2 import SimbaV2Config
+from polytask.nets.soft_modular import SoftModularConfig
 
 OFF_POLICY = {"steps_per_iteration": 2, "learning_starts": 1, "updates_per_step": 1, "batch": 12, "capacity": 100}
 ALGOS = {
@@ -33,14 +37,27 @@ ALGOS = {
         SACConfig(**OFF_POLICY, n_step=3, critic="categorical", twin="mean", atoms=11),
         BroConfig(hidden=8, blocks=1, task_code="embedding"),
     ),
+    "sac_published": (
+        SACConfig(**OFF_POLICY, weigh_by_temperature=True),
+        CareConfig(hidden=[8], context="learned", context_hidden=[8], action="trunk"),
+    ),
+    "pqn_modules": (
+        PQNConfig(horizon=4, epochs=1),
+        SoftModularConfig(width=8, state_hidden=[8], feature_dim=8, layers=2, activation="elu", layer_norm=True),
+    ),
+    "fast_td3_bounded": (
+        FastTD3Config(**OFF_POLICY, twin="mean"),
+        MlpConfig(hidden=[8], task_code="embedding", embedding_norm=0.5),
+    ),
+    "sac_masked": (SACConfig(**OFF_POLICY), PacoConfig(sets=2, hidden=[8]), MeanConfig(apply_to="both", max_loss=0.5)),
     "fast_td3": (FastTD3Config(**OFF_POLICY, n_step=3), SimbaV2Config(hidden=8, blocks=1)),
 }
 
 
 def state_after_two_iterations(name: str) -> dict[str, Any]:
-    cfg, net = ALGOS[name]
+    cfg, net, *grads = ALGOS[name]
     env = PointMass((3, 2, 2))
-    algo = algos.build(cfg, context_of(env, net))
+    algo = algos.build(cfg, context_of(env, net, *grads))
     for _ in range(2):
         algo.iterate(env)
     return flat(algo.state_dict())

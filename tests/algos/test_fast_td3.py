@@ -87,6 +87,20 @@ def test_actor_climbs_the_smaller_mean_value() -> None:
     assert not any(depends_on(loss, parameter) for parameter in td3.critic.parameters())  # compiled, this costs time
 
 
+def test_mean_of_the_twins_serves_targets_and_actor() -> None:
+    env = PointMass((3, 2))
+    td3 = make(env, twin="mean", atoms=5, min_value=-2.0, max_value=2.0, target_noise=0.0)
+    td3.iterate(env)
+    batch = td3.experience.sample(1, torch.Generator().manual_seed(0))
+    batch = batch._replace(reward=torch.zeros(2, 1), discount=torch.ones(2, 1))
+    both = torch.tensor([[[0.0, 0, 1, 0, 0]] * 2, [[0.0, 0, 0, 0, 1]] * 2])  # returns 0 and 2
+    td3.target = td3.frozen_critic = lambda obs, action, task: both.log()
+    mixture = torch.tensor([0.0, 0.0, 0.5, 0.0, 0.5])
+    assert_close(td3._targets(batch, torch.zeros_like(batch.action)), mixture.expand(2, 1, 5))
+    loss = td3._actor_loss(td3.policy, TD3ActorRows(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64)))
+    assert_close(loss, torch.tensor([-1.0, -1.0]))
+
+
 def test_actor_moves_every_second_update_from_the_first() -> None:
     env = PointMass((3, 2))
     td3 = make(env, steps_per_iteration=1, learning_starts=1, policy_delay=2)
@@ -98,6 +112,28 @@ def test_actor_moves_every_second_update_from_the_first() -> None:
         moved.append(any((old != new).any() for old, new in zip(before, td3.policy.parameters(), strict=True)))
         assert any((old != new).any() for old, new in zip(critic, td3.critic.parameters(), strict=True))
     assert moved == [True, False, True, False]
+
+
+def test_target_critics_move_by_their_share_of_the_way() -> None:
+    env = PointMass((3, 2))
+    td3 = make(env, tau=0.25, learning_starts=9)
+    td3.iterate(env)  # no update yet
+    before = [p.clone() for p in td3.target.parameters()]
+    td3._update_once(moves_actor=False)
+    critic = list(td3.critic.parameters())
+    assert any((old != new).any() for old, new in zip(before, critic, strict=True))
+    expected = [0.75 * old + 0.25 * new.detach() for old, new in zip(before, critic, strict=True)]
+    assert_close(list(td3.target.parameters()), expected)
+
+
+def test_rewards_are_scaled_so_that_returns_stay_on_the_grid() -> None:
+    td3 = make(PointMass((3, 2)), min_value=-4.0, max_value=9.0, gamma=0.5)
+    norm = td3.experience.reward_norm
+    norm.update(torch.tensor([8.0, 0, 0, 0, 0]), torch.zeros(5, dtype=torch.bool))
+    norm.spread.variance.zero_()  # so that only the largest return counts
+    assert_close(
+        norm.scale(), torch.tensor([2.0, 1.0])
+    )  # a return of 8 becomes 4, as one of -8 does; the second task has none
 
 
 def test_worlds_keep_their_noise_for_an_episode_and_draw_it_anew_after() -> None:

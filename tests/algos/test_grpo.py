@@ -99,6 +99,25 @@ def test_episodic_returns_are_standardised_per_task() -> None:
         assert not advantage[len(rewards) :, n].any()
 
 
+def test_dr_grpo_subtracts_the_mean_and_divides_by_nothing() -> None:
+    env = PointMass((6, 4))
+    for settings in ({"advantage": "episodic"}, {"gamma": 0.0}):
+        grpo = make(env, **settings, standardize=False, lr=0.0)
+        grpo.iterate(env)
+        episodes = first_episodes(grpo)
+        advantage = grpo.rows.advantage.view(30, 10)
+        for worlds in (range(6), range(6, 10)):
+            # Without discount a score is the reward of the step itself.
+            scores = [torch.tensor(episodes[n]) for n in worlds]
+            if settings.get("advantage"):
+                scores = [rewards.sum().expand(len(rewards)) for rewards in scores]
+                mean = torch.stack([score[0] for score in scores]).mean()
+            else:
+                mean = torch.cat(scores).mean()
+            for n, score in zip(worlds, scores, strict=True):
+                assert_close(advantage[: len(score), n], score - mean, rtol=1e-4, atol=1e-5)
+
+
 def test_baseline_by_time_leaves_no_trend(endless: None) -> None:
     env = PointMass((6, 4))
     trends = {}

@@ -133,6 +133,49 @@ def spread(ppo: PPO) -> torch.Tensor:
     return ppo.value_norm.variance.sqrt().float().squeeze(-1)
 
 
+def test_return_statistics_forget_earlier_iterations() -> None:
+    env = PointMass((2, 3))
+    ppo = make(env, value_decay=0.5)
+    returns = []
+    for _ in range(2):
+        ppo.iterate(env)
+        returns.append(ppo.rows.target.view(16, 5) * spread(ppo)[env.task] + centre(ppo)[env.task])
+    assert ppo.value_norm.count.tolist() == [1.5 * 32, 1.5 * 48]  # half of the first iteration's rows
+    for k in range(2):
+        first, second = (each[:, env.task == k].mean() for each in returns)
+        assert_close(centre(ppo)[k], (first + 2 * second) / 3, rtol=1e-4, atol=1e-5)
+
+
+def test_explained_variance_by_hand() -> None:
+    ppo = make(PointMass((2, 2)))
+    ppo.value_norm.variance.copy_(torch.tensor([[4.0], [0.25]]))
+    returns = torch.tensor([[0.0, 4.0, 0.0, 1.0]])  # variances 4 and 0.25: one each, in units of their task
+    advantage = torch.tensor([[0.0, 2.0, 0.0, 0.5]])  # errors 1 and 0.0625: a quarter each
+    assert_close(ppo._explained_variance(advantage, returns.unsqueeze(-1)).float(), torch.tensor(0.75))
+    advantage = torch.tensor([[0.0, 0.0, 0.0, 2.0]])  # errors 0 and 1: only the second task's values are useless
+    assert_close(ppo._explained_variance(advantage, returns.unsqueeze(-1)).float(), torch.tensor(-1.0))
+
+
+@pytest.mark.parametrize("task_std", [True, False])
+def test_standard_deviation_keeps_the_bounds_of_the_settings(task_std: bool) -> None:
+    policy = make(PointMass((2, 2)), task_std=task_std, min_std=0.3, initial_std=0.5, max_std=0.7).policy
+    assert_close(policy.log_std.exp(), torch.full_like(policy.log_std, 0.5))
+    for drawn, kept in ((-9.0, 0.3), (9.0, 0.7)):
+        policy.log_std.data.fill_(drawn)
+        policy.after_step()
+        assert_close(policy.log_std.exp(), torch.full_like(policy.log_std, kept))
+
+
+def test_famo_looks_back_after_every_update_and_reports_weights() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env, grads=GRADS["famo"][0](apply_to="both"), minibatch=32, epochs=2)
+    metrics = ppo.iterate(env)
+    for kind in ("policy", "value"):  # weights are convex, so their means over the updates are too
+        total = metrics[f"per_task/goal-0/{kind}_weight"] + metrics[f"per_task/goal-1/{kind}_weight"]
+        assert total.item() == pytest.approx(1.0)
+    assert [learner.backward.method.state["steps"] for learner in ppo.learners.values()] == [8, 8]  # 4 minibatches
+
+
 def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
     env = PointMass((4, 12))  # 64 and 192 rows; one minibatch has 128 of each, so all rows of the first task twice
     ppo = make(env, net=MultiheadConfig(hidden=[16]), lr=0.0, epochs=1, minibatch=256, max_grad_norm=1e9)

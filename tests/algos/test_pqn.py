@@ -136,6 +136,26 @@ def test_targets_agree_with_a_loop_over_steps() -> None:
     assert_close(pqn.rows.target.view(40, 5), target, rtol=1e-4, atol=1e-5)
 
 
+def test_return_statistics_end_with_the_episode_also_at_the_time_limit() -> None:
+    env = PointMass((2, 3))
+    pqn = make(env, horizon=40)
+    pqn.iterate(env)
+    rollout, running = pqn.rollout, torch.zeros(5)
+    assert rollout.truncated.any()
+    for reward, done in zip(rollout.reward, rollout.done, strict=True):
+        running = torch.where(done, 0.0, reward + 0.9 * running)
+    assert_close(pqn.reward_norm.returns, running)
+
+
+def test_gradients_and_returns_are_bounded() -> None:
+    env = PointMass((2, 3))
+    pqn = make(env, max_grad_norm=0.01, return_bound=4.0, gamma=0.5)
+    assert pqn.iterate(env)["grad_norm/critic"] > 0.01
+    norm = torch.stack([p.grad.norm() for p in pqn.net.parameters()]).norm()
+    assert_close(norm, torch.tensor(0.01), rtol=1e-3, atol=0)
+    assert pqn.reward_norm.floor == pytest.approx(1 / 4)  # 0.5 to the power of 30 steps is nothing
+
+
 def test_loss_hardly_depends_on_the_scale_of_rewards() -> None:
     losses = []
     for scale in (1.0, 1000.0):

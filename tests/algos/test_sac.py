@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from helpers.toy import PointMass
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.testing import assert_close
 
-from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, Temperature, draw
+from polytask.algos.sac import SAC, AlphaRows, SACActorRows, SACConfig, SACCriticRows, SquashedPolicy, Temperature, draw
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.errors import UserError
 from polytask.grads import GRADS
@@ -35,7 +36,7 @@ def make(env: PointMass, *, grads: Any = None, critic_net: Any = None, **setting
 def test_point_mass_is_solved() -> None:
     env = PointMass((32, 32, 32))
     metrics = assert_solves(make(env, **LEARN, steps_per_iteration=32, capacity=50_000), env, iterations=6)
-    assert metrics["policy/alpha"] < 0.1  # the temperature falls once the entropy exceeds its target
+    assert metrics["policy/alpha"] < 0.05  # from 0.1; the temperature falls while the entropy exceeds its target
 
 
 @pytest.mark.parametrize("own", [{}, CATEGORICAL, {"critic": "categorical", "twin": "min"}])
@@ -65,6 +66,15 @@ def test_density_of_a_squashed_action_is_torchs() -> None:
     assert_close(far, torch.tensor([-0.5 * math.log(2 * math.pi) + 100 - 2 * math.log(2)]))  # finite, not log(0)
 
 
+def test_log_standard_deviations_are_squashed_into_their_range() -> None:
+    raw = torch.tensor([[-50.0, 0.0, 0.5, 50.0]], requires_grad=True)
+    policy = SquashedPolicy(lambda obs, task: torch.cat([torch.zeros(1, 4), raw], dim=-1), -5.0, 2.0)
+    _, log_std = policy(torch.zeros(1, 3), torch.zeros(1, dtype=torch.int64))
+    assert_close(log_std.detach(), torch.tensor([[-5.0, -1.5, -1.5 + 3.5 * math.tanh(0.5), 2.0]]))
+    log_std.sum().backward()
+    assert_close(raw.grad[0, 1], torch.tensor(3.5))
+
+
 def test_temperature_rises_below_the_wanted_entropy_and_falls_above_it() -> None:
     sac = make(PointMass((2, 2, 2)), initial_alpha=0.5)
     assert sac.target_entropy == -2
@@ -77,6 +87,57 @@ def test_temperature_rises_below_the_wanted_entropy_and_falls_above_it() -> None
     sac.learners["alpha"].step(AlphaRows(rows.task.view(3, 1), rows.log_prob.view(3, 1)))
     alpha = sac.temperature.log_alpha.exp()
     assert alpha[0] < 0.5 and alpha[1] == 0.5 and alpha[2] > 0.5
+
+
+def test_two_whole_updates_equal_the_equations() -> None:
+    env, updates = PointMass((3, 2)), 2
+    settings = {"tau": 0.25, "lr": 1e-2, "alpha_lr": 3e-2, "initial_alpha": 0.3, "max_grad_norm": 0.5, "n_step": 3}
+    sac = make(env, **settings, learning_starts=9)
+    sac.iterate(env)  # eight random steps, no update yet
+    policy, critic, target = (copy.deepcopy(net) for net in (sac.policy, sac.critic, sac.target))
+    log_alpha = torch.full((2,), math.log(0.3), requires_grad=True)
+    rates = ((list(critic.parameters()), 1e-2), (list(policy.parameters()), 1e-2), ([log_alpha], 3e-2))
+    steps = [torch.optim.Adam(parameters, lr) for parameters, lr in rates]
+    twin = torch.Generator()
+    twin.set_state(sac.generator.get_state())
+
+    def descend(optimizer: torch.optim.Adam, losses: torch.Tensor, limit: float = math.inf) -> None:
+        """Take one step on the mean of the tasks' mean losses (K, b), with a bounded gradient."""
+        optimizer.zero_grad()
+        losses.mean(dim=1).mean().backward()
+        torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], limit)
+        optimizer.step()
+
+    def act(obs: torch.Tensor, task: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mean, log_std = (part.view(2, 24, 2) for part in policy(obs.flatten(0, 1), task.flatten()))
+        before = mean + log_std.exp() * noise
+        density = Normal(mean, log_std.exp()).log_prob(before) - (1 - before.tanh().square() + 1e-9).log()
+        return before.tanh(), density.sum(dim=-1)
+
+    def value(net: Any, obs: torch.Tensor, action: torch.Tensor, task: torch.Tensor) -> torch.Tensor:
+        return net(obs.flatten(0, 1), action.flatten(0, 1), task.flatten()).view(2, 2, 24)  # critics, tasks, rows
+
+    for _ in range(updates):
+        batch = sac.experience.sample(24, twin)
+        first, second = (torch.randn(2, 24, 2, generator=twin) for _ in range(2))
+        alpha = log_alpha.detach().exp()[:, None]
+        with torch.no_grad():
+            action, density = act(batch.next_obs, batch.task, first)
+            least = value(target, batch.next_obs, action, batch.task).amin(dim=0)
+            goal = batch.reward + batch.discount * (least - alpha * density)
+        descend(steps[0], (value(critic, batch.obs, batch.action, batch.task) - goal).square().sum(dim=0), 0.5)
+        action, density = act(batch.obs, batch.task, second)
+        descend(steps[1], alpha * density - value(critic, batch.obs, action, batch.task).amin(dim=0), 0.5)
+        density = act(batch.obs, batch.task, second)[1].detach()  # of the policy that has moved
+        descend(steps[2], -log_alpha.exp()[:, None] * (density - 2.0))  # the target entropy is minus two
+        with torch.no_grad():
+            for slow, fast in zip(target.parameters(), critic.parameters(), strict=True):
+                slow.copy_(0.75 * slow + 0.25 * fast)
+        sac._update_once()
+
+    assert_close(sac.temperature.log_alpha, log_alpha, rtol=0, atol=1e-5)
+    for found, expected in ((sac.critic, critic), (sac.policy, policy), (sac.target, target)):
+        assert_close(list(found.parameters()), list(expected.parameters()), rtol=0, atol=2e-4)
 
 
 def test_every_task_pays_its_own_temperature() -> None:
@@ -129,6 +190,22 @@ def test_actor_follows_the_smaller_critic_and_leaves_both_alone() -> None:
     action, density = draw(*sac.policy(obs, task), noise)
     expected = 0.7 * density - sac.critic(obs, action, task).squeeze(-1).min(dim=0).values
     assert_close(from_loss, expected)
+
+
+def test_tasks_may_weigh_by_their_temperatures() -> None:
+    env = PointMass((3, 2))
+    plain, weighed = (make(env, weigh_by_temperature=on) for on in (False, True))
+    for sac in (plain, weighed):
+        sac.temperature.log_alpha.data.copy_(torch.tensor([1.0, 1.0 + math.log(3)]).log())
+    obs, noise, task = torch.randn(6, 3), torch.randn(6, 2), torch.tensor([0, 1] * 3)
+    factors = torch.tensor([1.5, 0.5] * 3)  # exp(-alpha) as 3 to 1, with mean one
+    actor = SACActorRows(obs, task, noise, torch.ones(6))
+    critic = SACCriticRows(obs, task, noise.clamp(-1, 1), torch.randn(6))
+    for name, rows in (("actor", actor), ("critic", critic)):
+        before, after = (sac.learners[name].backward.loss(sac.learners[name].net, rows) for sac in (plain, weighed))
+        assert_close(after, factors * before)
+    losses = weighed.learners["critic"].backward.loss(weighed.critic, critic)
+    assert not depends_on(losses, weighed.temperature.log_alpha)
 
 
 def test_categorical_targets_shift_the_mixture_by_reward_and_entropy() -> None:

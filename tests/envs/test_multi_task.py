@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 import polytask
 from polytask.envs.manipulation import tasks as manipulation
@@ -115,6 +116,35 @@ def test_sparse_reward_is_success() -> None:
         step = env.step(policy(env.obs, env.task))
         assert torch.equal(step.reward, step.success.float())
     assert step.reward.sum() > 0
+
+
+def test_scale_of_the_reward_leaves_successful_steps_alone() -> None:
+    plain, scaled = (polytask.make(tasks=["reach"], num_envs=8, threads=1, reward_scale=scale) for scale in (1.0, 0.01))
+    policy, successes = ScriptedPolicy(plain), 0
+    for _ in range(100):
+        action = policy(plain.obs, plain.task)
+        step, other = plain.step(action), scaled.step(action)
+        assert_close(other.reward, torch.where(step.success, step.reward, 0.01 * step.reward))
+        successes += int(step.success.sum())
+    assert successes > 0
+
+
+def test_a_success_may_end_the_episode() -> None:
+    options = {"tasks": ["reach"], "num_envs": 8, "threads": 1, "episode_length": 100, "stagger": False}
+    env = polytask.make(**options, termination_on_success=True)
+    policy, ends = ScriptedPolicy(env), 0
+    for _ in range(150):
+        step = env.step(policy(env.obs, env.task))
+        assert_close(step.terminated, step.success)
+        assert not (step.truncated & step.terminated).any()
+        ended = step.terminated
+        ends += int(ended.sum())
+        assert not torch.equal(step.obs[ended], step.next_obs[ended]) or not ended.any()  # a new episode has begun
+        assert_close(step.obs[~ended], step.next_obs[~ended])
+    metrics = env.pop_metrics()
+    assert metrics["success"].item() == metrics["episodes"].item() == ends > 8  # some worlds succeeded twice
+    with pytest.raises(UserError, match="tasks of parkour have no termination_on_success"):
+        polytask.make(tasks=["flat"], termination_on_success=True)
 
 
 def test_actions_outside_the_range_are_clipped() -> None:

@@ -180,3 +180,14 @@ def test_a_captured_update_leaves_out_bad_tasks_without_waiting(name, without_wa
     run()
     assert backward.method.is_used.all()
     assert all(gradient.isfinite().all() for gradient in gradients_of(backward.net).values())
+
+
+@pytest.mark.parametrize("name", GRADS)
+def test_a_task_with_a_large_loss_is_masked_but_not_bad(name):
+    method = build(GRADS[name][0](max_loss=10.0), 3, torch.device("cpu"), torch.Generator())
+    gram = torch.eye(3, dtype=torch.float64) if method.needs_gram else None
+    weights = method.weigh(torch.tensor([1.0, 10.5, 10.0]), gram)
+    assert method.is_used.tolist() == [True, False, True]
+    assert method.is_finite.all()  # nothing to stop a run for
+    assert weights[1] == 0 and (weights[[0, 2]] > 0).all()
+    assert method.last_losses.tolist() == [1.0, 0.0, 10.0]

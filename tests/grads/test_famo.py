@@ -50,6 +50,29 @@ def test_slow_tasks_gain_weight(make):
     assert weights[1] > 0.7
 
 
+def test_normalized_gradient_of_the_logits_by_hand(make):
+    method = make("famo", 3, lr=0.1, weight_decay=0.0, eps=1e-8, normalize_gradient=True)
+    for factors in ([1.0, 1.0, 0.5], [1.0, 1.0, 0.999]):  # much progress of the third task, then hardly any
+        method.weights(torch.ones(3), None)
+        method.after_step(lambda factors=factors: torch.tensor(factors))
+    # Equal logits: the gradient is (-1, -1, 2) * log(2) / 9, of length sqrt(6) log(2) / 9.
+    first = torch.tensor([-1.0, -1.0, 2.0]) / 6**0.5
+    assert_close(first.norm(), torch.tensor(1.0))
+    moved = torch.tensor([0.1, 0.1, -0.1])  # Adam's first step
+    share = moved.softmax(0)
+    delta = torch.tensor([0.0, 0.0, -torch.tensor(0.999).log()])
+    second = share * (delta - share @ delta)
+    second = second / second.norm()  # as long as the first, although the progress is 700 times smaller
+    assert_close(method.state["exp_avg"], 0.9 * 0.1 * first + 0.1 * second, rtol=1e-3, atol=1e-6)
+
+
+def test_equal_progress_does_not_move_normalized_logits(make):
+    method = make("famo", 2, normalize_gradient=True)
+    method.weights(torch.ones(2), None)
+    method.after_step(lambda: torch.full((2,), 0.5))
+    assert method.state["logits"].tolist() == [0.0, 0.0]
+
+
 def test_negative_losses_keep_weights_moderate(make):
     method, generator = make("famo", 4, eps=1e-6), torch.Generator().manual_seed(0)
     scale = torch.tensor([0.01, 0.1, 1.0, 1.0])

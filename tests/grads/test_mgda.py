@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch.testing import assert_close
 from torchjd.aggregation import MGDAWeighting
@@ -9,6 +10,27 @@ def test_by_hand(solve):
     weights = solve("mgda", jacobian)
     assert_close(weights, torch.tensor([0.8, 0.2]))
     assert_close(weights @ jacobian, torch.tensor([0.8, 0.4, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("normalize", "losses", "expected"),
+    [
+        ("none", [2.0, 1.0], [0.9, 0.1]),  # orthogonal gradients of lengths 1 and 3: weights as 1 / 1 to 1 / 9
+        ("l2", [2.0, 1.0], [0.5, 0.5]),  # lengths 1 and 1
+        ("loss", [1.0, -3.0], [0.5, 0.5]),  # lengths 1 and 1 again
+        ("loss", [2.0, 1.0], [36 / 37, 1 / 37]),  # lengths 1/2 and 3: as 4 to 1/9
+        ("loss+", [2.0, 1.0], [0.8, 0.2]),  # lengths 1/2 and 1: as 4 to 1
+    ],
+)
+def test_gradients_may_be_normalized_while_the_weights_are_found(make, normalize, losses, expected):
+    method = make("mgda", 2, normalize=normalize, iterations=500)
+    weights = method.weights(torch.tensor(losses), torch.tensor([[1.0, 0.0], [0.0, 9.0]]))
+    assert_close(weights, torch.tensor(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_of_zero_leaves_weights_finite(make):
+    weights = make("mgda", 2, normalize="loss+").weights(torch.zeros(2), torch.eye(2))
+    assert_close(weights, torch.tensor([0.5, 0.5]))
 
 
 def test_takes_the_shorter_of_two_parallel_gradients(solve):

@@ -36,3 +36,9 @@ def test_log_variances_stay_within_the_limit(make):
     for _ in range(50):
         method.weights(torch.tensor([-1.0, 1e6]), None)
     assert_close(method.log_variance, torch.tensor([-3.0, 3.0]))
+
+
+def test_one_step_is_bounded_by_the_rate(make):
+    method = make("uncertainty", 2, lr=0.5)
+    method.weights(torch.tensor([1e6, 1.0]), None)
+    assert method.log_variance.tolist() == [0.5, 0.0]  # not half a million

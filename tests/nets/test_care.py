@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from polytask.errors import UserError
-from polytask.nets import build, count_parameters
+from polytask.nets import build, build_shaped, count_parameters
 from polytask.nets.care import CareConfig, described
+from polytask.nets.layers import NetShape
+from polytask.nets.ptsl import PtslConfig
 
 NAMES = ["reach", "push", "door-open"]
 
@@ -52,15 +56,34 @@ def test_unknown_tasks_are_named(names: list[str] | None, message: str) -> None:
     assert build(CareConfig(context="learned"), 39, 4, 3, names)(*inputs()).shape == (6, 4)
 
 
-def test_attention_equals_the_equations() -> None:
-    net = build(CareConfig(), 39, 4, 3, NAMES).encoder
+@pytest.mark.parametrize("temperature", [1.0, 0.25])
+def test_attention_equals_the_equations(temperature: float) -> None:
+    net = build(CareConfig(temperature=temperature), 39, 4, 3, NAMES).encoder
     x, task = inputs()
     context = net.context(net.table)
     first, second = net.experts
     for row, k, encoded in zip(x, task, net(x, task), strict=True):
         experts = torch.stack([second.weight[e] @ torch.relu(first.weight[e] @ row) for e in range(6)])
-        weights = torch.softmax(experts @ context[k], dim=0)
+        weights = torch.softmax(experts @ context[k] / temperature, dim=0)
         torch.testing.assert_close(encoded, torch.cat([net.pool(weights @ experts), context[k]]))
+
+
+def test_trunk_of_a_published_critic_reads_the_encoded_state_and_the_action() -> None:
+    shape = NetShape(39 + 4, 1, 3, tuple(NAMES), action_dim=4)
+    net = build_shaped(CareConfig(action="trunk"), shape, torch.Generator().manual_seed(0))
+    state = build(CareConfig(), 39, 1, 3, NAMES).encoder
+    state.load_state_dict(net.encoder.state_dict())  # the encoder has the sizes of one that sees no action
+    x, task = inputs()
+    action = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    features = torch.cat([state(x, task), action], dim=-1)
+    assert features.shape[1] == net.trunk[0].in_features == 104  # as in the authors' library
+    torch.testing.assert_close(net(torch.cat([x, action], -1), task), net.head(net.trunk(features), task))
+
+
+@pytest.mark.parametrize("config", [CareConfig(action="trunk"), PtslConfig(action="trunk")])
+def test_networks_of_the_state_alone_do_not_depend_on_who_reads_actions(config: Any) -> None:
+    plain, published = (build(each, 39, 2, 3, NAMES) for each in (replace(config, action="experts"), config))
+    torch.testing.assert_close(published(*inputs()), plain(*inputs()), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(("detach", "reached"), [(True, False), (False, True)])

@@ -46,7 +46,8 @@ def test_outputs_and_gradients_equal_a_loop_over_rows_and_experts() -> None:
             vector = second.weight[e] @ torch.relu(first.weight[e] @ row + first.bias[e]) + second.bias[e]
             left = vector - sum(unit * (unit @ vector) for unit in units)
             units.append(left / (left @ left + net.epsilon).sqrt())
-        weights = net.task_encoder(code)
+        inner, _, outer = net.task_encoder
+        weights = outer.weight @ torch.relu(inner.weight @ code)
         mixed = torch.tanh(sum(weight * unit for weight, unit in zip(weights, units, strict=True)))
         return net.head.linear(torch.cat([mixed, code]))
 

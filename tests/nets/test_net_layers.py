@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from polytask.nets import layers
+from polytask.nets import build, layers
+from polytask.nets.mlp import MlpConfig
 from polytask.nets.task_code import TaskCode, rows
 
 
@@ -76,3 +77,18 @@ def test_only_the_tasks_present_get_a_gradient(generator: torch.Generator) -> No
     rows(table, torch.tensor([1, 1, 3])).sum().backward()
     assert table.grad is not None
     assert table.grad.tolist() == [[0] * 3, [2] * 3, [0] * 3, [1] * 3]
+
+
+def test_embeddings_are_never_longer_than_their_bound() -> None:
+    net = build(MlpConfig(hidden=[8], task_code="embedding", embedding_norm=1.0), 5, 2, 50)
+    table = net.code.table
+    assert (
+        table.norm(dim=-1).max()
+        <= 1 + 1e-6
+        < build(MlpConfig(hidden=[8], task_code="embedding"), 5, 2, 50).code.table.norm(dim=-1).max()
+    )
+    table.data.copy_(torch.tensor([3.0, 4.0] + [0.0] * 30).expand(50, 32) * torch.linspace(0, 1, 50)[:, None])
+    net.code.after_step()
+    torch.testing.assert_close(table[-1, :3], torch.tensor([0.6, 0.8, 0.0]))
+    torch.testing.assert_close(table[5, :2], torch.tensor([3.0, 4.0]) * 5 / 49, rtol=1e-6, atol=0)  # short enough
+    assert not table[0].any()

@@ -37,3 +37,13 @@ def test_a_loss_leaves_other_mixtures_alone() -> None:
     net = build(PacoConfig(sets=3, hidden=[6]), 4, 2, 4)
     net(torch.ones(2, 4), torch.tensor([1, 1])).sum().backward()
     assert net.logits.grad.abs().sum(dim=1).gt(0).tolist() == [False, True, False, False]
+
+
+def test_bad_tasks_get_the_average_mixture_of_the_others() -> None:
+    net = build(PacoConfig(sets=2, hidden=[4]), 3, 1, 3)
+    logits = torch.tensor([[1.0, 3.0], [5.0, 7.0], [100.0, -100.0]])
+    net.logits.data.copy_(logits)
+    net.reset_tasks(torch.tensor([False, False, True]))
+    assert net.logits.tolist() == [[1.0, 3.0], [5.0, 7.0], [3.0, 5.0]]
+    net.reset_tasks(torch.tensor([True, True, True]))  # there is nobody to learn from
+    assert net.logits.tolist() == [[1.0, 3.0], [5.0, 7.0], [3.0, 5.0]]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from polytask.nets import build, count_parameters
+from polytask.nets import build, build_shaped, count_parameters
 from polytask.nets.care import CareConfig
 from polytask.nets.layers import NetShape
 from polytask.nets.mlp import MlpConfig
@@ -173,6 +173,18 @@ def test_zero_projections_equal_care() -> None:
     copy_trunk(net.trunk, backbone.trunk, backbone.head.linear)
     x, task = torch.randn(9, 39, generator=seeded(2)), torch.arange(9) % 3
     torch.testing.assert_close(net(x, task), backbone(x, task))
+
+
+def test_trunk_of_a_published_critic_reads_the_encoded_state_and_the_action() -> None:
+    net = build_shaped(PtslConfig(action="trunk", context="learned"), NetShape(12 + 4, 1, 10, action_dim=4), seeded())
+    assert net.trunk.shared[0].in_features == 104
+    assert count_parameters(net.encoder.experts) + count_parameters(net.encoder.gate) == 18_104  # of 12 observations
+    x, task = torch.randn(9, 12, generator=seeded(2)), torch.arange(9) % 10
+    action = torch.randn(9, 4, generator=seeded(3))
+    net.encoder.passed_on = 0  # now the encoder sees the state alone
+    features = torch.cat([net.encoder(x, task), action], dim=-1)
+    net.encoder.passed_on = 4
+    torch.testing.assert_close(net(torch.cat([x, action], dim=-1), task), net.trunk(features, task))
 
 
 def test_a_loss_leaves_other_tasks_layers_alone() -> None:

@@ -44,6 +44,34 @@ def test_features_are_unit_and_the_shift_keeps_magnitude() -> None:
     assert (once - twice).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("heads", ["single", "multi"])
+def test_output_equals_the_equations(heads: str) -> None:
+    net = build(SimbaV2Config(hidden=8, blocks=2, shift=2.0, heads=heads), 5, 3, 4).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in net.parameters():  # also scales and biases, which start alike
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+
+    def unit(vector: Tensor) -> Tensor:
+        return vector / vector.square().sum().sqrt()
+
+    def scale(scaler: nn.Module) -> Tensor:
+        return scaler.value * scaler.factor
+
+    x, task = torch.randn(6, 5, generator=generator).double(), torch.arange(6) % 4
+    for row, k, output in zip(x, task, net(x, task), strict=True):
+        seen = unit(torch.cat([row, torch.eye(4).double()[k], torch.tensor([2.0]).double()]))
+        features = unit(scale(net.scaler) * (net.embed.weight @ seen))
+        for block in net.blocks:
+            inner = (scale(block.scaler) * (block.up.weight @ features)).clamp_min(0) + 1e-8
+            moved = unit(block.down.weight @ inner)
+            alpha = scale(block.alpha)
+            features = unit((1 - alpha) * features + alpha * moved)
+        features = scale(net.head_scaler) * (net.pre_head.weight @ features)
+        head = (net.head.weight[k], net.head.bias[k]) if heads == "multi" else tuple(net.head.linear.parameters())
+        torch.testing.assert_close(output, head[0] @ features + head[1])
+
+
 def test_scales_start_at_their_stated_values() -> None:
     net = build(SimbaV2Config(hidden=32, blocks=3), 39, 4, 10)
     ones = torch.ones(32)

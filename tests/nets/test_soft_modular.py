@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import torch
+from torch.nn.functional import elu
 
 from polytask.nets import build
 from polytask.nets.soft_modular import SoftModularConfig
@@ -10,8 +14,10 @@ from polytask.nets.soft_modular import SoftModularConfig
 CONFIG = SoftModularConfig(modules=3, layers=4, width=6, state_hidden=[5], task_hidden=[5], feature_dim=7)
 
 
-def test_equals_the_equations() -> None:
-    net = build(CONFIG, 4, 2, 3)
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_equals_the_equations(layer_norm: bool) -> None:
+    activation = "elu" if layer_norm else "relu"  # MTBench's PQN, and the paper
+    net = build(replace(CONFIG, layer_norm=layer_norm, activation=activation), 4, 2, 3)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in net.parameters():
@@ -27,7 +33,13 @@ def test_equals_the_equations() -> None:
                 p = net.to_routes[hop](torch.relu(net.from_routes[hop - 1](p) * u))
             route = torch.softmax(p.view(3, 3), dim=1)  # over the sources of each destination
             layer = net.experts[hop]
-            out = [torch.relu(layer.weight[j] @ inputs[j] + layer.bias[j]) for j in range(3)]
+            out = [layer.weight[j] @ inputs[j] + layer.bias[j] for j in range(3)]
+            out = [elu(each) if layer_norm else torch.relu(each) for each in out]
+            if layer_norm:
+                centred = [each - each.mean() for each in out]
+                out = [each / (each.square().mean() + 1e-5).sqrt() for each in centred]
+                norm = net.norms[hop]
+                out = [norm.gain[j, 0] * each + norm.shift[j, 0] for j, each in enumerate(out)]
             inputs = [sum(route[i, j] * out[j] for j in range(3)) for i in range(3)]
         expected = sum(net.output.weight[j] @ inputs[j] + net.output.bias[j] for j in range(3))
         torch.testing.assert_close(output, expected)

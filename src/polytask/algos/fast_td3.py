@@ -27,7 +27,7 @@ from polytask.algos.shared.learner import autocast
 from polytask.algos.shared.off_policy import OffPolicyConfig, OffPolicyLoop
 from polytask.algos.shared.replay import ReplayBatch
 from polytask.algos.shared.twin import TwinCritic, frozen_view, polyak, target_of
-from polytask.algos.shared.values import GridConfig, GridValues
+from polytask.algos.shared.values import TWINS, GridConfig, GridValues
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads.backward import Net
 from polytask.settings import require_order, setting
@@ -42,6 +42,7 @@ class FastTD3Config(GridConfig, OffPolicyConfig):
     updates_per_step: float = setting(
         2.0, "updates per step of all worlds; below 1, some steps have no update", above=0.0, at_most=10_000.0
     )
+    twin: str = setting("min", "min: believe the less hopeful of the two critics; mean: their average", choices=TWINS)
     policy_delay: int = setting(2, "updates of the critics per update of the actor", at_least=1, at_most=10_000)
     learning_starts: int = setting(
         10, "steps of every world with uniformly random actions before the first update", at_least=1, at_most=10**9
@@ -123,7 +124,7 @@ class FastTD3:
         """Build networks, optimizers and the replay buffer."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.total_frames = context.total_frames
-        self.values = GridValues(cfg, "min", self.device)
+        self.values = GridValues(cfg, cfg.twin, self.device)
         self.loop = OffPolicyLoop(cfg, context, self.values.bound)
         self.experience, self.generator = self.loop.experience, self.loop.generator
         self.updates = 0
@@ -206,7 +207,7 @@ class FastTD3:
 
     @torch.no_grad()
     def _targets(self, batch: ReplayBatch, noise: Tensor) -> Tensor:
-        """Return the critics' target distributions (K, b, M), from the target critic with the smaller mean.
+        """Return the critics' target distributions (K, b, M), from what both target critics give.
 
         Args:
             batch: Sampled rows.
@@ -225,7 +226,7 @@ class FastTD3:
         return self.values.losses(critic(rows.obs, rows.action, rows.task), rows.target)
 
     def _actor_loss(self, policy: Net, rows: TD3ActorRows) -> Tensor:
-        """Return every row's loss (R,): minus the smaller of the two critics' mean values."""
+        """Return every row's loss (R,): minus the value that both critics give."""
         logits = self.frozen_critic(rows.obs, policy(rows.obs, rows.task), rows.task)  # (2, R, M)
         return -self.values.of(logits)
 

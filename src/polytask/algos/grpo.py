@@ -8,7 +8,8 @@ Differences from MTBench's GRPO: No constant is added to the reward of the last 
 epoch and hold the same number of rows of every task. Each task has its own standard deviation. The mean can be taken
 per time step (`baseline=time`), which removes the trend that rewards to go have over an episode. The score can be the
 return of the whole episode, as in the paper (`advantage=episodic`). A penalty on the divergence from the policy that
-collected the episodes can be added (`kl_coef`).
+collected the episodes can be added (`kl_coef`). Without the division by the standard deviation (`standardize=false`) it
+is Dr. GRPO (Liu et al. 2025, arXiv 2503.20783): tasks then weigh by the spread of their returns.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class GRPOConfig(SurrogateConfig):
         "task",
         "mean that scores are compared with: task (over all steps) or time (over the worlds at the same step)",
         choices=("task", "time"),
+    )
+    standardize: bool = setting(
+        True, "divide differences from the mean by the task's standard deviation; false: Dr. GRPO, which does not"
     )
     kl_coef: float = setting(
         0.0, "penalty on the divergence from the policy that collected the episodes of the iteration", at_least=0.0
@@ -161,10 +165,13 @@ class GRPO:
         counted = done.cumsum(dim=0) - done.int() == 0  # (T, N)
         if cfg.advantage == "episodic":
             total = (rollout.reward * counted).sum(dim=0, keepdim=True)  # (1, N)
-            advantage = group_advantage(total, torch.ones_like(counted[:1]), self.task, num_tasks) * counted
+            ones = torch.ones_like(counted[:1])
+            advantage = group_advantage(total, ones, self.task, num_tasks, is_scaled=cfg.standardize) * counted
         else:
             score = discounted_sum(rollout.reward, done, cfg.gamma)
-            advantage = group_advantage(score, counted, self.task, num_tasks, by_time=cfg.baseline == "time")
+            advantage = group_advantage(
+                score, counted, self.task, num_tasks, by_time=cfg.baseline == "time", is_scaled=cfg.standardize
+            )
         share = task_moments(counted.float().unsqueeze(-1), self.task, num_tasks).mean  # (K, 1)
         rows.advantage.copy_(advantage.flatten())
         rows.weight.copy_((counted / share.squeeze(-1)[self.task]).flatten())

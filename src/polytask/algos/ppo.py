@@ -110,7 +110,7 @@ class PPO:
         self.policy = self.actor.policy
         self.is_categorical = cfg.critic == "categorical"
         self._atoms = torch.linspace(-cfg.value_bound, cfg.value_bound, cfg.atoms, device=self.device)  # (M,)
-        self.critic = context.value_net(spec.obs_dim, cfg.atoms if self.is_categorical else 1)
+        self.critic = context.value_net(cfg.atoms if self.is_categorical else 1)
         self.value_norm = TaskNormalizer(spec.num_tasks, 1, decay=cfg.value_decay).to(self.device)
         critic_method = context.grad_method("critic", self.generator)
         autocast = torch.bfloat16 if cfg.bf16 else None

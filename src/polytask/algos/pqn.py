@@ -116,7 +116,7 @@ class PQN:
 
     def _build_learner(self, context: AlgoContext) -> None:
         cfg, spec = self.cfg, self.spec
-        self.net = context.value_net(spec.obs_dim, spec.action_dim * cfg.bins)
+        self.net = context.value_net(spec.action_dim * cfg.bins)
         self.reward_norm = RewardNormalizer(spec, self.task, cfg.gamma, cfg.return_bound)
         # There is only one network, so the gradient method acts on it and `apply_to` is ignored.
         method = grads.build(context.grads, spec.num_tasks, self.device, self.generator)

@@ -35,7 +35,7 @@ from polytask.grads import Backward, build
 from polytask.grads.backward import Net
 from polytask.grads.mean import MeanConfig
 from polytask.nets.task_axes import TaskAxis
-from polytask.nets.task_code import rows
+from polytask.nets.task_code import rows as task_rows
 from polytask.settings import require_order, setting
 from polytask.types import VecEnv
 
@@ -66,6 +66,9 @@ class SACConfig(GridConfig, OffPolicyConfig):
     )
     entropy_per_action: float = setting(
         -1.0, "target entropy per action entry; with -1 the target is minus the number of entries", is_free=True
+    )
+    weigh_by_temperature: bool = setting(
+        False, "weigh the tasks' losses by softmax(-temperature), so that tasks that are almost solved count more"
     )
     min_log_std: float = setting(-5.0, "lower bound of the log standard deviation before squashing", is_free=True)
     max_log_std: float = setting(2.0, "upper bound of the log standard deviation before squashing", is_free=True)
@@ -114,7 +117,7 @@ class Temperature(nn.Module):
 
     def forward(self, task: Tensor) -> Tensor:
         """Return the temperatures (...) of tasks (...)."""
-        return rows(self.log_alpha.exp(), task)
+        return task_rows(self.log_alpha.exp(), task)
 
 
 class SACCriticRows(NamedTuple):
@@ -250,13 +253,24 @@ class SAC:
 
     def _critic_loss(self, critic: Net, rows: SACCriticRows) -> Tensor:
         """Return every row's squared error or cross-entropy (R,), summed over both critics."""
-        return self.values.losses(critic(rows.obs, rows.action, rows.task), rows.target)
+        return self._weighed(self.values.losses(critic(rows.obs, rows.action, rows.task), rows.target), rows.task)
 
     def _actor_loss(self, policy: Net, rows: SACActorRows) -> Tensor:
         """Return every row's loss (R,): temperature times log-density, minus the value that both critics give."""
         mean, log_std = policy(rows.obs, rows.task)
         action, density = draw(mean, log_std, rows.noise)
-        return rows.alpha * density - self.values.of(self.frozen_critic(rows.obs, action, rows.task))
+        loss = rows.alpha * density - self.values.of(self.frozen_critic(rows.obs, action, rows.task))
+        return self._weighed(loss, rows.task)
+
+    def _weighed(self, loss: Tensor, task: Tensor) -> Tensor:
+        """Return losses (R,) of rows of tasks (R,), with `weigh_by_temperature` times weights whose mean is one.
+
+        Yang et al. 2020 (soft modularization): a low temperature shows that a task needs little exploration.
+        """
+        if not self.cfg.weigh_by_temperature:
+            return loss
+        weights = self.spec.num_tasks * (-self.temperature.log_alpha.detach().exp()).softmax(0)  # (K,)
+        return loss * task_rows(weights, task)
 
     def _alpha_loss(self, temperature: Net, rows: AlphaRows) -> Tensor:
         """Return every row's loss (R,), which raises temperatures at entropies below the target, and lowers others."""

@@ -54,11 +54,11 @@ OTHER_METHODS: dict[str, Preset] = {
     "grpo_famo": Preset(
         "GRPO with FAMO on the policy",
         ("/mtbench/grpo",),
-        {"grads": {"apply_to": "actor"}},  # there is no critic
+        {"grads": {"apply_to": "actor", "normalize_gradient": True}},  # there is no critic
         {"grads": "famo"},
     ),
     "pqn_vanilla": Preset("PQN with a residual network", ("/mtbench/pqn", "/mtbench/method/pqn_residual")),
-    "pqn_soft_modular": Preset("PQN with soft modularization", ("/mtbench/pqn", "/mtbench/method/small_soft_modular")),
+    "pqn_soft_modular": Preset("PQN with soft modularization", ("/mtbench/pqn", "/mtbench/method/pqn_soft_modular")),
     "sac_vanilla": Preset("SAC with one network for all tasks", ("/mtbench/sac", "/mtbench/method/sac_mlp")),
     "sac_soft_modular": Preset("SAC with soft modularization", ("/mtbench/sac", "/mtbench/method/sac_soft_modular")),
     "fast_td3_vanilla": Preset(
@@ -151,7 +151,8 @@ def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:
             name = f"critic_scaling/{net}_{width}"
             yield name, Preset(f"{about} as PPO's critic, on MT50.", parts, critic)
             embedded = f"{about} and a task embedding as PPO's critic, on MT50."
-            yield f"{name}_te", Preset(embedded, (*parts, "/mtbench/task_embedding"), critic)
+            bound = ("/mtbench/bounded_embedding",) if net == "simba_v2" else ()
+            yield f"{name}_te", Preset(embedded, (*parts, "/mtbench/task_embedding", *bound), critic)
     for worlds in BATCH_WORLDS:
         for horizon in BATCH_HORIZONS:
             yield (

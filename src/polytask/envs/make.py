@@ -29,7 +29,17 @@ from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 # The domain of each kind of task record.
 DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
 # Options that only some domains have, or whose default differs between domains.
-DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels", "level", "tiles", "body")
+DOMAIN_OPTIONS = (
+    "robot",
+    "episode_length",
+    "reward_scale",
+    "termination_on_success",
+    "goals",
+    "levels",
+    "level",
+    "tiles",
+    "body",
+)
 
 PARKOUR_GROUPS = ("curriculum", "scan", "tuning")  # groups of options that only parkour has
 

@@ -73,6 +73,15 @@ class WorldOptions:
         "dense (Meta-World's), shaped (manipulation: stages, one rule for all tasks) or sparse (1 on success, else 0)",
         choices=REWARDS,
     )
+    reward_scale: float | None = setting(
+        None,
+        "manipulation: factor of the reward of steps without success (default: 1); 0.01 makes the dense reward almost "
+        "sparse, as in MTBench's FastTD3",
+        at_least=0.0,
+    )
+    termination_on_success: bool | None = setting(
+        None, "manipulation: a success ends the episode, as a true end (default: false: episodes go on to their end)"
+    )
     goals: str | None = setting(
         None,
         "manipulation goals: random (default; new in every episode) or fixed (drawn once per world)",

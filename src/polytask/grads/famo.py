@@ -7,7 +7,7 @@ follows sum_k z_k grad log(l_k - b_k), scaled to a convex combination of gradien
 
 After the optimizer step the losses of the same minibatch are evaluated again. The progress of task k is delta_k =
 log D_k(before) - log D_k(after). Adam moves xi against the gradient of z . delta, so the tasks with the least progress
-gain weight.
+gain weight. With `normalize_gradient` this gradient is divided by its norm first, as MTBench does (`norm_w_grad`).
 
 Differences from the paper: The bound b_k, 0 in the paper, follows the losses, because policy losses are negative. While
 a task's losses are non-negative, its bound is 0. Otherwise it lies below the range of recent losses, by the width of
@@ -38,6 +38,9 @@ class FAMOConfig(GradConfig):
         1e-3, "learning rate of the logits (Adam); the paper's supervised tasks use 0.025", at_least=0.0
     )
     weight_decay: float = setting(1e-3, "decay of the logits towards equal weights (gamma in the paper)", at_least=0.0)
+    normalize_gradient: bool = setting(
+        False, "divide the gradient of the logits by its norm, so that the logits also move while progress is slow"
+    )
     eps: float = setting(1e-2, "added to the losses; bounds the weight of a task whose loss is almost zero", above=0.0)
     forget: float = setting(
         1e-3,
@@ -80,7 +83,10 @@ class FAMO(GradMethod):
         """Take one Adam step on the logits against the progress z . delta."""
         delta = self.before - self._log_above_bound(losses())
         share = self.state["logits"].softmax(0)
-        self.state["logits"].grad = share * (delta - share @ delta)
+        gradient = share * (delta - share @ delta)
+        if self.cfg.normalize_gradient:
+            gradient = gradient / (torch.linalg.vector_norm(gradient) + 1e-8)  # zero stays zero
+        self.state["logits"].grad = gradient
         self.optimizer.step()
 
     def _log_above_bound(self, losses: Tensor) -> Tensor:

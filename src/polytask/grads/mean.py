@@ -24,6 +24,7 @@ class Mean(GradMethod):
     """Equal weights."""
 
     needs_gram = False
+    has_own_weights = False
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Return 1 / K for every task."""

@@ -14,11 +14,14 @@ convention that it follows:
 A task whose loss is NaN or infinite is left out of the update, in the same way by all methods (`GradMethod.weigh`). The
 method sees the task's last finite loss and a zero gradient, so its state stays finite. Then the task's weight is set to
 zero. The other tasks get the weights that they have beside a task without gradient: the mean still divides by K, and
-MGDA takes almost no step. With finite numbers every bit is the same as without this rule.
+MGDA takes almost no step. With finite numbers every bit is the same as without this rule. With `max_loss` a task whose
+loss is above it is left out in the same way: the loss masking of PaCo (Sun et al. 2022), which resets the task's
+parameters too (`algos.shared.learner`).
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +50,14 @@ class GradConfig:
         at_least=0,
     )
 
+    max_loss: float = setting(
+        math.inf,
+        "leave a task out of the updates in which its loss is above this, and let a network that can (paco) reset the "
+        "task's own parameters",
+        at_most=math.inf,
+        is_free=True,
+    )
+
 
 class GradMethod(ABC):
     """A rule that gives one weight per task; methods derive from it and override what differs.
@@ -55,18 +66,22 @@ class GradMethod(ABC):
         cfg: Settings; a method that reads its own annotates `cfg` with the class of its config.
         needs_gram: False if the losses are sufficient; an update then costs one ordinary backward pass.
         needs_after_step: True if `after_step` must be called after every optimizer step.
-        is_used: Whether each task had a finite loss in the last update. (K,) bool
+        has_own_weights: False if all tasks always have the same weight.
+        is_finite: Whether each task had a finite loss in the last update. (K,) bool
+        is_used: Whether the last update used the task: its loss was finite and not above `max_loss`. (K,) bool
         last_losses: Last finite loss of each task, zero before the first. (K,)
     """
 
     cfg: GradConfig
     needs_gram: bool = True
     needs_after_step: bool = False
+    has_own_weights: bool = True
 
     def __init__(self, cfg: GradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
         """Store the config; a method with state overrides this and allocates its tensors on the device."""
         self.cfg = cfg
-        self.is_used = torch.ones(num_tasks, dtype=torch.bool, device=device)
+        self.is_finite = torch.ones(num_tasks, dtype=torch.bool, device=device)
+        self.is_used = self.is_finite if cfg.max_loss == math.inf else self.is_finite.clone()
         self.last_losses = torch.zeros(num_tasks, device=device)
 
     @property
@@ -74,8 +89,13 @@ class GradMethod(ABC):
         """The setting of the config with the same name."""
         return self.cfg.conflicts_every
 
+    @property
+    def masks_losses(self) -> bool:
+        """Whether tasks with large losses are left out."""
+        return self.cfg.max_loss < math.inf
+
     def weigh(self, losses: Tensor, gram: Tensor | None) -> Tensor:
-        """Return the weights (K,) of one update; a task whose loss is not finite gets zero.
+        """Return the weights (K,) of one update; a task whose loss is not finite, or is masked, gets zero.
 
         This advances the state of the method, so call it once per update.
 
@@ -84,7 +104,9 @@ class GradMethod(ABC):
             gram: Dot products of the tasks' gradients, overwritten; None if the method does not need them. (K, K)
         """
         # Infinity minus itself is NaN. This takes two kernels, torch.isfinite four.
-        torch.eq(losses - losses, 0, out=self.is_used)
+        torch.eq(losses - losses, 0, out=self.is_finite)
+        if self.masks_losses:
+            torch.logical_and(self.is_finite, losses <= self.cfg.max_loss, out=self.is_used)
         torch.where(self.is_used, losses, self.last_losses, out=self.last_losses)
         if gram is not None:
             gram.nan_to_num_(0.0, 0.0, 0.0).mul_(self.is_used).mul_(self.is_used[:, None])

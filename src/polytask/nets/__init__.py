@@ -50,14 +50,19 @@ def build(
         task_names: Names of the tasks, which CARE's descriptions need.
         generator: Source of all initial weights, which are on its device; None means seed 0 on the CPU.
     """
+    shape = NetShape(in_dim, out_dim, num_tasks, None if task_names is None else tuple(task_names))
+    return build_shaped(cfg, shape, torch.Generator().manual_seed(0) if generator is None else generator)
+
+
+def build_shaped(cfg: object, shape: NetShape, generator: torch.Generator) -> nn.Module:
+    """Build the network that a config describes, for a shape that also tells which part of the input is an action."""
     builders = dict(NETS.values())
     if type(cfg) not in builders:
         raise UserError(f"{type(cfg).__name__} is not the config of a network; known networks: {', '.join(NETS)}")
     check_values(cfg, "net.")
-    if task_names is not None and len(task_names) != num_tasks:
-        raise UserError(f"{len(task_names)} task names for {num_tasks} tasks; the numbers must be equal")
-    shape = NetShape(in_dim, out_dim, num_tasks, None if task_names is None else tuple(task_names))
-    return builders[type(cfg)](cfg, shape, torch.Generator().manual_seed(0) if generator is None else generator)
+    if shape.task_names is not None and len(shape.task_names) != shape.num_tasks:
+        raise UserError(f"{len(shape.task_names)} task names for {shape.num_tasks} tasks; the numbers must be equal")
+    return builders[type(cfg)](cfg, shape, generator)
 
 
 def count_parameters(net: nn.Module) -> int:

@@ -44,7 +44,7 @@ class Bro(nn.Module):
         """Draw the weights."""
         super().__init__()
         width = cfg.hidden
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode.of(cfg, shape.num_tasks, generator)
         self.input = nn.Sequential(*dense(shape.in_dim + self.code.width, width, generator), nn.ReLU())
         self.blocks = nn.ModuleList(
             [

@@ -3,8 +3,10 @@
 Sodhani et al., "Multi-Task Reinforcement Learning with Context-based Representations", ICML 2021 (arXiv 2102.06177).
 
 Differences from the paper: Descriptions are our own sentences. They are embedded once by all-MiniLM-L6-v2 (384 numbers)
-instead of RoBERTa (768), and scaled to unit mean square. Policy and value have separate encoders. The experts of a
-Q-function see the action too. `attention="gate"` is the form in the authors' library: a perceptron of the context only.
+instead of RoBERTa (768), and scaled to unit mean square. Policy and value have separate encoders. By default the
+experts of a Q-function see the action too; with `action="trunk"`, as in the authors' library, they see the state alone,
+and the trunk reads their output and the action. `attention="gate"` is the form in that library too: a perceptron of the
+context only.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import TaskCode, rows
 from polytask.settings import setting
 
+ACTION = ("experts", "trunk")  # that read the action of a Q-function
 ATTENTION = ("dot", "gate")  # product of expert features and context; perceptron of the context
 
 
@@ -45,6 +48,11 @@ class EncoderConfig:
     detach_context: bool = setting(True, "stop the gradient from the attention to the context")
     pool_hidden: list[int] = setting(
         [50, 50], "widths of the layers after pooling, the last one linear; may be empty", **WIDTH
+    )
+    action: str = setting(
+        "experts",
+        "which part of a Q-function reads the action: the experts, or the trunk beside the encoded state, as published",
+        choices=ACTION,
     )
     context: str = setting(
         "descriptions", "source of the context: descriptions or learned", choices=("descriptions", "learned")
@@ -84,7 +92,7 @@ def described(task_names: tuple[str, ...] | None) -> Tensor:
 
 
 class CareEncoder(nn.Module):
-    """Experts pooled by attention; the output also contains the context."""
+    """Experts pooled by attention; the output also contains the context, and the action that experts do not read."""
 
     table: Tensor
 
@@ -97,7 +105,8 @@ class CareEncoder(nn.Module):
         else:
             self.table = TaskCode("embedding", shape.num_tasks, cfg.embedding_dim, generator).table
         self.task_axes = {"table": TaskAxis(0, is_identity=True)}
-        self.experts = layers.ExpertMlp(cfg.experts, [shape.in_dim, *cfg.expert_hidden], generator)
+        self.passed_on = shape.action_dim if cfg.action == "trunk" else 0  # entries at the end of the input
+        self.experts = layers.ExpertMlp(cfg.experts, [shape.in_dim - self.passed_on, *cfg.expert_hidden], generator)
         pooled = [cfg.expert_hidden[-1], *cfg.pool_hidden]
         self.pool = layers.mlp(pooled, "relu", generator, init=layers.xavier)[:-1]
         context = [self.table.shape[1], *cfg.context_hidden, cfg.context_dim]
@@ -105,7 +114,7 @@ class CareEncoder(nn.Module):
         gate = [cfg.context_dim, *cfg.gate_hidden, cfg.experts]
         is_gated = cfg.attention == "gate"
         self.gate = layers.mlp(gate, "relu", generator, init=layers.xavier)[:-1] if is_gated else None
-        self.width = pooled[-1] + cfg.context_dim
+        self.width = pooled[-1] + cfg.context_dim + self.passed_on
 
     def attend(self, experts: Tensor, context: Tensor, task: Tensor) -> Tensor:
         """Return weights (E, B) of experts (E, B, D) from the tasks' contexts (K, C); those of a row sum to one."""
@@ -117,11 +126,14 @@ class CareEncoder(nn.Module):
         return torch.softmax(logits / self.temperature, dim=0)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
-        """Encode inputs (B, O) of tasks (B,) as [pooled features, context] (B, width)."""
+        """Encode inputs (B, O) of tasks (B,) as [pooled features, context] or [..., action] (B, width)."""
         context: Tensor = self.context(self.table)  # (K, C)
-        features = self.experts(x)  # (E, B, D)
+        features = self.experts(x[:, : x.shape[1] - self.passed_on])  # (E, B, D)
         pooled = (self.attend(features, context, task)[:, :, None] * features).sum(dim=0)
-        return torch.cat([self.pool(pooled), rows(context, task)], dim=-1)
+        parts = [self.pool(pooled), rows(context, task)]
+        if self.passed_on:
+            parts.append(x[:, -self.passed_on :])
+        return torch.cat(parts, dim=-1)
 
 
 class Care(nn.Module):

@@ -43,7 +43,7 @@ class Film(nn.Module):
         """Draw the weights; the modulation starts as the identity."""
         super().__init__()
         self.hidden = list(cfg.hidden)
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode.of(cfg, shape.num_tasks, generator)
         widths = [shape.in_dim, *cfg.hidden]
         pairs = pairwise(widths)
         self.linears = nn.ModuleList([layers.linear(i, o, generator, init=layers.xavier) for i, o in pairs])

@@ -40,6 +40,7 @@ class NetShape:
     out_dim: int
     num_tasks: int
     task_names: tuple[str, ...] | None = None
+    action_dim: int = 0  # entries of an action at the end of the input, for critics of state and action
 
 
 def uniform(weight: Tensor, generator: Generator) -> None:
@@ -107,6 +108,20 @@ class ExpertLinear(nn.Module):
             wide = functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten())  # one GEMM for all experts
             return wide.view(-1, *self.bias.shape).transpose(0, 1)
         return torch.matmul(x, self.weight.transpose(1, 2)) + self.bias[:, None]
+
+
+class ExpertNorm(nn.Module):
+    """E layer normalizations that run in parallel, each with its own gain and shift."""
+
+    def __init__(self, experts: int, width: int, generator: Generator) -> None:
+        """Start with gain one and shift zero."""
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(experts, 1, width, device=generator.device))
+        self.shift = nn.Parameter(torch.zeros(experts, 1, width, device=generator.device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize (E, B, D) over the last axis."""
+        return functional.layer_norm(x, x.shape[-1:]) * self.gain + self.shift
 
 
 class ExpertMlp(nn.Sequential):

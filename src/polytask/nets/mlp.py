@@ -41,7 +41,7 @@ class Mlp(nn.Module):
     def __init__(self, cfg: MlpConfig, shape: layers.NetShape, generator: Generator) -> None:
         """Draw the weights."""
         super().__init__()
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode.of(cfg, shape.num_tasks, generator)
         widths = [shape.in_dim + self.code.width, *cfg.hidden]
         self.trunk = layers.mlp(widths, cfg.activation, generator)
         self.head = make_head(cfg.heads, widths[-1], shape, generator)

@@ -69,7 +69,7 @@ class Moore(nn.Module):
         """Draw the weights."""
         super().__init__()
         self.epsilon = cfg.epsilon
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode.of(cfg, shape.num_tasks, generator)
         widths = [shape.in_dim, *cfg.hidden]
         self.experts = layers.ExpertMlp(cfg.experts, widths, generator)
         self.task_encoder = nn.Sequential(

@@ -2,8 +2,9 @@
 
 Sun et al., "PaCo: Parameter-Compositional Multi-Task Reinforcement Learning", NeurIPS 2022 (arXiv 2210.11653).
 
-Differences from the paper: The mixture weights are a softmax, as in MTBench. Losses of diverging tasks are not masked
-and their mixtures are not drawn again, because both belong to a training loop. Policy and value have separate networks.
+Differences from the paper: The mixture weights are a softmax, as in MTBench. Losses above `grads.max_loss` are masked,
+by default none; the mixture of such a task becomes the average of the other tasks', where the paper draws a random
+average. Policy and value have separate networks.
 Differences from MTBench: MTBench starts all S sets as the same matrix, so all mixtures are equal. Here each set is
 drawn separately and scaled so that an even mixture has the variance of one layer.
 """
@@ -81,3 +82,10 @@ class Paco(nn.Module):
             x = self.activation(layer(x, mixture))
         output: Tensor = self.output(x, mixture)
         return output
+
+    @torch.no_grad()
+    def reset_tasks(self, is_bad: Tensor) -> None:
+        """Give the tasks that `is_bad` (K,) marks the mean logits of the others, if there is any other."""
+        good = (~is_bad).to(self.logits.dtype)
+        mean = good @ self.logits / good.sum().clamp_min(1.0)  # (S,)
+        self.logits.copy_(torch.where((is_bad & ~is_bad.all())[:, None], mean, self.logits))

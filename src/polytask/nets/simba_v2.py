@@ -93,7 +93,7 @@ class SimbaV2(nn.Module):
         super().__init__()
         width, scale = cfg.hidden, math.sqrt(2.0 / cfg.hidden)
         self.shift = cfg.shift
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode.of(cfg, shape.num_tasks, generator)
         in_dim = shape.in_dim + self.code.width + 1
         self.embed = layers.linear(in_dim, width, generator, init=unit_rows, bias=False)
         self.scaler = Scaler(width, scale, scale, generator)

@@ -4,7 +4,8 @@ Yang et al., "Multi-Task Reinforcement Learning with Soft Modularization", NeurI
 
 Differences from the paper: None in the equations. Its released code adds skip connections to the routing and an
 activation to f; both are left out here. Default sizes are MTBench's (2 modules, 4 layers, width 256). The modules read
-f as in the paper, whereas MTBench's read f * z. The paper's deep network is modules=4, width=128.
+f as in the paper, whereas MTBench's read f * z. The paper's deep network is modules=4, width=128. MTBench's PQN has a
+layer normalization after the ELU of every module (`layer_norm`), because nothing else stabilizes its values.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.layers import COUNT, WIDTH
+from polytask.nets.layers import ACTIVATIONS, COUNT, WIDTH
 from polytask.nets.task_code import CODES, TaskCode, TaskCodeConfig, rows
 from polytask.settings import setting
 
@@ -36,6 +37,10 @@ class SoftModularConfig(TaskCodeConfig):
     state_hidden: list[int] = setting([256, 256], "hidden widths of the state encoder f", **WIDTH)
     task_hidden: list[int] = setting([256], "hidden widths of the task encoder z", **WIDTH)
     feature_dim: int = setting(256, "width of f and z", **WIDTH)
+    activation: str = setting("relu", "activation of the modules", choices=ACTIVATIONS)
+    layer_norm: bool = setting(
+        False, "normalize the activated output of every module; PQN needs it, because it has no target network"
+    )
     task_code: str = setting("onehot", "task code that z is computed from: onehot or embedding", choices=CODES)
 
 
@@ -46,7 +51,7 @@ class SoftModular(nn.Module):
         """Draw Glorot-uniform weights for all parts."""
         super().__init__()
         experts, routes, features = cfg.modules, cfg.modules**2, cfg.feature_dim
-        self.code = TaskCode(cfg.task_code, shape.num_tasks, cfg.embedding_dim, generator)
+        self.code = TaskCode.of(cfg, shape.num_tasks, generator)
         state_widths = [shape.in_dim, *cfg.state_hidden, features]
         task_widths = [self.code.width, *cfg.task_hidden, features]
         self.state_encoder = layers.mlp(state_widths, "relu", generator, init=layers.xavier)[:-1]
@@ -58,6 +63,9 @@ class SoftModular(nn.Module):
         )
         widths = [features, *[cfg.width] * len(hops)]
         self.experts = nn.ModuleList([layers.ExpertLinear(experts, widths[hop], cfg.width, generator) for hop in hops])
+        self.activation = ACTIVATIONS[cfg.activation]()
+        norms = [layers.ExpertNorm(experts, cfg.width, generator) for _ in hops] if cfg.layer_norm else []
+        self.norms = nn.ModuleList(norms or [nn.Identity() for _ in hops])
         self.output = layers.ExpertLinear(experts, widths[-1], shape.out_dim, generator)
         self.task_axes = self.code.columns("task_encoder.0.weight")
 
@@ -76,8 +84,9 @@ class SoftModular(nn.Module):
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
         state: Tensor = self.state_encoder(x)
         modules = state  # (B, D), read by every module of the first layer
-        for expert, route in zip(self.experts, self.routing(state, task), strict=True):
-            active = torch.relu(expert(modules))  # (E, B, D)
+        for expert, norm, route in zip(self.experts, self.norms, self.routing(state, task), strict=True):
+            # Contiguous, because torch traces the gradient of an ELU of a transposed tensor with wrong strides.
+            active = norm(self.activation(expert(modules).contiguous()))  # (E, B, D)
             # Written out, because thousands of tiny matrix products are slow, and a compiler can fuse this sum.
             modules = (route.permute(1, 2, 0).unsqueeze(-1) * active).sum(dim=1)  # (E, B, D)
         output: Tensor = self.output(modules).sum(dim=0)

@@ -39,6 +39,12 @@ class TaskCodeConfig:
 
     task_code: str = setting("onehot", "task code in the input: onehot, embedding or none", choices=(*CODES, "none"))
     embedding_dim: int = setting(32, "width of a learned embedding", **WIDTH)
+    embedding_norm: float = setting(
+        math.inf,
+        "largest length of a task's learned embedding; a longer one is shortened after each update",
+        above=0.0,
+        at_most=math.inf,
+    )
 
 
 class TaskCode(nn.Module):
@@ -51,10 +57,12 @@ class TaskCode(nn.Module):
 
     table: Tensor
 
-    def __init__(self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator) -> None:
-        """Build the table; only a learned embedding has parameters."""
+    def __init__(
+        self, kind: str, num_tasks: int, embedding_dim: int, generator: Generator, max_norm: float = math.inf
+    ) -> None:
+        """Build the table; only a learned embedding has parameters, whose rows are at most `max_norm` long."""
         super().__init__()
-        self.kind, self.is_learned = kind, kind == "embedding"
+        self.kind, self.is_learned, self.max_norm = kind, kind == "embedding", max_norm
         self.task_axes = {"table": TaskAxis(0, is_identity=True)} if self.is_learned else {}
         if self.is_learned:
             self.table = parameter((num_tasks, embedding_dim), generator, unit_normal)
@@ -63,6 +71,19 @@ class TaskCode(nn.Module):
             codes = torch.eye(num_tasks, device=generator.device)[:, :width]
             self.register_buffer("table", codes, persistent=False)
         self.width = self.table.shape[1]
+        self.after_step()
+
+    @classmethod
+    def of(cls, cfg: TaskCodeConfig, num_tasks: int, generator: Generator) -> TaskCode:
+        """Build the code that the settings of a network describe."""
+        return cls(cfg.task_code, num_tasks, cfg.embedding_dim, generator, cfg.embedding_norm)
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Shorten the embeddings that are too long; must be called after each optimizer step."""
+        if self.is_learned and self.max_norm < math.inf:
+            lengths = self.table.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+            self.table.mul_((self.max_norm / lengths).clamp_max(1.0))
 
     def forward(self, task: Tensor) -> Tensor:
         """Return the codes (B, C) of tasks (B,)."""

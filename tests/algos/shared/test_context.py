@@ -26,11 +26,11 @@ def test_each_purpose_draws_its_own_numbers() -> None:
 
 def test_critic_network_defaults_to_the_actors_architecture_with_other_weights() -> None:
     context = AlgoContext(SPEC, CPU, net=MlpConfig(hidden=[8]))
-    actor, critic = context.actor_net(2), context.value_net(3, 2)
+    actor, critic = context.actor_net(2), context.value_net(2)
     assert [p.shape for p in actor.parameters()] == [p.shape for p in critic.parameters()]
     assert any((a != b).any() for a, b in zip(actor.parameters(), critic.parameters(), strict=True))
     wide = AlgoContext(SPEC, CPU, net=MlpConfig(hidden=[8]), critic_net=MlpConfig(hidden=[16]))
-    assert next(wide.value_net(3, 1).parameters()).shape[0] == 16
+    assert next(wide.value_net(1).parameters()).shape[0] == 16
 
 
 def test_gradient_method_goes_to_its_group_alone() -> None:

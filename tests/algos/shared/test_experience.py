@@ -57,6 +57,32 @@ def test_rows_are_normalised_by_the_statistics_of_their_task() -> None:
     assert scale[1] / scale[0] > 3  # the second task's rewards are ten times as large
 
 
+def test_return_statistics_end_with_the_episode_also_at_the_time_limit() -> None:
+    env = PointMass((3, 2))
+    experience = gathered(env, 40)
+    reward, done = experience.replay.ring.reward[:40], experience.replay.ring.done[:40]
+    assert (done & ~experience.replay.ring.terminated[:40]).any()
+    running, largest = torch.zeros(5), torch.zeros(5)
+    for t in range(40):
+        running = reward[t] + 0.9 * running
+        largest = torch.maximum(largest, running.abs())
+        running = torch.where(done[t], 0.0, running)
+    assert_close(experience.reward_norm.returns, running)
+    assert_close(experience.reward_norm.largest, torch.stack([largest[:3].max(), largest[3:].max()]))
+
+
+def test_settings_of_the_statistics_are_passed_on() -> None:
+    env = PointMass((3, 2))
+    cfg = ExperienceConfig(capacity=100, n_step=2, gamma=0.5, obs_clip=3.0, min_obs_std=0.5)
+    experience = Experience(cfg, AlgoContext(env.spec, env.device), return_bound=4.0)
+    experience.obs_norm.update(torch.zeros(5, 3), env.task)
+    seen = experience.obs_norm.normalize(torch.tensor([[0.5, 9.0, -9.0]]), env.task[:1])
+    assert_close(seen, torch.tensor([[1.0, 3.0, -3.0]]))
+    experience.reward_norm.update(torch.tensor([8.0, 0, 0, 0, 0]), torch.zeros(5, dtype=torch.bool))
+    experience.reward_norm.spread.variance.zero_()
+    assert experience.reward_norm.scale().tolist() == [2.0, 1.0]  # a return of 8 within a bound of 4
+
+
 def test_drawing_leaves_the_statistics_alone() -> None:
     experience = gathered(PointMass((3, 2)), 10)
     before = [buffer.clone() for buffer in experience.obs_norm.buffers()]

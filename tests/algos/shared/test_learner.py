@@ -57,6 +57,56 @@ def test_step_reports_task_losses_and_the_norm_before_clipping() -> None:
     assert_close(learner.net.x.detach(), torch.tensor([0.5]))  # Adam's first step is the learning rate
 
 
+def test_step_lets_the_method_look_back_at_the_same_batch() -> None:
+    net = Point()
+    method = build_for("critic", GRADS["famo"][0](), 2, CPU, torch.Generator())
+    learner = Learner(Backward(method, net, square), adam(net, 0.5, CPU))
+    learner.step(BATCH)
+    # From x = 0 to 0.5 the losses fall from 5 to 3.25 and from 37 to 31.25. The second task makes less progress.
+    assert_close(method.state["logits"], torch.tensor([-1e-3, 1e-3]), rtol=1e-4, atol=0)
+    progress = torch.tensor([5.01 / 3.26, 37.01 / 31.26]).log()
+    gradient = 0.5 * (progress - progress.mean())  # of the softmax at equal logits, times the progress
+    assert_close(method.state["exp_avg"], 0.1 * gradient)
+    learner.descend(BATCH)  # without looking back
+    assert method.state["steps"] == 1
+
+
+def test_mean_weights_of_the_tasks_are_reported_once() -> None:
+    method = build_for("critic", GRADS["famo"][0](eps=1e-8), 2, CPU, torch.Generator())
+    learner = Learner(Backward(method, Point(), square), adam(Point(), 0.5, CPU))  # a network that never moves
+    for target in (1.0, 2.0):  # with equal logits, weights are in inverse proportion to the losses
+        learner.step((torch.tensor([[target], [1.0]]),))
+        method.state["logits"].zero_()
+    found = learner.pop_weights(2, "critic", ("a", "b"))
+    expected = {"per_task/a/critic_weight": (0.5 + 0.2) / 2, "per_task/b/critic_weight": (0.5 + 0.8) / 2}
+    assert {name: value.item() for name, value in found.items()} == pytest.approx(expected)
+    assert not any(learner.pop_weights(1, "critic", ("a", "b")).values())
+
+
+def test_equal_weights_are_not_reported() -> None:
+    learner = learner_of(Point())
+    learner.step(BATCH)
+    assert learner.pop_weights(1, "critic", ("a", "b")) == {}
+
+
+class OwnPoint(Point):
+    """A point that remembers which tasks were reset."""
+
+    def reset_tasks(self, is_bad: Tensor) -> None:
+        self.is_bad = is_bad
+
+
+@pytest.mark.parametrize(("max_loss", "bad"), [(6.0, [False, True]), (math.inf, None)])
+def test_masked_tasks_have_no_gradient_and_are_reset(max_loss: float, bad: list[bool] | None) -> None:
+    net = OwnPoint()
+    method = Mean(MeanConfig(max_loss=max_loss), 2, CPU, torch.Generator())
+    learner = Learner(Backward(method, net, square), adam(net, 0.5, CPU))
+    learner.step(BATCH)  # losses 5 and 37, gradients -4 and -12
+    assert net.x.grad.item() == (-8.0 if bad is None else -2.0)
+    assert learner.pop_skipped(1) == 0  # a masked loss is no divergence
+    assert (net.is_bad.tolist() if bad else None) == bad
+
+
 def test_network_is_projected_after_the_step() -> None:
     learner = learner_of(Point(highest=0.25))
     learner.step(BATCH)

@@ -41,6 +41,17 @@ def test_batches_merge_to_the_statistics_of_all_rows() -> None:
         assert normalizer.count[k] == len(rows)
 
 
+def test_earlier_rows_lose_weight_by_the_decay() -> None:
+    normalizer = TaskNormalizer(1, 1, decay=0.5)
+    task = torch.zeros(4, dtype=torch.int64)
+    normalizer.update(torch.tensor([[0.0], [0.0], [4.0], [4.0]]), task)
+    normalizer.update(torch.tensor([[10.0], [10.0], [10.0], [10.0]]), task)
+    assert normalizer.count.item() == 6  # half of four rows, and four
+    assert normalizer.mean.item() == pytest.approx((2 * 2 + 4 * 10) / 6)
+    squares = (1 * 0**2 + 1 * 4**2 + 4 * 10**2) / 6
+    assert normalizer.variance.item() == pytest.approx(squares - (44 / 6) ** 2)
+
+
 def test_small_spread_on_a_large_offset_survives_many_batches() -> None:
     normalizer = TaskNormalizer(1, 1)
     task = torch.zeros(2, dtype=torch.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from helpers.learning import (
     METHODS,
     SMALL_NETS,
@@ -16,6 +17,7 @@ from helpers.learning import (
     context_of,
 )
 from helpers.toy import PointMass
+from torch.testing import assert_close
 
 from polytask import algos
 from polytask.algos import ALGOS
@@ -165,6 +167,31 @@ def test_losses_are_averaged_over_tasks_and_updates(name: str) -> None:
         assert metrics[f"grad_norm/{group}"].item() == pytest.approx(sum(x.item() for _, x in steps) / len(steps))
         own = sum(losses[1].item() for losses, _ in steps) / len(steps)
         assert metrics[f"per_task/goal-1/{group}_loss"].item() == pytest.approx(own)
+
+
+@every_algo
+def test_gradients_of_actor_and_critics_are_clipped_apart(name: str) -> None:
+    env = PointMass((3, 2))
+    algo = make(name, env, max_grad_norm=0.01)
+    metrics = algo.iterate(env)
+    for group in ("actor", "critic"):
+        gradients = [p.grad for p in algo.learners[group].net.parameters()]
+        assert metrics[f"grad_norm/{group}"] > 0.01
+        assert_close(torch.stack([each.norm() for each in gradients]).norm(), torch.tensor(0.01), rtol=1e-3, atol=0)
+
+
+@every_algo
+def test_famo_looks_back_after_every_update_and_reports_weights(name: str) -> None:
+    env = PointMass((3, 2))
+    algo = make(name, env, grads=GRADS["famo"][0](apply_to="both"))
+    metrics = algo.iterate(env)
+    updates = metrics["updates"]
+    for group in ("actor", "critic"):  # weights are convex, so their means over the updates are too
+        total = metrics[f"per_task/goal-0/{group}_weight"] + metrics[f"per_task/goal-1/{group}_weight"]
+        assert total.item() == pytest.approx(1.0)
+    actor_updates = 3 if name == "fast_td3" else updates
+    looks = {group: algo.learners[group].backward.method.state["steps"] for group in ("actor", "critic")}
+    assert looks == {"actor": actor_updates, "critic": updates}
 
 
 @every_algo

@@ -108,6 +108,13 @@ def test_group_advantage_by_time_compares_the_worlds_at_the_same_step() -> None:
     assert_close(group_advantage(uneven, ALL[:, :2], TASK[:2], 1, by_time=True), expected)
 
 
+def test_group_advantage_may_only_subtract_the_mean() -> None:
+    expected = torch.tensor([[2.0, 0, 0, 0], [0, -2, 0, 0]])
+    assert_close(group_advantage(SCORE, ALL, TASK, 2, is_scaled=False), expected)
+    expected = torch.tensor([[1.0, -1, 0, 0], [1, -1, 0, 0]])
+    assert_close(group_advantage(SCORE, ALL, TASK, 2, by_time=True, is_scaled=False), expected)
+
+
 def test_group_advantage_leaves_out_what_does_not_count() -> None:
     score, counted = torch.tensor([[4.0, 2.0], [3.0, 100.0]]), torch.tensor([[True, True], [True, False]])
     # 4, 2 and 3 have mean 3 and variance 2/3.

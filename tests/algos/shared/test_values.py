@@ -108,8 +108,9 @@ def test_mass_at_the_ends_is_reported() -> None:
 
 
 def test_rewards_fill_their_share_of_the_grid() -> None:
-    assert GridValues(grid(low=-8.0, high=4.0), "min", CPU).bound == 8.0
-    assert GridValues(grid(low=-8.0, high=4.0), "min", CPU, reward_share=0.5).bound == 4.0
+    assert GridValues(grid(low=-8.0, high=4.0), "min", CPU).bound == 4.0  # a return of 8 would leave the other side
+    assert GridValues(grid(low=-8.0, high=4.0), "min", CPU, reward_share=0.5).bound == 2.0
+    assert GridValues(grid(low=0.0, high=4.0), "min", CPU).bound == 4.0  # returns of one sign
 
 
 def test_untrained_critics_predict_returns_of_the_initial_spread() -> None:

@@ -13,6 +13,7 @@ from polytask import nets
 from polytask.errors import UserError
 from polytask.grads import GradConfig, GradMethod, build_for
 from polytask.grads.mean import MeanConfig
+from polytask.nets.layers import NetShape
 from polytask.nets.mlp import MlpConfig
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.types import EnvSpec
@@ -55,18 +56,22 @@ class AlgoContext:
 
     def actor_net(self, out_dim: int) -> nn.Module:
         """Build the actor's network, whose input is the observation."""
-        return self._build(self.net, self.spec.obs_dim, out_dim, "actor")
+        return self._build(self.net, out_dim, "actor")
 
-    def value_net(self, in_dim: int, out_dim: int, name: str = "critic") -> nn.Module:
-        """Build a critic's network; several critics need different names to get different weights."""
-        return self._build(self.net if self.critic_net is None else self.critic_net, in_dim, out_dim, name)
+    def value_net(self, out_dim: int, name: str = "critic", *, action_dim: int = 0) -> nn.Module:
+        """Build a critic's network, whose input is the observation and `action_dim` entries of an action.
+
+        Several critics need different names to get different weights.
+        """
+        return self._build(self.net if self.critic_net is None else self.critic_net, out_dim, name, action_dim)
 
     def grad_method(self, group: str, generator: torch.Generator) -> GradMethod:
         """Build the gradient method of a parameter group, "actor" or "critic"."""
         return build_for(group, self.grads, self.spec.num_tasks, self.device, generator)
 
-    def _build(self, cfg: Any, in_dim: int, out_dim: int, name: str) -> nn.Module:
+    def _build(self, cfg: Any, out_dim: int, name: str, action_dim: int = 0) -> nn.Module:
         # Weights are drawn on the CPU, so that a seed gives the same network on every device.
         generator = self.generator(f"nets/{name}", "cpu")
-        net = nets.build(cfg, in_dim, out_dim, self.spec.num_tasks, self.spec.tasks, generator)
-        return net.to(self.device)
+        spec = self.spec
+        shape = NetShape(spec.obs_dim + action_dim, out_dim, spec.num_tasks, tuple(spec.tasks), action_dim)
+        return nets.build_shaped(cfg, shape, generator).to(self.device)

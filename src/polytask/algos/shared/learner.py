@@ -26,6 +26,15 @@ class Projected(Protocol):
         ...
 
 
+@runtime_checkable
+class TaskParameters(Protocol):
+    """A module with parameters of single tasks, which can be drawn anew from those of the other tasks."""
+
+    def reset_tasks(self, is_bad: Tensor) -> None:
+        """Reset, in place, the parameters of the tasks that `is_bad` (K,) marks."""
+        ...
+
+
 class Learner:
     """Takes optimizer steps on one network; on a CUDA device a step can be captured into a graph.
 
@@ -45,9 +54,11 @@ class Learner:
         self.backward, self.optimizer, self.max_norm = backward, optimizer, max_norm
         self.net = backward.net
         self._projected = [module for module in self.net.modules() if isinstance(module, Projected)]
+        self._resets = [module for module in self.net.modules() if isinstance(module, TaskParameters)]
         self._batch: Any = None  # of the last step; a replayed graph overwrites the tensors of its capture
         self._iteration = 0
         self._used = torch.zeros_like(backward.method.last_losses)  # (K,) updates that used each task
+        self._weights = torch.zeros_like(self._used)  # (K,) sums of the tasks' weights since `pop_weights`
         self._skip = torch.zeros((), device=self._used.device)  # 1 if the current step is skipped, else 0
         self._project = fused(self._project_all, self._used.device, is_wanted=backward.is_fused)
         self._judge = fused(self._judge_step, self._used.device, is_wanted=backward.is_fused)
@@ -70,6 +81,8 @@ class Learner:
         """Take the optimizer step, without `look_back`; return the same as `step`."""
         self._batch = batch
         losses = self.backward(batch)
+        if self.backward.method.has_own_weights:
+            self._weights.add_(self.backward.weights)
         gradients = [parameter.grad for parameter in self.net.parameters() if parameter.grad is not None]
         norm, factor = self._judge(torch._foreach_norm(gradients))
         if self.max_norm < math.inf:
@@ -89,15 +102,18 @@ class Learner:
             norms: Norms () of the gradients of all parameters.
         """
         norm = torch.linalg.vector_norm(torch.stack(list(norms)))
-        used = self.backward.method.is_used & (norm < math.inf)  # (K,)
+        used = self.backward.method.is_finite & (norm < math.inf)  # (K,)
         self._used.add_(used)
         self._skip.copy_(~used.any())
         return norm, (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
 
     def _project_all(self) -> None:
-        """Project the parameters of all modules that need it."""
+        """Project the parameters of all modules that need it, and reset those of tasks whose losses are masked."""
         for module in self._projected:
             module.after_step()
+        if self.backward.method.masks_losses:
+            for own in self._resets:
+                own.reset_tasks(~self.backward.method.is_used)
 
     def _step_without_fusion(self) -> None:
         """Take the optimizer step, or if it is skipped, one with a zero gradient and a learning rate of zero."""
@@ -117,6 +133,17 @@ class Learner:
         share = (updates - self._used.amin()) / max(1, updates)
         self._used.zero_()
         return share
+
+    def pop_weights(self, updates: int, name: str, tasks: Sequence[str]) -> dict[str, Tensor]:
+        """Return the mean weights of the tasks over the last `updates` updates, as metrics `per_task/TASK/NAME_weight`.
+
+        Equal weights are no news, so a method that always gives them (the mean) has no such metrics.
+        """
+        if not self.backward.method.has_own_weights:
+            return {}
+        means = self._weights / max(1, updates)
+        self._weights.zero_()
+        return {f"per_task/{task}/{name}_weight": mean for task, mean in zip(tasks, means, strict=True)}
 
     def look_back(self) -> None:
         """Let the gradient method evaluate the last batch again, after the optimizer step."""

@@ -196,6 +196,7 @@ class OffPolicyLoop:
         for group, losses in average.items():
             for task, loss in zip(self.spec.tasks, losses, strict=True):
                 metrics[f"per_task/{task}/{group}_loss"] = loss
+            metrics |= self.learners[group].pop_weights(counts[group], group, self.spec.tasks)
             metrics |= self.learners[group].conflicts(f"conflict/{group}", self.spec.tasks)
         return metrics
 

@@ -188,6 +188,7 @@ class OnPolicyLoop:
             metrics[f"grad_norm/{name}"] = average[-1]
             metrics[f"skipped/{kind}"] = learner.pop_skipped(updates)
             metrics |= {f"per_task/{task}/{kind}_loss": loss for task, loss in zip(tasks, losses, strict=True)}
+            metrics |= learner.pop_weights(updates, kind, tasks)
             metrics |= learner.conflicts(f"conflict/{name}", tasks)
         return metrics
 

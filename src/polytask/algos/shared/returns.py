@@ -78,7 +78,9 @@ def peng_q_lambda(
     return discounted_sum(one_step - gamma * lam * next_value * ~stops, stops, gamma * lam)  # (T, N)
 
 
-def group_advantage(score: Tensor, counted: Tensor, task: Tensor, num_tasks: int, *, by_time: bool = False) -> Tensor:
+def group_advantage(
+    score: Tensor, counted: Tensor, task: Tensor, num_tasks: int, *, by_time: bool = False, is_scaled: bool = True
+) -> Tensor:
     """Standardize each score over the worlds of its task, (score - mean) / standard deviation (Shao et al. 2024).
 
     Args:
@@ -89,6 +91,7 @@ def group_advantage(score: Tensor, counted: Tensor, task: Tensor, num_tasks: int
         by_time: Take the mean over the worlds at the same step instead of over all steps. In both cases the standard
             deviation is over all of the task's differences from the mean. So late steps, where little reward remains,
             weigh less than early ones.
+        is_scaled: Divide by the standard deviation; otherwise only the mean is subtracted (Liu et al. 2025).
     """
     member = one_hot(task, num_tasks, torch.float64)  # (N, K)
     weight = counted.double()  # (T, N)
@@ -100,5 +103,7 @@ def group_advantage(score: Tensor, counted: Tensor, task: Tensor, num_tasks: int
         return (total / count.clamp_min(1.0))[:, task]  # (T or 1, N)
 
     difference = (score - mean(score, by_time)) * weight
+    if not is_scaled:
+        return difference.to(score.dtype)
     deviation = mean(difference.square(), by_time=False).sqrt()
     return (difference / (deviation + 1e-8)).to(score.dtype)  # equal scores give zeros

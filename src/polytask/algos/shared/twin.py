@@ -16,8 +16,9 @@ class TwinCritic(nn.Module):
     def __init__(self, context: AlgoContext, out_dim: int) -> None:
         """Build both networks, whose input is [observation, action]."""
         super().__init__()
-        in_dim = context.spec.obs_dim + context.spec.action_dim
-        self.nets = nn.ModuleList([context.value_net(in_dim, out_dim, f"critic-{i}") for i in range(2)])
+        action_dim = context.spec.action_dim
+        nets = [context.value_net(out_dim, f"critic-{i}", action_dim=action_dim) for i in range(2)]
+        self.nets = nn.ModuleList(nets)
 
     def forward(self, obs: Tensor, action: Tensor, task: Tensor) -> Tensor:
         """Map rows (B, O), (B, A) of tasks (B,) to outputs (2, B, out) in float32."""

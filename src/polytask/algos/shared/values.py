@@ -124,7 +124,8 @@ class GridValues:
         self.twin, self.width = twin, cfg.atoms
         self.atoms = torch.linspace(cfg.min_value, cfg.max_value, cfg.atoms, device=device)  # (M,)
         self.prior = -0.5 * (self.atoms / cfg.initial_spread).square()  # (M,)
-        self.bound = reward_share * max(abs(cfg.min_value), abs(cfg.max_value))
+        # The end nearer to zero, so that returns of either sign fit; a grid that starts or ends at zero has one end.
+        self.bound = reward_share * min(abs(end) for end in (cfg.min_value, cfg.max_value) if end != 0)
 
     def of(self, output: Tensor) -> Tensor:
         """Return the joined means of the distributions."""

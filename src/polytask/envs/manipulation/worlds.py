@@ -42,6 +42,8 @@ class TaskWorlds:
         self.buffers = group.buffers.rows(worlds)
         self.goals = group.config.options.goals
         self.stages = task.shaped if group.config.options.reward == "shaped" else None
+        scale = group.config.options.reward_scale
+        self.reward_scale = 1.0 if scale is None else scale
         self.batch = group.batch
         # These views are made once: with few worlds, slicing in every step costs the CPU as much as copying.
         _, _, *self._slots = group.frame[worlds].split(FRAME_PARTS, -1)
@@ -89,6 +91,8 @@ class TaskWorlds:
         reward, success = self.task.reward(self.state)
         if self.stages is not None:
             reward = shaped_reward(self.state, self.stages, success)
+        if self.reward_scale != 1.0:
+            reward = torch.where(success, reward, self.reward_scale * reward)
         self.buffers.reward.copy_(reward)
         self.buffers.success.copy_(success)
 
@@ -197,15 +201,20 @@ class ManipulationGroup:
         torch.cat([self.frame, self._last_frame, self._goal], -1, out=b.next_obs)
         if self.config.options.reward == "sparse":
             b.reward.copy_(b.success)
+        ended = b.truncated
+        if self.config.options.termination_on_success:
+            torch.logical_and(b.success, ~b.diverged, out=b.terminated)
+            b.truncated.logical_and_(~b.terminated)
+            ended = b.truncated | b.terminated
         # A captured graph cannot branch on data and always uses masks; eager CPU code can skip what has no effect.
-        if self.config.device.type == "cpu" and not bool(b.truncated.any()):
+        if self.config.device.type == "cpu" and not bool(ended.any()):
             b.obs.copy_(b.next_obs)
             return
         b.hide_diverged()
         b.success.logical_and_(~b.diverged)
         b.score.masked_fill_(b.diverged, 0.0)
         b.obs.copy_(b.next_obs)
-        self.reset(b.truncated)
+        self.reset(ended)
 
     def observe(self) -> None:
         """Write the current observation frame and refresh every task's state."""
@@ -300,7 +309,13 @@ DOMAIN = Domain(
     action_dim=ACTIONS,
     obs_scale=(),
     robot=Robot,
-    defaults={"robot": "sawyer", "episode_length": 150, "goals": "random"},
+    defaults={
+        "robot": "sawyer",
+        "episode_length": 150,
+        "reward_scale": 1.0,
+        "termination_on_success": False,
+        "goals": "random",
+    },
     metrics=(),
     draws=draws,
     make_groups=make_groups,
