@@ -32,11 +32,13 @@ DOMAINS: dict[type, Domain] = {Task: MANIPULATION, Terrain: PARKOUR}
 DOMAIN_OPTIONS = ("robot", "episode_length", "goals", "levels")
 
 
-def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
+def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTaskEnv:
     """Create a multi-task environment.
 
     Args:
         suite: Name of a suite, such as "mt10"; ignored if `tasks` is given.
+        copy: Return tensors that belong to the caller. With False, `obs`, `reset` and `step` return buffers that the
+            next step overwrites: faster, but copy what you keep.
         options: Any field of `EnvOptions`, such as `tasks`, `num_envs`, `device`, `robot`, `episode_length` or `seed`.
             `sim` is a name or a config of `polytask.sim`: `AutoSim`, `CpuSim` or `WarpSim`.
 
@@ -45,7 +47,7 @@ def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
     """
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
-    return make_env(EnvOptions(suite=suite, **options))
+    return make_env(EnvOptions(suite=suite, **options), copy=copy)
 
 
 # `help(polytask.make)` then lists every option.
@@ -54,15 +56,16 @@ make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
 )
 
 
-def make_env(options: EnvOptions, ranks: Ranks = ALONE) -> MultiTaskEnv:
+def make_env(options: EnvOptions, ranks: Ranks = ALONE, *, copy: bool = False) -> MultiTaskEnv:
     """Create the environment that the options describe; with several ranks, the worlds of this rank.
 
-    On a GPU, kernels that no earlier run compiled come first.
+    On a GPU, kernels that no earlier run compiled come first. Without `copy`, which learners do not need, the tensors
+    of a step are buffers that the next step overwrites.
     """
     config = resolve(options, ranks)
     if config.sim == "warp" and config.device.type == "cuda" and find_spec("mujoco_warp") is not None:
         prepare(config)
-    return MultiTaskEnv(config)
+    return MultiTaskEnv(config, copy=copy)
 
 
 def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
