@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from polytask.envs.registration import register_when_loaded
+
 __version__ = "0.2.0.dev0"
 
 
@@ -44,6 +46,7 @@ def _limit_instructions() -> None:
 _choose_opengl()
 _use_all_queues()
 _limit_instructions()
+register_when_loaded()
 
 if TYPE_CHECKING:
     from polytask.envs.make import make as make
@@ -56,3 +59,8 @@ def __getattr__(name: str) -> Any:
 
         return make
     raise AttributeError(f"module 'polytask' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List `make` too, although it is imported on first use."""
+    return sorted({*globals(), "make"})

@@ -186,6 +186,7 @@ class Domain:
         name: Name in messages.
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
+        control_rate: Control steps per second of simulated time.
         robot: Class of its robots.
         defaults: Defaults of domain-specific options; a domain-specific option that is missing here is rejected.
         metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
@@ -197,6 +198,7 @@ class Domain:
     name: str
     obs_dim: int
     action_dim: int
+    control_rate: int
     robot: type[Any]
     defaults: Mapping[str, Any]
     metrics: tuple[str, ...]

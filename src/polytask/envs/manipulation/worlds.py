@@ -298,6 +298,7 @@ DOMAIN = Domain(
     name="manipulation",
     obs_dim=OBS,
     action_dim=ACTIONS,
+    control_rate=80,
     robot=Robot,
     defaults={"robot": "sawyer", "episode_length": 150, "goals": "random"},
     metrics=(),

@@ -263,6 +263,7 @@ DOMAIN = Domain(
     name="parkour",
     obs_dim=OBS,
     action_dim=JOINTS,
+    control_rate=50,
     robot=LeggedRobot,
     defaults={"robot": "go1", "episode_length": 2000, "levels": "hard"},
     metrics=METRICS,
