@@ -251,7 +251,11 @@ class ListConfig(CommandConfig):
         choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets"),
     )
     params: bool = setting(False, "with nets: print the number of parameters of each network")
-    suite: str = setting("mt10", "with params=true: suite that the networks are built for", choices=SUITES)
+    suite: str | None = setting(
+        None,
+        "with tasks: only those of a suite; with params=true: suite that the networks are built for (default: mt10)",
+        choices=SUITES,
+    )
 
 
 @dataclass

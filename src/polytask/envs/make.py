@@ -17,9 +17,10 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import EnvOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
+from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
 from polytask.envs.warmup import prepare
-from polytask.errors import UserError, require_known
+from polytask.errors import UserError, require_known, shown
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.parallel.worlds import WorldShare
 from polytask.robots import ROBOTS
@@ -79,7 +80,8 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
         UserError: If a name is unknown or a value is invalid.
     """
     if isinstance(options.tasks, str):
-        options = replace(options, tasks=[options.tasks])
+        options = replace(options, tasks=[name.strip() for name in options.tasks.split(",")])
+    _check_names(options)
     # With `tasks` the suite is ignored, so it may be anything.
     check_values(options if options.tasks is None else replace(options, suite=EnvOptions.suite))
     names = list(options.task_names)
@@ -104,6 +106,15 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
         sim_config=sim if isinstance(sim, WarpSettings) else WarpSettings(),
         device=device,
     )
+
+
+def _check_names(options: EnvOptions) -> None:
+    """Check that tasks are a list, and that the name of a task is not given as a suite."""
+    tasks: Any = options.tasks
+    if tasks is not None and not isinstance(tasks, list | tuple):
+        raise UserError(f"tasks={shown(tasks)} is not valid; give one name or a list of names (polytask list tasks)")
+    if tasks is None and options.suite not in SUITES and options.suite in TASKS:
+        raise UserError(f"'{options.suite}' is a task, not a suite; give it as tasks={options.suite}")
 
 
 def domain_of(tasks: Sequence[Task | Terrain]) -> Domain:
