@@ -67,7 +67,7 @@ OWNERS = {
     "gymnasium": {"envs", "datasets"},
     "minari": {"datasets"},
     "pyarrow": {"datasets"},
-    "PIL": {"tools", "mtopt"},
+    "PIL": {"envs", "tools", "mtopt"},
     "fastapi": {"mtopt"},
     "starlette": {"mtopt"},
     "pydantic": {"mtopt"},

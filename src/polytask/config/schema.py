@@ -206,10 +206,16 @@ class RecordConfig(WorldOptions, CommandConfig):
     )
     policy: str | None = setting(None, "scripted or random, instead of a checkpoint", choices=("scripted", "random"))
     task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
-    output: str = setting("polytask.mp4", "video file to write", is_path=True)
+    output: str = setting("polytask.mp4", "video to write: a name that ends in .mp4 or .gif", is_path=True)
     width: int = setting(480, "width of the picture of each task, in pixels", at_least=16, at_most=1_280)
     height: int = setting(360, "height of the picture of each task, in pixels", at_least=16, at_most=960)
-    frames_per_second: int = setting(40, "frames per second of the video", at_least=1, at_most=240)
+    frames_per_second: int | None = setting(
+        None,
+        "control steps per second of the video; fewer than the control rate is slow motion (default: the control rate, "
+        "80, in parkour 50)",
+        at_least=1,
+        at_most=240,
+    )
 
 
 @dataclass

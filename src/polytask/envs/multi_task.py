@@ -146,6 +146,12 @@ class MultiTaskEnv:
         return self._renderers[key].frame(world % self.num_envs - sum(self.spec.envs_per_task[:number]))
 
     @property
+    def episode_step(self) -> Tensor:
+        """Number of steps that each world has taken in its current episode. (N,) int64"""
+        length = self._order.in_worlds(self._buffers.length)
+        return length.clone() if self._copies else length
+
+    @property
     def score(self) -> Tensor:
         """Share of its task that each world had done after the last step, before any reset, 0 to 1. (N,)"""
         score = self._order.in_worlds(self._buffers.score)
