@@ -19,7 +19,7 @@ from torch import Tensor
 
 from polytask.envs.gym_options import Pictures, VectorOptions, split_options
 from polytask.envs.make import make
-from polytask.envs.spaces import action_space, observation_space
+from polytask.envs.task_code import CodedObs
 from polytask.errors import UserError
 from polytask.settings import MAX_SEED
 
@@ -43,11 +43,8 @@ class GymVectorEnv(VectorEnv):
             "render_modes": ["rgb_array"],
             "render_fps": self.env.config.domain.control_rate,
         }
-        self._code = torch.zeros(self.num_envs, 0, device=self.env.device)
-        if self.options.task_code == "onehot":
-            self._code = torch.nn.functional.one_hot(self.env.task, self.env.spec.num_tasks).float()
-        self.single_observation_space = observation_space(self.env.spec, self._code.shape[1])
-        self.single_action_space = action_space(self.env.spec)
+        self._coded = CodedObs(self.env, self.options.task_code)
+        self.single_observation_space, self.single_action_space = self._coded.space, self.env.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._pictures = Pictures(self.env, self.options)
@@ -129,10 +126,6 @@ class GymVectorEnv(VectorEnv):
     ) -> None:
         """Close the environment."""
         self.close()
-
-    def _coded(self, obs: Tensor) -> Tensor:
-        """Append the code of the task, if there is one."""
-        return torch.cat([obs, self._code], -1) if self._code.shape[1] else obs
 
     def _out(self, value: Any) -> Any:
         """Convert a tensor, or all tensors in a tuple or dictionary, to the chosen output."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
+from polytask.envs.task_code import TASK_CODES
 from polytask.settings import check_values, setting
 
 MODES = ("same_step", "next_step", "disabled")
@@ -37,7 +38,7 @@ class VectorOptions(PictureOptions):
         choices=MODES,
     )
     task_code: str = setting(
-        "none", "onehot appends the task, as Meta-World does, to the observation", choices=("none", "onehot")
+        "none", "onehot appends the task, as Meta-World does, to the observation", choices=TASK_CODES
     )
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from polytask.envs.gym import check_seed
 from polytask.envs.gym_options import PictureOptions, Pictures, split_options
 from polytask.envs.make import make
-from polytask.envs.spaces import action_space, observation_space
 
 
 class GymTaskEnv(gymnasium.Env):
@@ -25,8 +24,7 @@ class GymTaskEnv(gymnasium.Env):
         pictures, others = split_options(PictureOptions, options)
         self.env = make(num_envs=1, **{"stagger": False, **others})
         self.metadata = {**type(self).metadata, "render_fps": self.env.config.domain.control_rate}
-        spec = self.env.spec
-        self.observation_space, self.action_space = observation_space(spec), action_space(spec)
+        self.observation_space, self.action_space = self.env.observation_space, self.env.action_space
         self.render_mode = pictures.render_mode
         self._pictures = Pictures(self.env, pictures)
         self._ended = np.zeros(1, dtype=bool)

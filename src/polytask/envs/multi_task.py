@@ -151,6 +151,12 @@ class MultiTaskEnv:
         length = self._order.in_worlds(self._buffers.length)
         return length.clone() if self._copies else length
 
+    def set_episode_step(self, steps: Tensor) -> None:
+        """Set how many steps each world has taken (N,); the metrics do not count episodes that this shortens."""
+        rows = self._order.in_rows(steps.to(self.device))
+        self._counts &= rows == 0
+        self._buffers.length.copy_(rows)
+
     @property
     def score(self) -> Tensor:
         """Share of its task that each world had done after the last step, before any reset, 0 to 1. (N,)"""
@@ -227,6 +233,15 @@ class MultiTaskEnv:
     ) -> None:
         """Close the environment."""
         self.close()
+
+    def require_copies(self, user: str) -> None:
+        """Check that the tensors of a step can be kept.
+
+        Raises:
+            UserError: If the next step overwrites them. The message names the user of this environment.
+        """
+        if not self._copies:
+            raise UserError(f"{user} keeps what a step returns; build the environment with copy=True, the default")
 
     def _check_open(self) -> None:
         if self._is_closed:
