@@ -206,7 +206,7 @@ def test_a_closed_environment_refuses_to_step() -> None:
     ("options", "line"),
     [
         ({"output": "jax"}, "output=jax is not valid; known: numpy, torch"),
-        ({"autoreset_mode": "never"}, "autoreset_mode=never is not valid; did you mean"),
+        ({"autoreset_mode": "never"}, "autoreset_mode=never is not valid; known: same_step, next_step, disabled"),
         ({"task_code": "two"}, "task_code=two is not valid; known: none, onehot"),
         ({"num_envs": 1}, "num_envs=1 is too few for 2 tasks"),
     ],
@@ -214,7 +214,7 @@ def test_a_closed_environment_refuses_to_step() -> None:
 def test_wrong_options_are_one_line(options: dict[str, Any], line: str) -> None:
     with pytest.raises(UserError) as caught:
         make(**options)
-    assert str(caught.value).startswith(line.split("; did")[0])
+    assert str(caught.value).startswith(line)
 
 
 def test_actions_of_another_shape_are_refused() -> None:
