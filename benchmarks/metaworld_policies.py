@@ -41,7 +41,7 @@ def parse() -> argparse.Namespace:
 def make_env(task: str, vectors: torch.Tensor, steps: int) -> MultiTaskEnv:
     """Build one world per goal of the peer."""
     env = polytask.make(
-        tasks=[task], num_envs=len(vectors), episode_length=steps, goals="fixed", stagger=False, threads=1
+        tasks=[task], num_envs=len(vectors), episode_length=steps, goals="fixed", stagger=False, threads=1, copy=False
     )
     (worlds,) = env.groups[0].tasks
     worlds.state.vector.copy_(vectors)

@@ -133,7 +133,7 @@ def profile(task: str, robot: str, options: argparse.Namespace) -> dict[str, Any
     found: dict[str, Any] = {}
     for drive in options.drives:
         env = polytask.make(
-            tasks=[task], robot=robot, num_envs=options.worlds, sim="cpu", stagger=False, seed=0, threads=1
+            tasks=[task], robot=robot, num_envs=options.worlds, sim="cpu", stagger=False, seed=0, threads=1, copy=False
         )
         start, commands, states = record(env, drive)
         timing = {"microseconds": round(cost(env, start, commands, options.repeat), 1)} if drive in TIMED else {}

@@ -67,6 +67,7 @@ def shake(task: str, options: argparse.Namespace) -> dict[str, Any]:
         stagger=False,
         seed=options.seed,
         threads=1,
+        copy=False,
     )
     counts = random_actions(env, options.steps, options.seed, options.hold)[task]
     env.close()

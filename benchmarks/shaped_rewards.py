@@ -46,7 +46,13 @@ class Played:
 def make_env(tasks: list[str], goals: int, seed: int) -> MultiTaskEnv:
     """Build one world per goal. No episode ends, so that the last state of each can be read."""
     return polytask.make(
-        tasks=tasks, num_envs=goals * len(tasks), stagger=False, episode_length=10 * STEPS, reward="shaped", seed=seed
+        tasks=tasks,
+        num_envs=goals * len(tasks),
+        stagger=False,
+        episode_length=10 * STEPS,
+        reward="shaped",
+        seed=seed,
+        copy=False,
     )
 
 

@@ -12,7 +12,7 @@ env = polytask.make("mt10", num_envs=40, stagger=False)  # 4 worlds per task; de
 policy = ScriptedPolicy(env)
 
 for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 150):
-    # `step.obs` and the other tensors are buffers that the next step overwrites: clone what you keep.
+    # `step.obs` and the other tensors are yours to keep; with make(copy=False) the next step overwrites them.
     step = env.step(policy(env.obs, env.task))
 
 metrics = env.pop_metrics()  # sums over the episodes that ended, one entry per task

@@ -40,6 +40,11 @@ def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "reach" in capsys.readouterr().out
 
 
+def test_gymnasium_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    run(blocks("docs/adapters.md")[0])
+    assert capsys.readouterr().out.startswith("[0 0 0 0 1 1 1 1")
+
+
 def test_gradient_method_of_the_docs_weighs_by_inverse_length() -> None:
     names = run(blocks("docs/extending.md")[0])
     method = names["InverseNorm"](names["InverseNormConfig"](), 2, CPU, torch.Generator())

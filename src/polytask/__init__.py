@@ -8,6 +8,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from polytask.envs.registration import register_when_loaded
+
 __version__ = "0.2.0.dev0"
 
 
@@ -45,6 +47,7 @@ def _limit_instructions() -> None:
 _choose_opengl()
 _use_all_queues()
 _limit_instructions()
+register_when_loaded()
 
 if TYPE_CHECKING:
     from polytask.envs.make import make as make

@@ -42,7 +42,8 @@ class EnvSpec:
 class Step:
     """The result of one control step of N worlds.
 
-    The tensors are buffers of the environment. The next step overwrites them, so copy what is needed after it.
+    With `polytask.make(copy=False)`, and in the learners of polytask, the tensors are buffers of the environment. The
+    next step overwrites them, so copy what is needed after it. By default, `make` returns copies.
 
     Attributes:
         obs: Observation to act on next. Where the episode ended, the first one of a new episode. (N, O)

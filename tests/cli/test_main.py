@@ -14,6 +14,7 @@ from polytask.cli.commands import COMMANDS
 from polytask.cli.main import main
 from polytask.config.compose import names_of
 from polytask.config.schema import ListConfig
+from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.runs.checkpoint import load, save
 from polytask.settings import choices_of
@@ -142,6 +143,7 @@ MISTAKES = [
     (["list"], "name what to list: tasks, suites"),
     (["list", "task"], "kind=task is not valid; did you mean 'tasks'?"),
     (["list", "tasks", "params=true"], "params=true is valid only for"),
+    (["list", "robots", "suite=mt10"], "suite= is valid only for 'polytask list tasks'"),
     (["bench", "what=everything"], "what=everything is not valid"),
     (["bench", "what=grads", "device=gpu"], "unknown device 'gpu'"),
     (
@@ -304,6 +306,20 @@ def test_list(run, kind):
     assert code == 0
     assert rows or kind in ("policies", "plugins")  # there may be none
     assert all(row["name"] in out for row in rows)
+
+
+def test_list_can_be_limited_to_a_suite(run):
+    rows = json.loads(run("list", "tasks", "suite=ml10-test", "format=json")[1])["tasks"]
+    assert [row["name"] for row in rows] == list(SUITES["ml10-test"])
+    assert rows[1]["suites"] == ["mt50", "ml10-test", "ml45-train"]
+
+
+def test_lists_are_lists_in_json_and_words_in_a_table(run):
+    (suite, *_) = json.loads(run("list", "suites", "format=json")[1])["suites"]
+    assert suite["names"] == list(SUITES["mt10"])
+    (algo, *_) = json.loads(run("list", "algos", "format=json")[1])["algos"]
+    assert "gamma" in algo["settings"]
+    assert "[" not in run("list", "suites")[1]
 
 
 def test_list_sizes_networks_for_a_suite(run):

@@ -232,6 +232,12 @@ def test_minari_reads_the_export(tmp_path, monkeypatch):
     assert_close(torch.from_numpy(dataset[1].observations), data.episode(3).obs)
     assert_close(torch.from_numpy(dataset[1].actions), data.episode(3).action)
     assert dataset[1].truncations.tolist() == data.episode(3).truncated.tolist()
+    with dataset.recover_environment() as env:
+        assert (env.spec.id, env.spec.kwargs["robot"]) == ("polytask/drawer-close-v0", data.index["robot"])
+        obs, _ = env.reset(seed=0)
+        assert dataset.observation_space.contains(obs)
+        ends = [env.step(env.action_space.sample())[3] for _ in range(12)]
+    assert ends == [False] * 11 + [True]  # an episode has the length that the data have
 
 
 def no_space(monkeypatch):

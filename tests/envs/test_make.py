@@ -50,6 +50,9 @@ def test_a_parkour_suite_chooses_its_terrain_unless_told(suite: str, levels: str
             {"tasks": ["beam"], "reward": "shaped"},
             "reward=shaped does not apply: task 'beam' has no stages; use dense or sparse",
         ),
+        ({"suite": "reach"}, "'reach' is a task, not a suite; give it as tasks=reach"),
+        ({"tasks": 3}, "tasks=3 is not valid; give one name or a list of names (polytask list tasks)"),
+        ({"tasks": "reech"}, "unknown task 'reech'; did you mean 'reach'?"),
         ({"tasks": ["reach"], "sim": "wrap"}, "unknown sim 'wrap'; did you mean 'warp'?"),
     ],
 )
@@ -86,7 +89,8 @@ def test_the_suite_is_ignored_if_tasks_are_given() -> None:
         resolve(EnvOptions(suite="nope"))
 
 
-def test_one_task_may_be_named_without_a_list() -> None:
+def test_tasks_may_be_named_without_a_list() -> None:
+    assert [task.name for task in resolve(EnvOptions(tasks="reach, push")).tasks] == ["reach", "push"]  # type: ignore[arg-type]
     assert [task.name for task in resolve(EnvOptions(tasks="reach")).tasks] == ["reach"]  # type: ignore[arg-type]
     with pytest.raises(UserError, match="tasks is empty"):
         resolve(EnvOptions(tasks=[]))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 import polytask
+from polytask.config.schema import EvalConfig
 from polytask.envs.manipulation import tasks as manipulation
 from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.render import Renderer
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
+from polytask.runs.setup import build_env
 
 
 def make(*tasks: str, **options: object) -> MultiTaskEnv:
@@ -262,3 +266,60 @@ def test_suites_name_existing_tasks() -> None:
         5,
         45,
     ]
+
+
+def test_steps_can_be_kept_by_default() -> None:
+    env = make("reach", num_envs=2, stagger=False)
+    first = env.reset()
+    seen = [env.step(torch.ones(2, 4)) for _ in range(3)]
+    hands = [first[0, 2], *(step.obs[0, 2] for step in seen)]
+    assert len({float(hand) for hand in hands}) == 4  # the hand rises in every step
+    assert float(seen[0].next_obs[0, 2]) == float(hands[1])
+    assert len({float(step.reward[0]) for step in seen}) == 3
+
+
+def test_without_copies_the_buffers_are_reused() -> None:
+    env = make("reach", num_envs=2, stagger=False, copy=False)
+    first = env.reset()
+    step = env.step(torch.ones(2, 4))
+    assert step.obs is first is env.obs
+    assert env.step(torch.ones(2, 4)) is step
+
+
+def test_learners_get_the_buffers() -> None:
+    env = build_env(EvalConfig(tasks=["reach"], threads=1), num_envs=2)
+    assert env.step(torch.zeros(2, 4)).obs is env.obs
+
+
+def test_a_masked_reset_is_counted_as_a_new_episode() -> None:
+    env = make("reach", num_envs=2, stagger=False, episode_length=4)
+    for _ in range(3):
+        env.step(torch.zeros(2, 4))
+    env.reset(torch.tensor([True, False]))
+    assert env.step(torch.zeros(2, 4)).truncated.tolist() == [False, True]
+    for _ in range(3):
+        step = env.step(torch.zeros(2, 4))
+    assert step.truncated.tolist() == [True, False]
+    metrics = env.pop_metrics()
+    assert (metrics["episodes"].item(), metrics["length"].item()) == (2, 8)
+
+
+def test_a_closed_environment_says_so() -> None:
+    with make("reach", num_envs=2) as env:
+        env.step(torch.zeros(2, 4))
+    for use in (env.reset, env.render, lambda: env.step(torch.zeros(2, 4))):
+        with pytest.raises(UserError, match="this environment is closed; make a new one"):
+            use()
+
+
+def test_worlds_are_described_and_drawn() -> None:
+    with make("reach", "drawer-open", num_envs=4, stagger=False) as env:
+        assert env.num_envs == 4
+        assert env.observation_space.contains(env.obs[0].numpy())
+        assert env.action_space.shape == (4,)
+        reach, last = env.render(0, 64, 48), env.render(-1, 64, 48)
+        assert reach.shape == (48, 64, 3)
+        renderer = Renderer(env, "drawer-open", 64, 48)
+        assert np.array_equal(last, renderer.frame(1))
+        assert not np.array_equal(last, reach)
+        renderer.close()

@@ -16,7 +16,9 @@ WORLDS = (2, 1, 3, 2)
 
 
 def make(sim: str, **options: object) -> MultiTaskEnv:
-    return polytask.make(tasks=TASKS, envs_per_task=WORLDS, sim=sim, threads=1, seed=3, stagger=False, **options)
+    return polytask.make(
+        tasks=TASKS, envs_per_task=WORLDS, sim=sim, threads=1, seed=3, stagger=False, copy=False, **options
+    )
 
 
 @pytest.fixture(scope="module")

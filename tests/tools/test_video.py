@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 from imageio_ffmpeg import count_frames_and_secs
+from PIL import Image
 
 from polytask.cli.main import main
 from polytask.envs.video import tile
@@ -44,8 +45,24 @@ def test_an_episode_becomes_a_video(renderer, tmp_path, capsys):
     renderer(Painter)
     assert main(["record", "policy=scripted", *WORDS, "width=64", "height=48", "output=film.mp4"]) == 0
     assert capsys.readouterr().out == "video: film.mp4 (8 frames)\n"
-    assert count_frames_and_secs("film.mp4") == (8, pytest.approx(8 / 40, abs=0.03))
+    assert count_frames_and_secs("film.mp4") == (8, pytest.approx(8 / 80, abs=0.03))
     assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
+
+
+def test_a_gif_is_a_gif_at_the_speed_of_the_robot(renderer, capsys):
+    renderer(Painter)
+    assert main(["record", "policy=scripted", *WORDS, "width=64", "height=48", "output=film.gif"]) == 0
+    assert capsys.readouterr().out == "video: film.gif (2 frames)\n"  # steps 0 and 4 of 8
+    with Image.open("film.gif") as film:
+        assert (film.format, film.size, film.n_frames) == ("GIF", (128, 48), 2)
+        assert film.info["duration"] == 50  # milliseconds, in which the robot takes four steps
+        assert film.info["loop"] == 0  # for ever
+
+
+def test_fewer_frames_per_second_are_slow_motion(renderer):
+    renderer(Painter)
+    assert main(["record", "policy=scripted", *WORDS, "width=64", "height=48", "frames_per_second=20"]) == 0
+    assert count_frames_and_secs("polytask.mp4") == (8, pytest.approx(8 / 20, abs=0.03))
 
 
 def test_without_opengl_recording_is_one_line_and_no_file(renderer, tmp_path, capsys):
@@ -61,6 +78,8 @@ def test_without_opengl_recording_is_one_line_and_no_file(renderer, tmp_path, ca
         ("folder", "output=folder is a folder; name a file, such as polytask.mp4"),
         ("pipe", "output=pipe is not a regular file; name a file, such as polytask.mp4"),
         ("nowhere/film.mp4", "there is no folder 'nowhere' to write the video to"),
+        ("film.avi", "'film.avi' is not the name of a video; it must end in .mp4 or .gif"),
+        ("film", "'film' is not the name of a video; it must end in .mp4 or .gif"),
     ],
 )
 def test_an_output_that_cannot_be_is_refused_before_the_worlds_are_built(monkeypatch, tmp_path, capsys, output, line):

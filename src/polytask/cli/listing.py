@@ -28,10 +28,20 @@ def listing(config: ListConfig) -> Result:
         raise UserError(f"name what to list: {', '.join(choices_of(ListConfig, 'kind'))}")
     if config.params and config.kind != "nets":
         raise UserError("params=true is valid only for 'polytask list nets'")
-    rows = _parameters(config.suite) if config.params else _rows(config.kind)
+    if config.suite is not None and config.kind != "tasks" and not config.params:
+        raise UserError(
+            "suite= is valid only for 'polytask list tasks' and, with params=true, for 'polytask list nets'"
+        )
+    suite = config.suite or "mt10"
+    rows = _parameters(suite) if config.params else _rows(config.kind)
+    title = f"{config.kind} for {suite}" if config.params else config.kind
+    if config.kind == "tasks" and config.suite is not None:
+        order = SUITES[config.suite]
+        rows = sorted((row for row in rows if row["name"] in order), key=lambda row: order.index(row["name"]))
+        title = f"tasks of {config.suite}"
     columns = list(rows[0]) if rows else ["name"]
-    title = f"{config.kind} for {config.suite}" if config.params else config.kind
-    return Result({config.kind: rows}, [Table(title, columns, [list(row.values()) for row in rows])])
+    shown = [[" ".join(value) if isinstance(value, list) else value for value in row.values()] for row in rows]
+    return Result({config.kind: rows}, [Table(title, columns, shown)])
 
 
 def _rows(kind: str) -> list[dict[str, Any]]:
@@ -39,11 +49,11 @@ def _rows(kind: str) -> list[dict[str, Any]]:
     if kind == "tasks":
         members = {task: [suite for suite, tasks in SUITES.items() if task in tasks] for task in TASKS}
         return [
-            {"name": name, "scene": task.scene, "suites": " ".join(members[name]), "about": task.summary}
+            {"name": name, "scene": task.scene, "suites": members[name], "about": task.summary}
             for name, task in TASKS.items()
         ]
     if kind == "suites":
-        return [{"name": name, "tasks": len(tasks), "names": " ".join(tasks)} for name, tasks in SUITES.items()]
+        return [{"name": name, "tasks": len(tasks), "names": list(tasks)} for name, tasks in SUITES.items()]
     if kind == "policies":
         return [_policy(name, path) for name, path in pretrained().items()]
     if kind == "plugins":
@@ -61,7 +71,7 @@ def _rows(kind: str) -> list[dict[str, Any]]:
         {
             "name": name,
             "about": _about(name, config),
-            "settings": " ".join(each.name for each in fields(config) if each.name != "name"),
+            "settings": [each.name for each in fields(config) if each.name != "name"],
         }
         for name, config in GROUPS[group].items()
     ]

@@ -280,10 +280,16 @@ class RecordConfig(WorldOptions, CommandConfig):
     all_levels: bool = setting(
         False, "parkour: film every level, each into a file of its own, <output>-level-<n>.mp4 (default: level=0)"
     )
-    output: str = setting("polytask.mp4", "video file to write", is_path=True)
+    output: str = setting("polytask.mp4", "video to write: a name that ends in .mp4 or .gif", is_path=True)
     width: int = setting(480, "width of the picture of each task, in pixels", at_least=16, at_most=1_280)
     height: int = setting(360, "height of the picture of each task, in pixels", at_least=16, at_most=960)
-    frames_per_second: int = setting(40, "frames per second of the video", at_least=1, at_most=240)
+    frames_per_second: int | None = setting(
+        None,
+        "control steps per second of the video; fewer than the control rate is slow motion (default: the control rate, "
+        "80, in parkour 50)",
+        at_least=1,
+        at_most=240,
+    )
 
 
 @dataclass
@@ -362,7 +368,11 @@ class ListConfig(CommandConfig):
         choices=("tasks", "suites", "algos", "nets", "grads", "robots", "presets", "policies", "plugins"),
     )
     params: bool = setting(False, "with nets: print the number of parameters of each network")
-    suite: str = setting("mt10", "with params=true: suite that the networks are built for", choices=SUITES)
+    suite: str | None = setting(
+        None,
+        "with tasks: only those of a suite; with params=true: suite that the networks are built for (default: mt10)",
+        choices=SUITES,
+    )
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import re
@@ -59,7 +60,7 @@ def _export(dataset: EpisodeDataset, task: str) -> str:
     from gymnasium.spaces import Box
     from minari.data_collector import EpisodeBuffer
 
-    config = dataset.index["config"]
+    index, config = dataset.index, dataset.index["config"]
     policy = config["policy"] or "checkpoint"
     name = f"polytask/{task}/{policy}-v{dataset.index['tasks'][task]['version']}"
     numbers = (dataset.task == dataset.tasks.index(task)).nonzero()[:, 0].tolist()
@@ -80,11 +81,22 @@ def _export(dataset: EpisodeDataset, task: str) -> str:
     return create_dataset(
         name,
         buffers,
+        env=_env_spec(task, {**config, "robot": index["robot"], "episode_length": index["episode_length"]}),
         observation_space=Box(-np.inf, np.inf, (dataset.index["obs_dim"],), np.float32),
         action_space=Box(-1.0, 1.0, (dataset.index["action_dim"],), np.float32),
         algorithm_name=str(policy),
         description=f"{len(numbers)} episodes of the polytask task {task}, robot {dataset.index['robot']}",
     )
+
+
+def _env_spec(task: str, config: dict[str, Any]) -> Any:
+    """Return Gymnasium's description of the worlds, from which Minari's `recover_environment` makes one."""
+    from gymnasium.envs.registration import spec
+
+    found = copy.deepcopy(spec(f"polytask/{task}-v0"))
+    names = ("robot", "episode_length", "reward", "goals", "levels")
+    found.kwargs |= {name: config[name] for name in names if config.get(name) is not None}
+    return found
 
 
 @contextmanager

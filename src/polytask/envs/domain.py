@@ -189,6 +189,7 @@ class Domain:
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
         obs_scale: Factors that make the entries of an observation of order one, for `normalize=fixed`, or none.
+        control_rate: Control steps per second of simulated time.
         robot: Class of its robots.
         defaults: Defaults of domain-specific options; a domain-specific option that is missing here is rejected.
         metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
@@ -201,6 +202,7 @@ class Domain:
     obs_dim: int
     action_dim: int
     obs_scale: tuple[float, ...]
+    control_rate: int
     robot: type[Any]
     defaults: Mapping[str, Any]
     metrics: tuple[str, ...]

@@ -13,10 +13,11 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from polytask.envs.captions import Caption, CaptionReader, Image, add_caption
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
 from polytask.envs.render_progress import RenderProgress
-from polytask.envs.video import Image, VideoFormat, frames_of, save_video, tile
+from polytask.envs.video import VideoFormat, frames_of, save_video, tile
 
 MIN_FRAMES_PER_SECOND = 5
 
@@ -27,11 +28,14 @@ class Footage:
     def __init__(self, env: MultiTaskEnv) -> None:
         """Prepare to film an environment at the start of its episodes."""
         self._env = env
+        self._captions = CaptionReader(env)
         self._poses: list[list[Pose]] = []  # (T, K)
+        self._texts: list[list[Caption]] = []  # (T, K)
 
     def take(self) -> None:
         """Keep the current poses. Call it before every step of an episode."""
         self._poses.append([pose_of(self._env, task) for task in self._env.spec.tasks])
+        self._texts.append(self._captions.read())
 
     def write(self, path: Path, video: VideoFormat, seconds: float) -> int:
         """Draw the episode and write the video.
@@ -47,7 +51,7 @@ class Footage:
         Raises:
             UserError: As `record_video`.
         """
-        poses = self._poses[: frames_of(self._env)]
+        poses, rate = self._poses[: frames_of(self._env)], video.rate(self._env)
         with ExitStack() as stack:
             renderers = [
                 stack.enter_context(closing(Renderer(self._env, task, video.width, video.height)))
@@ -55,11 +59,11 @@ class Footage:
             ]
             for renderer in renderers:
                 renderer.follow_layout()
-            stride = _stride(renderers, poses, video.frames_per_second, seconds)
+            stride = _stride(renderers, poses, rate, seconds)
             chosen = poses[::stride]
-            frames = _draw(renderers, chosen)
+            frames = _draw(renderers, chosen, self._texts[: len(poses) : stride])
             stack.enter_context(closing(frames))
-            save_video(path, frames, video.frames_per_second / stride, len(chosen))
+            save_video(path, frames, rate / stride, len(chosen))
         return len(chosen)
 
 
@@ -76,9 +80,12 @@ def _stride(
     return min(largest, max(1, math.ceil(took * len(poses) / seconds)))
 
 
-def _draw(renderers: Sequence[Renderer], poses: Sequence[Sequence[Pose]]) -> Generator[Image, None, None]:
+def _draw(
+    renderers: Sequence[Renderer], poses: Sequence[Sequence[Pose]], texts: Sequence[Sequence[Caption]]
+) -> Generator[Image, None, None]:
     """Draw one frame after another."""
     with RenderProgress("drawing the video", len(poses)) as progress:
-        for step in poses:
-            yield tile([renderer.draw(pose) for renderer, pose in zip(renderers, step, strict=True)])
+        for step, captions in zip(poses, texts, strict=True):
+            worlds = zip(renderers, step, captions, strict=True)
+            yield tile([add_caption(renderer.draw(pose), text) for renderer, pose, text in worlds])
             progress.advance()

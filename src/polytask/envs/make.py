@@ -17,9 +17,10 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import EnvOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
+from polytask.envs.suites import SUITES
 from polytask.envs.tasks import OURS, TASKS
 from polytask.envs.warmup import prepare
-from polytask.errors import UserError, require_known
+from polytask.errors import UserError, require_known, shown
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.parallel.worlds import WorldShare
 from polytask.robots import ROBOTS
@@ -44,11 +45,13 @@ DOMAIN_OPTIONS = (
 PARKOUR_GROUPS = ("curriculum", "scan", "tuning")  # groups of options that only parkour has
 
 
-def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
+def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTaskEnv:
     """Create a multi-task environment.
 
     Args:
         suite: Name of a suite, such as "mt10"; ignored if `tasks` is given.
+        copy: Return tensors that belong to the caller. With False, `obs`, `reset` and `step` return buffers that the
+            next step overwrites: faster, but copy what you keep.
         options: Any field of `EnvOptions`, such as `tasks`, `num_envs`, `device`, `robot`, `episode_length` or `seed`.
             `sim` is a name or a config of `polytask.sim`: `AutoSim`, `CpuSim` or `WarpSim`. `tasks` may contain records
             of your own, `Task` or `Terrain`, beside names.
@@ -58,10 +61,10 @@ def make(suite: str = "mt10", **options: Any) -> MultiTaskEnv:
     """
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
-    if options.get("tasks") is not None:
-        given = options["tasks"]
-        options["tasks"] = [name_of(task) for task in ([given] if isinstance(given, str | Task | Terrain) else given)]
-    return make_env(EnvOptions(suite=suite, **options))
+    given = options.get("tasks")
+    if given is not None and not isinstance(given, str):  # a text is a list of names
+        options["tasks"] = [name_of(task) for task in ([given] if isinstance(given, Task | Terrain) else given)]
+    return make_env(EnvOptions(suite=suite, **options), copy=copy)
 
 
 # `help(polytask.make)` then lists every option.
@@ -86,15 +89,16 @@ def name_of(task: str | Task | Terrain) -> str:
     return task.name
 
 
-def make_env(options: EnvOptions, ranks: Ranks = ALONE) -> MultiTaskEnv:
+def make_env(options: EnvOptions, ranks: Ranks = ALONE, *, copy: bool = False) -> MultiTaskEnv:
     """Create the environment that the options describe; with several ranks, the worlds of this rank.
 
-    On a GPU, kernels that no earlier run compiled come first.
+    On a GPU, kernels that no earlier run compiled come first. Without `copy`, which learners do not need, the tensors
+    of a step are buffers that the next step overwrites.
     """
     config = resolve(options, ranks)
     if config.sim == "warp" and config.device.type == "cuda" and find_spec("mujoco_warp") is not None:
         prepare(config)
-    return MultiTaskEnv(config)
+    return MultiTaskEnv(config, copy=copy)
 
 
 def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
@@ -108,7 +112,8 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
         UserError: If a name is unknown or a value is invalid.
     """
     if isinstance(options.tasks, str):
-        options = replace(options, tasks=[options.tasks])
+        options = replace(options, tasks=[name.strip() for name in options.tasks.split(",")])
+    _check_names(options)
     # With `tasks` the suite is ignored, so it may be anything.
     check_values(options if options.tasks is None else replace(options, suite=EnvOptions.suite))
     names = list(options.task_names)
@@ -133,6 +138,15 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
         sim_config=sim if isinstance(sim, WarpSettings) else WarpSettings(),
         device=device,
     )
+
+
+def _check_names(options: EnvOptions) -> None:
+    """Check that tasks are a list, and that the name of a task is not given as a suite."""
+    tasks: Any = options.tasks
+    if tasks is not None and not isinstance(tasks, list | tuple):
+        raise UserError(f"tasks={shown(tasks)} is not valid; give one name or a list of names (polytask list tasks)")
+    if tasks is None and options.suite not in SUITES and options.suite in TASKS:
+        raise UserError(f"'{options.suite}' is a task, not a suite; give it as tasks={options.suite}")
 
 
 def domain_of(tasks: Sequence[Task | Terrain]) -> Domain:

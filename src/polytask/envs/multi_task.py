@@ -9,17 +9,23 @@ worlds, and does not wait for the device. On the CPU, threads share the physics 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from types import TracebackType
 from typing import Any
 
+import numpy as np
 import torch
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
 from torch import Tensor
 
 from polytask.cuda_graph import Graphed, fixed_addresses
 from polytask.envs.domain import Buffers, EnvConfig
+from polytask.envs.render import Renderer
 from polytask.envs.row_order import RowOrder
 from polytask.envs.runners import make_runner
+from polytask.envs.spaces import action_space, observation_space
 from polytask.errors import UserError
 from polytask.types import EPISODE_METRICS, EnvSpec, Step
 
@@ -27,9 +33,16 @@ from polytask.types import EPISODE_METRICS, EnvSpec, Step
 class MultiTaskEnv:
     """N worlds of K tasks with automatic resets; implements `types.VecEnv`."""
 
-    def __init__(self, config: EnvConfig) -> None:
-        """Build every scene and start the first episodes."""
-        self.config = config
+    def __init__(self, config: EnvConfig, *, copy: bool = False) -> None:
+        """Build every scene and start the first episodes.
+
+        Args:
+            config: What to build.
+            copy: Return copies, which the caller can keep. Otherwise `obs`, `reset` and `step` return the buffers of
+                the environment, which the next step overwrites.
+        """
+        self.config, self._copies, self._is_closed = config, copy, False
+        self._renderers: dict[tuple[str, int, int], Renderer] = {}
         self.device = config.device
         counts, domain = config.share.envs_per_task, config.domain
         names = tuple(task.name for task in config.tasks)
@@ -51,6 +64,21 @@ class MultiTaskEnv:
         return replace(self.spec, envs_per_task=self.config.envs_per_task)
 
     @property
+    def num_envs(self) -> int:
+        """Number of worlds N of this process."""
+        return self.spec.num_envs
+
+    @property
+    def observation_space(self) -> Box:
+        """The observation of one world, as a space of Gymnasium."""
+        return observation_space(self.spec)
+
+    @property
+    def action_space(self) -> Box:
+        """The action of one world, as a space of Gymnasium."""
+        return action_space(self.spec)
+
+    @property
     def threads(self) -> int:
         """Threads that share the physics on the CPU."""
         assert self.config.options.threads is not None
@@ -59,48 +87,83 @@ class MultiTaskEnv:
     @property
     def obs(self) -> Tensor:
         """Observation to act on now. (N, O)"""
-        return self._step.obs
+        return self._step.obs.clone() if self._copies else self._step.obs
 
     def seed(self, seed: int) -> None:
         """Seed the random generator of the environment; running episodes do not change until `reset`."""
         self._generator.manual_seed(seed)
 
-    def reset(self) -> Tensor:
-        """Start a new episode in every world and return the observations.
+    def reset(self, mask: Tensor | None = None, seeds: Sequence[int | None] | None = None) -> Tensor:
+        """Start a new episode in every world, or in those where `mask` (N,) is true, and return the observations.
 
-        With `stagger`, worlds start at random step counts, so that episodes do not all end at the same step. The
-        metrics do not count these shortened first episodes.
+        With `stagger`, a reset of all worlds starts them at random step counts, so that episodes do not all end at the
+        same step. The metrics do not count these shortened first episodes.
+
+        Args:
+            mask: Where to start; in the other worlds the episode goes on. (N,) bool
+            seeds: One seed per world, or None, which leaves the start of a world to the environment's generator.
         """
+        self._check_open()
         b = self._buffers
         self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
+        if seeds is not None:
+            self._draw_starts(seeds)
+        chosen = torch.ones_like(b.truncated) if mask is None else self._order.in_rows(mask.to(self.device))
+        parts = chosen.split([group.batch.num_worlds for group in self.groups])
         with fixed_addresses(self):
-            for group in self.groups:
-                group.reset(torch.ones_like(group.buffers.truncated))
-        for tensor in (self._best, self._return, self._metrics):
-            tensor.zero_()
-        if self.config.options.stagger:
+            for group, part in zip(self.groups, parts, strict=True):
+                group.reset(part)
+        for tensor in (self._best, self._return, b.length):
+            tensor.masked_fill_(chosen, 0)
+        if mask is None:
+            self._metrics.zero_()
+        if mask is None and self.config.options.stagger:
             length = self.config.episode_length
             self._draw(b.length, lambda tensor: tensor.random_(0, length, generator=self._generator))
-        else:
-            b.length.zero_()
-        b.counts.copy_(b.length == 0)
+        b.counts.copy_(torch.where(chosen, b.length == 0, b.counts))
         self._order.publish(b, self._step)
         return self.obs
 
     def step(self, action: Tensor) -> Step:
         """Apply one action (N, A), clipped to [-1, 1], and reset the worlds whose episode ended."""
+        self._check_open()
         b = self._buffers
         b.action.copy_(self._order.in_rows(action.detach()))
         self._draw(b.uniform, lambda tensor: tensor.uniform_(generator=self._generator))
         self._before()
         self._runner.run()
         self._after()
-        return self._step
+        if not self._copies:
+            return self._step
+        return Step(**{each.name: getattr(self._step, each.name).clone() for each in fields(Step)})
+
+    def render(self, world: int = 0, width: int = 480, height: int = 360) -> NDArray[np.uint8]:
+        """Draw one world as it is now. (height, width, 3)"""
+        self._check_open()
+        number = int(self.task[world])
+        name = self.spec.tasks[number]
+        key = (name, width, height)
+        if key not in self._renderers:
+            self._renderers[key] = Renderer(self, *key)
+        return self._renderers[key].frame(world % self.num_envs - sum(self.spec.envs_per_task[:number]))
+
+    @property
+    def episode_step(self) -> Tensor:
+        """Number of steps that each world has taken in its current episode. (N,) int64"""
+        length = self._order.in_worlds(self._buffers.length)
+        return length.clone() if self._copies else length
+
+    def set_episode_step(self, steps: Tensor) -> None:
+        """Set how many steps each world has taken (N,); the metrics do not count episodes that this shortens."""
+        rows = self._order.in_rows(steps.to(self.device))
+        self._buffers.counts &= rows == 0
+        self._buffers.length.copy_(rows)
 
     @property
     def score(self) -> Tensor:
         """Share of its task that each world had done after the last step, before any reset, 0 to 1. (N,)"""
-        return self._order.in_worlds(self._buffers.score)
+        score = self._order.in_worlds(self._buffers.score)
+        return score.clone() if self._copies else score
 
     def episode_metrics(self) -> dict[str, Tensor]:
         """Return the domain's metrics (N,) of each world's episode after the last step, before any reset."""
@@ -162,8 +225,35 @@ class MultiTaskEnv:
         return [part.task.name for group in self.groups for part in group.tasks]
 
     def close(self) -> None:
-        """Stop the worker threads."""
+        """Stop the worker threads and free what `render` opened. After this, `reset` and `step` are errors."""
+        self._is_closed = True
         self._runner.close()
+        for renderer in self._renderers.values():
+            renderer.close()
+        self._renderers = {}
+
+    def __enter__(self) -> MultiTaskEnv:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the environment."""
+        self.close()
+
+    def require_copies(self, user: str) -> None:
+        """Check that the tensors of a step can be kept.
+
+        Raises:
+            UserError: If the next step overwrites them. The message names the user of this environment.
+        """
+        if not self._copies:
+            raise UserError(f"{user} keeps what a step returns; build the environment with copy=True, the default")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UserError("this environment is closed; make a new one")
 
     def _make_buffers(self) -> Buffers:
         n, device, domain = self.spec.num_envs, self.device, self.config.domain
@@ -184,6 +274,16 @@ class MultiTaskEnv:
         else:
             own = share.draw(lambda count: fill(rows.new_empty(count, *rows.shape[1:])))
             rows.copy_(self._order.in_rows(own))
+
+    def _draw_starts(self, seeds: Sequence[int | None]) -> None:
+        """Replace the random numbers of worlds that have a seed by ones that depend on this seed only."""
+        if len(seeds) != self.num_envs:
+            raise UserError(f"there are {len(seeds)} seeds for {self.num_envs} worlds; give one per world")
+        drawn = self._order.in_worlds(self._buffers.uniform).cpu().clone()
+        for world, seed in enumerate(seeds):
+            if seed is not None:
+                drawn[world].uniform_(generator=torch.Generator().manual_seed(int(seed)))
+        self._buffers.uniform.copy_(self._order.in_rows(drawn.to(self.device)))
 
     def _start_step(self) -> None:
         b = self._buffers

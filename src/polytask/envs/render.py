@@ -6,17 +6,33 @@ The state is copied into one `MjData`, so that worlds of both backends look the 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from polytask.envs.domain import TaskSlice, WorldGroup
-from polytask.envs.multi_task import MultiTaskEnv
 from polytask.sim.opengl import make_renderer
+from polytask.types import EnvSpec
 
 _CAMERA = "scene"
+
+
+class Worlds(Protocol):
+    """What is drawn: a `MultiTaskEnv`."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The tasks and their numbers of worlds."""
+        ...
+
+    @property
+    def groups(self) -> Sequence[WorldGroup]:
+        """The worlds."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,7 +44,7 @@ class Pose:
     mocap_quat: NDArray[np.float32]  # (nmocap, 4)
 
 
-def pose_of(env: MultiTaskEnv, task: str, world: int = 0) -> Pose:
+def pose_of(env: Worlds, task: str, world: int = 0) -> Pose:
     """Copy the current pose of a task's `world`-th world, to draw it later."""
     group, own = _find(env, task)
     batch, row = group.batch, own.worlds.start + world
@@ -38,7 +54,7 @@ def pose_of(env: MultiTaskEnv, task: str, world: int = 0) -> Pose:
     return Pose(qpos.copy(), mocap_pos[own.mocaps], mocap_quat[own.mocaps])
 
 
-def _find(env: MultiTaskEnv, task: str) -> tuple[WorldGroup, TaskSlice]:
+def _find(env: Worlds, task: str) -> tuple[WorldGroup, TaskSlice]:
     """Return the group of a task and its part of it."""
     return next((group, own) for group in env.groups for own in group.tasks if own.task.name == task)
 
@@ -46,7 +62,7 @@ def _find(env: MultiTaskEnv, task: str) -> tuple[WorldGroup, TaskSlice]:
 class Renderer:
     """Draws the worlds of one task of an environment."""
 
-    def __init__(self, env: MultiTaskEnv, task: str, width: int = 480, height: int = 360) -> None:
+    def __init__(self, env: Worlds, task: str, width: int = 480, height: int = 360) -> None:
         """Open an off-screen OpenGL context."""
         self._env, self._task = env, task
         self._model = copy.copy(_find(env, task)[1].model)  # a copy, because `copy_layout` writes to it

@@ -1,9 +1,9 @@
-"""Record a policy as an mp4 video: one episode of every task, side by side."""
+"""Record a policy as a video or an animated GIF: one episode of every task, side by side."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,40 +12,65 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from polytask.envs.captions import CaptionReader, Image, add_caption
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Renderer
 from polytask.envs.render_progress import RenderProgress
 from polytask.errors import UserError
 from polytask.files import write_atomically
 
-Image = NDArray[np.uint8]  # (H, W, 3)
+SUFFIXES = (".mp4", ".gif")
+MOST_GIF_FRAMES = 25  # per second; viewers show frames of less than 20 ms slowly, and files grow with the number
+# Encoder, pixel format and filter. H.264 needs even sizes. A GIF has 256 colours, chosen anew for each frame: so ffmpeg
+# need not keep the frames in memory until the last one has come.
+_ENCODERS = {
+    ".mp4": ("libx264", "yuv420p", "pad=ceil(iw/2)*2:ceil(ih/2)*2"),
+    ".gif": (
+        "gif",
+        "pal8",
+        "split[one][two];[one]palettegen=stats_mode=single[colours];[two][colours]paletteuse=new=1",
+    ),
+}
 _INCOMPLETE = "ffmpeg did not complete the video; the disk may be full"
 
 
 @dataclass(frozen=True)
 class VideoFormat:
-    """Size and frame rate of a video."""
+    """Size and speed of a video."""
 
     width: int = 480  # pixels per task
     height: int = 360
-    frames_per_second: int = 40
+    frames_per_second: int | None = None  # one frame per control step; None: as fast as the robot moves
+
+    def rate(self, env: MultiTaskEnv) -> int:
+        """Return the number of control steps that one second of the video shows."""
+        return self.frames_per_second or env.config.domain.control_rate
 
 
 @torch.no_grad()
 def record_video(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], path: Path, video: VideoFormat) -> int:
     """Play one episode in the first world of each task, write the video and return its number of frames.
 
+    A video has one frame per control step. A GIF leaves frames out if it had more than `MOST_GIF_FRAMES` per second.
+
     Raises:
         UserError: If a required library is missing, an episode is too short or the file cannot be written. Then there
             is no new file.
     """
-    steps = frames_of(env)
-    with closing(_frames(env, policy, video, steps)) as frames:
-        save_video(path, frames, video.frames_per_second, steps)
-    return steps
+    steps, rate = frames_of(env), video.rate(env)
+    stride = math.ceil(rate / MOST_GIF_FRAMES) if path.suffix == ".gif" else 1
+    count = math.ceil(steps / stride)
+    with closing(_frames(env, policy, video, steps, stride)) as frames:
+        save_video(path, frames, rate / stride, count)
+    return count
+
+
+def check_suffix(path: Path) -> None:
+    """Check that a file name says which kind of video it is."""
+    if path.suffix not in SUFFIXES:
+        raise UserError(f"'{path.name}' is not the name of a video; it must end in {' or '.join(SUFFIXES)}")
 
 
 def frames_of(env: MultiTaskEnv) -> int:
@@ -54,7 +79,7 @@ def frames_of(env: MultiTaskEnv) -> int:
     Raises:
         UserError: If a required library is missing or an episode is too short.
     """
-    if find_spec("imageio_ffmpeg") is None:
+    if find_spec("imageio_ffmpeg") is None or find_spec("PIL") is None:
         raise UserError("no video: it needs an extra, pip install 'polytask[video]'")
     steps = env.spec.episode_length - 1
     if steps < 1:
@@ -71,13 +96,13 @@ def save_video(path: Path, frames: Iterator[Image], frames_per_second: float, co
     first = next(frames)  # without OpenGL this fails here, before any file exists
 
     def write(temporary: Path) -> None:
-        _encode(temporary, first, frames, frames_per_second)
+        _encode(temporary, path.suffix, chain([first], frames), frames_per_second)
         _check_video(temporary, count)
 
     write_atomically(path, write)
 
 
-def _encode(path: Path, first: Image, others: Iterable[Image], frames_per_second: float) -> None:
+def _encode(path: Path, suffix: str, images: Iterator[Image], frames_per_second: float) -> None:
     """Write the images, one at a time: a whole video would take gigabytes of memory.
 
     Raises:
@@ -85,20 +110,23 @@ def _encode(path: Path, first: Image, others: Iterable[Image], frames_per_second
     """
     from imageio_ffmpeg import write_frames
 
+    first = next(images)
+    codec, pixels, picture_filter = _ENCODERS[suffix]
     path.touch()  # where this is refused, the error says why; ffmpeg would only end
     writer = write_frames(
         str(path.absolute()),  # ffmpeg reads "name:" at the beginning as a protocol
         size=(first.shape[1], first.shape[0]),
         fps=frames_per_second,
         macro_block_size=1,
-        # The encoder needs even sizes.
-        output_params=["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-f", "mp4"],
+        codec=codec,
+        pix_fmt_out=pixels,
+        output_params=["-vf", picture_filter, "-f", suffix[1:]],
         ffmpeg_log_level="quiet",
         ffmpeg_timeout=0,  # do not kill ffmpeg if it is slow
     )
     with closing(writer):
         writer.send(None)
-        for image in chain([first], others):
+        for image in chain([first], images):
             try:
                 writer.send(image.tobytes())
             except OSError as error:  # ffmpeg has ended early; the message has many lines
@@ -122,16 +150,19 @@ def _check_video(path: Path, frames: int) -> None:
 
 
 def _frames(
-    env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], video: VideoFormat, steps: int
+    env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], video: VideoFormat, steps: int, stride: int
 ) -> Generator[Image, None, None]:
-    """Draw the worlds before each of `steps` steps."""
+    """Draw the worlds before every `stride`-th of `steps` steps."""
+    captions = CaptionReader(env)
     with ExitStack() as stack:
         renderers = [
             stack.enter_context(closing(Renderer(env, task, video.width, video.height))) for task in env.spec.tasks
         ]
         progress = stack.enter_context(RenderProgress("drawing the video", steps))
-        for _ in range(steps):
-            yield tile([renderer.frame(0) for renderer in renderers])
+        for step in range(steps):
+            texts = captions.read()
+            if step % stride == 0:
+                yield tile([add_caption(one.frame(0), text) for one, text in zip(renderers, texts, strict=True)])
             env.step(policy(env.obs, env.task))
             progress.advance()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -60,7 +61,7 @@ class ProgressDisplay:
         is_last = int(row["frames"] or 0) >= self._total
         if now - self._printed >= PLAIN_INTERVAL or row["iteration"] == 1 or is_last:
             self._printed = now
-            tasks = "  ".join(f"{task} {cell(row.get(f'success/{task}'))}" for task in self._tasks)
+            tasks = "  ".join(f"{task} {rate(row.get(f'success/{task}'))}" for task in self._tasks)
             note(f"{line}  [{tasks}]")
 
     def _headline(self, row: LogRow) -> str:
@@ -70,7 +71,7 @@ class ProgressDisplay:
         speed = row.get("frames_per_second") or 0.0
         return (
             f"iteration {row['iteration']}  {frames:,} frames  {speed:,.0f}/s  {self._ranks}"
-            f"success {cell(row.get('success'))}  {clock(left)} left"
+            f"success {rate(row.get('success'))}  {clock(left)} left"
         )
 
     def _success(self, row: LogRow) -> Table:
@@ -82,8 +83,13 @@ class ProgressDisplay:
         for task in self._tasks:
             value = row.get(f"success/{task}")
             bar = f"{'█' * round(BAR * (value or 0.0)):░<{BAR}}"
-            table.add_row(task, bar, cell(value), cell(row.get(f"return/{task}")))
+            table.add_row(task, bar, rate(value), cell(row.get(f"return/{task}")))
         return table
+
+
+def rate(value: Any) -> str:
+    """Format a success rate: two digits after the point, so that rates in one line can be compared."""
+    return "-" if value is None else f"{value:.2f}"
 
 
 def clock(seconds: float) -> str:

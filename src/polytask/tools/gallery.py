@@ -59,6 +59,7 @@ def gallery(config: GalleryConfig) -> Result:
         stagger=False,
         seed=config.seed,
         threads=config.threads,
+        copy=False,
     )
     Renderer(env, names[0], 16, 16).close()  # without OpenGL, fail here, before the slow part
     make_folder(folder)

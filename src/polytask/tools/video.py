@@ -7,7 +7,7 @@ from pathlib import Path
 
 from polytask.config.schema import RecordConfig
 from polytask.envs.parkour.terrain import NUM_LEVELS
-from polytask.envs.video import VideoFormat, record_video
+from polytask.envs.video import VideoFormat, check_suffix, record_video
 from polytask.errors import UserError
 from polytask.result import Result
 from polytask.runs.evaluate import set_goals, training_goals
@@ -24,6 +24,7 @@ def record(config: RecordConfig) -> Result:
     if path.exists() and not path.is_file():  # a device would be replaced by the video
         kind = "a folder" if path.is_dir() else "not a regular file"
         raise UserError(f"output={config.output} is {kind}; name a file, such as polytask.mp4")
+    check_suffix(path)
     if config.task is not None:
         config = replace(config, tasks=[config.task])
     if config.chosen_levels == "curriculum":  # that is for training

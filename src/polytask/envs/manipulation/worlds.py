@@ -308,6 +308,7 @@ DOMAIN = Domain(
     obs_dim=OBS,
     action_dim=ACTIONS,
     obs_scale=(),
+    control_rate=80,
     robot=Robot,
     defaults={
         "robot": "sawyer",

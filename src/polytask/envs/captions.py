@@ -1,0 +1,99 @@
+"""Write on the picture of a world what it shows: the task, the step, and whether the task has succeeded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polytask.envs.multi_task import MultiTaskEnv
+
+Image = NDArray[np.uint8]  # (H, W, 3)
+
+MIN_HEIGHT = 40  # pixels; on a smaller picture there is no room for letters
+_LETTERS = 18  # heights of a line in a picture
+_SHADE = 0.35  # brightness of the strip behind the letters
+_WHITE, _GREEN = (255, 255, 255), (60, 200, 90)
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What is written on a picture."""
+
+    task: str
+    step: int  # of the episode
+    score: float  # largest share of the task that was done so far, 0 to 1
+
+
+class CaptionReader:
+    """Follows the first world of every task of an environment."""
+
+    def __init__(self, env: MultiTaskEnv) -> None:
+        """Prepare to follow the worlds from the start of their episodes."""
+        self._env = env
+        counts = torch.tensor(env.spec.envs_per_task)
+        self._first = (counts.cumsum(0) - counts).to(env.device)
+        self._best = torch.zeros(len(counts))
+
+    def read(self) -> list[Caption]:
+        """Return the captions of the current state. Call it before every step."""
+        env = self._env
+        step, score = env.episode_step[self._first].cpu(), env.score[self._first].cpu()
+        # At the start of an episode, the score still is that of the last one.
+        self._best = torch.where(step == 0, 0.0, torch.maximum(self._best, score))
+        values = zip(env.spec.tasks, step.tolist(), self._best.tolist(), strict=True)
+        return [Caption(task, int(count), best) for task, count, best in values]
+
+
+def add_caption(image: Image, caption: Caption) -> Image:
+    """Return a copy of a picture with a strip at the top: task, step, and a mark if the task has succeeded.
+
+    Tasks that can be done in part, as in parkour, show the share in percent.
+    """
+    from PIL import Image as Pictures
+    from PIL import ImageDraw
+
+    height, width, _ = image.shape
+    if height < MIN_HEIGHT:
+        return image
+    size = max(10, height // _LETTERS)
+    strip, margin = round(1.6 * size), size // 3
+    shaded = image.copy()
+    shaded[:strip] = (shaded[:strip] * _SHADE).astype(np.uint8)
+    picture = Pictures.fromarray(shaded)
+    draw, font, middle = ImageDraw.Draw(picture), _font(size), strip / 2
+    right = float(width - margin)
+    if caption.score >= 1.0:
+        _mark(draw, right - size, middle, size)
+        right -= size + margin
+    elif caption.score > 0.0:
+        text = f"{100 * caption.score:.0f} %"
+        draw.text((right, middle), text, _GREEN, font, anchor="rm")
+        right -= draw.textlength(text, font) + margin
+    draw.text((margin, middle), caption.task, _WHITE, font, anchor="lm")
+    free = right - 2 * margin - draw.textlength(caption.task, font)
+    for step in (f"step {caption.step}", str(caption.step)):  # the shorter one if there is little room
+        if draw.textlength(step, font) <= free:
+            draw.text((right, middle), step, _WHITE, font, anchor="rm")
+            break
+    return np.asarray(picture)
+
+
+@cache
+def _font(size: int) -> Any:
+    """Return Pillow's own font, so that pictures look the same on every machine."""
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size)
+
+
+def _mark(draw: Any, left: float, middle: float, size: int) -> None:
+    """Draw a green disc with a tick, `size` pixels wide."""
+    draw.ellipse((left, middle - size / 2, left + size, middle + size / 2), fill=_GREEN)
+    tick = [(0.26, 0.02), (0.44, 0.20), (0.76, -0.20)]
+    points = [(left + x * size, middle + y * size) for x, y in tick]
+    draw.line(points, fill=_WHITE, width=max(1, size // 8), joint="curve")
