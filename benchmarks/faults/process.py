@@ -36,7 +36,8 @@ GRACE = 20.0  # after this time more it is killed
 MEMORY = 12 * 2**30  # bytes of data of a process; a larger request fails as on a machine whose memory is full
 STDERR, STDOUT = "stderr.txt", "stdout.txt"
 LATE = ("torch._dynamo", "torch._refs", "matplotlib.pyplot", "PIL.Image")
-NEVER = ("__main__", "warp", "kernels")  # ends of names: Warp and Triton look for a GPU, and no case needs one
+# Ends of names: Warp and Triton look for a GPU, and adapters import other libraries; no case needs one of them.
+NEVER = ("__main__", "warp", "kernels", "adapters.rsl_rl", "adapters.skrl", "adapters.sb3", "adapters.torchrl")
 
 # Words of the libraries inside polytask and of Python. The user has written none of them.
 JARGON = (

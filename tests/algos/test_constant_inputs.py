@@ -47,13 +47,13 @@ def test_observations_are_divided_by_no_less_than_the_floor(name: str) -> None:
         moved = norm.normalize(env.obs + SHIFT, env.task) - norm.normalize(env.obs, env.task)
         assert moved[:, 2].tolist() == pytest.approx([expected] * len(moved), rel=0.02)
         assert not moved[:, :2].any()
-    assert ALGOS[name].min_obs_std == 1e-3
+    assert ALGOS[name].min_obs_std == 1e-2
 
 
 def test_runs_saved_before_there_was_a_floor_get_it() -> None:
     saved = {"suite": "mt10", "max_frames": 1000, "algo": {"name": "ppo", "obs_clip": 5.0}}
     algo = compose(TrainConfig, [], saved=saved).algo
-    assert (algo.obs_clip, algo.min_obs_std) == (5.0, 1e-3)
+    assert (algo.obs_clip, algo.min_obs_std) == (5.0, 1e-2)
 
 
 def test_an_input_that_was_constant_hardly_moves_the_action() -> None:

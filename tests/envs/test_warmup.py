@@ -157,7 +157,7 @@ def test_a_job_that_fails_does_not_keep_a_worker_from_the_others(job: Job, tmp_p
 def test_only_a_gpu_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[str] = []
     monkeypatch.setattr(make, "prepare", lambda config: prepared.append(config.device.type))
-    monkeypatch.setattr(make, "MultiTaskEnv", lambda config: config)
+    monkeypatch.setattr(make, "MultiTaskEnv", lambda config, copy: config)
     monkeypatch.setattr(make, "check_device", torch.device)
     for device, sim in (("cpu", "auto"), ("cpu", "warp"), ("cuda", "auto")):
         make.make(tasks=["reach"], device=device, sim=sim)

@@ -23,7 +23,8 @@ def write_checkpoint(path: Path, *words: str, tasks: tuple[str, ...] = TASKS, si
     algo_name = next((word.partition("=")[2] for word in words if word.startswith("algo=")), "ppo")
     listed = f"tasks=[{','.join(tasks)}]"
     config = compose(TrainConfig, [listed, "num_envs=6", "max_iterations=1", *words, *SMALL.get(algo_name, [])])
-    spec = EnvSpec(*sizes, tasks, (2,) * len(tasks), episode_length=12)
+    scale = tuple(0.5 + index / sizes[0] for index in range(sizes[0]))  # of `normalize=fixed`
+    spec = EnvSpec(*sizes, tasks, (2,) * len(tasks), episode_length=12, obs_scale=scale)
     algo = build_algo(config, spec, torch.device("cpu"))
     norm, generator = algo.networks()["obs_norm"], torch.Generator().manual_seed(1)
     obs = torch.randn(400, len(tasks), sizes[0], generator=generator)
@@ -48,8 +49,9 @@ def rows(algo: Algo, tasks: int = len(TASKS), count: int = 5) -> tuple[torch.Ten
     """Return observations near those of the statistics, some far away, and their tasks."""
     norm = algo.networks()["obs_norm"]
     task = torch.arange(tasks).repeat(count)
-    noise = torch.randn(len(task), norm.mean.shape[1], generator=torch.Generator().manual_seed(2))
+    mean = norm.mean.float() if hasattr(norm, "mean") else torch.zeros(1, len(norm.scale))
+    noise = torch.randn(len(task), mean.shape[1], generator=torch.Generator().manual_seed(2))
     noise[:, 0] *= 1e-3
-    obs = norm.mean.float()[task] + 2.0 * noise
+    obs = mean.expand(tasks, -1)[task] + 2.0 * noise
     obs[0] *= 1e4  # beyond the bound on normalized observations
     return obs, task

@@ -42,6 +42,12 @@ def test_the_policy_of_every_algorithm_acts_as_it_does(tmp_path, name):
     acts_alike(path, write_checkpoint(path, f"algo={name}"))
 
 
+@pytest.mark.parametrize("kind", ["shared", "fixed"])
+def test_other_ways_to_normalize_are_part_of_the_policy(tmp_path, kind):
+    path = tmp_path / "run" / "checkpoint.pt"
+    acts_alike(path, write_checkpoint(path, f"algo.normalize={kind}"))
+
+
 @pytest.mark.parametrize("name", NETS)
 def test_the_policy_of_every_network_acts_as_it_does_and_survives_a_file(tmp_path, name):
     path = tmp_path / "run" / "checkpoint.pt"

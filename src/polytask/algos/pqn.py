@@ -67,7 +67,7 @@ class PQNConfig:
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
     )
     min_obs_std: float = setting(
-        1e-3,
+        1e-2,
         "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
         at_least=0.0,
     )

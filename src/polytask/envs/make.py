@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from inspect import cleandoc
@@ -62,7 +62,7 @@ def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTask
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
     given = options.get("tasks")
-    if given is not None and not isinstance(given, str):  # a text is a list of names
+    if (isinstance(given, Iterable) and not isinstance(given, str)) or isinstance(given, Task | Terrain):
         options["tasks"] = [name_of(task) for task in ([given] if isinstance(given, Task | Terrain) else given)]
     return make_env(EnvOptions(suite=suite, **options), copy=copy)
 

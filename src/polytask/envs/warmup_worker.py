@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def main(folder: Path, index: int) -> None:
     errors: list[Exception] = []
     for words in (*jobs[start:], *jobs[:start]):
         try:
-            modules = modules_of(resolve(EnvOptions(**{**words, "sim": WarpSim(**words["sim"])})))
+            modules = modules_of(resolve(_options(words)))
             for variant in sorted(modules, key=lambda each: not each.folder.startswith(SLOW)):
                 if os.getppid() != parent:  # the process that waits for the modules was killed
                     return
@@ -43,6 +44,13 @@ def main(folder: Path, index: int) -> None:
             errors.append(error)
     if errors:
         raise errors[0]
+
+
+def _options(words: dict[str, Any]) -> EnvOptions:
+    """Return the options of a job, whose groups of options are dictionaries in JSON."""
+    groups = {each.name: each.default_factory for each in fields(EnvOptions) if isinstance(words[each.name], dict)}
+    made = {name: kind(**words[name]) for name, kind in groups.items() if callable(kind)}
+    return EnvOptions(**{**words, **made, "sim": WarpSim(**words["sim"])})
 
 
 def _claim(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from polytask.algos.shared.actor_layout import ActorLayout
-from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.algos.shared.normalize import SharedNormalizer, TaskNormalizer
 from polytask.config.compose import compose, to_plain, upgrade
 from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
 from polytask.envs.layouts import layout_of
@@ -88,7 +89,9 @@ def policy_of(state: dict[str, Any], path: Path, device: torch.device | str = "c
     actor = NoiselessActor(info)
     parts = saved_parts(state["algo"])
     tensors = weights_of(parts, layout, path)
-    load_weights(actor, tensors | statistics_of(parts, config, info, path), str(path))
+    load_weights(
+        actor, tensors | statistics_of(parts, config, info, state["spec"].get("obs_scale", ()), path), str(path)
+    )
     return Policy(info, actor, device)
 
 
@@ -113,15 +116,31 @@ def weights_of(parts: dict[str, dict[str, Tensor]], layout: ActorLayout, path: P
 
 
 def statistics_of(
-    parts: dict[str, dict[str, Tensor]], config: TrainConfig, info: PolicyInfo, path: Path
+    parts: dict[str, dict[str, Tensor]],
+    config: TrainConfig,
+    info: PolicyInfo,
+    obs_scale: Sequence[float],
+    path: Path,
 ) -> dict[str, Tensor]:
-    """Return what the actor subtracts from observations and multiplies them by."""
-    norm = TaskNormalizer(len(info.tasks), info.obs_dim, min_std=getattr(config.algo, "min_obs_std", 0.0))
+    """Return what the actor subtracts from observations and multiplies them by, (K, O) each.
+
+    Args:
+        parts: The tensors of the checkpoint, by the part of the algorithm.
+        config: The settings of the run.
+        info: What the policy is.
+        obs_scale: The factors of `normalize=fixed`.
+        path: The checkpoint, for messages.
+    """
+    kind, floor = getattr(config.algo, "normalize", "per_task"), getattr(config.algo, "min_obs_std", 0.0)
+    shape = (len(info.tasks), info.obs_dim)
+    if kind == "fixed":
+        return {"mean": torch.zeros(shape), "scale": torch.tensor(obs_scale).expand(shape)}
+    norm = SharedNormalizer(info.obs_dim, min_std=floor) if kind == "shared" else TaskNormalizer(*shape, min_std=floor)
     try:
         norm.load_state_dict(parts.get("obs_norm", {}))
     except RuntimeError as error:
         raise UserError(f"'{path}' is damaged: its statistics of the observations do not fit") from error
-    return {"mean": norm.mean.float(), "scale": norm.scale().float()}
+    return {"mean": norm.mean.float().expand(shape), "scale": norm.scale().float().expand(shape)}
 
 
 def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], path: Path) -> PolicyInfo:

@@ -39,6 +39,14 @@ class TrainSettings(TypedDict, total=False):
     reward: str
     goals: str | None
     levels: str | None
+    level: int | None
+    tiles: str | None
+    body: str | None
+    curriculum: Group
+    scan: Group
+    tuning: Group
+    reward_scale: float | None
+    termination_on_success: bool | None
     seed: int
     threads: int | None
     num_envs: int | None

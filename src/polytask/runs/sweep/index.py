@@ -70,8 +70,9 @@ class Index:
 
     def write(self) -> None:
         """Write the file; it is whole at every moment."""
-        content = {"version": VERSION, "settings": self.settings, "runs": self.runs}
-        write_text(self.path, json.dumps(finite(content), indent=1) + "\n")
+        # Python's JSON has infinity, which some settings are; without it they would not equal themselves when read.
+        content = {"version": VERSION, "settings": self.settings, "runs": finite(self.runs)}
+        write_text(self.path, json.dumps(content, indent=1) + "\n")
 
     def _next_number(self) -> int:
         """Return a number that no folder has, also if folders exist of which the index knows nothing."""
