@@ -119,7 +119,7 @@ def is_whole(path: Path) -> bool:
         elif path.suffix == ".json":
             json.loads(path.read_bytes())
         elif path.suffix == ".jsonl":
-            for line in path.read_bytes().split(b"\n")[:-1]:
+            for line in filter(None, path.read_bytes().split(b"\n")[:-1]):
                 json.loads(line)
     except (UserError, ValueError):
         return False
