@@ -20,6 +20,7 @@ from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.nets import NETS
 from polytask.policies.formats import FORMATS
+from polytask.runs.checkpoint import load, save
 from polytask.tools.export import ROWS
 from polytask.tools.model_card import command_of
 
@@ -73,6 +74,13 @@ def test_an_off_policy_run_is_checked_without_its_replay_buffer(tmp_path, capsys
     write_checkpoint(tmp_path / "checkpoint.pt", "algo=sac", "net.hidden=[16]")
     found = export(capsys, f"checkpoint={tmp_path}", f"output={tmp_path / 'p.safetensors'}")
     assert found["largest_difference"] == 0
+
+
+def test_a_run_of_a_version_without_scales_of_observations_is_exported(saved, tmp_path, capsys):
+    state = load(saved[0])
+    del state["spec"]["obs_scale"]
+    save(tmp_path / "checkpoint.pt", state)
+    export(capsys, f"checkpoint={tmp_path}", "to=safetensors", f"output={tmp_path / 'x.safetensors'}")
 
 
 def test_a_run_in_bfloat16_is_exported_in_float32(tmp_path, capsys):

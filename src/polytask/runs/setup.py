@@ -95,10 +95,15 @@ def build_policy(config: EpisodesConfig | RecordConfig, env: VecEnv) -> Policy:
     return lambda obs, task: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
 
 
+def spec_of(state: dict[str, Any]) -> EnvSpec:
+    """Return the spec of the worlds of a checkpoint; one of an earlier version lacks fields that have a default."""
+    saved = state["spec"]
+    return EnvSpec(**{each.name: saved[each.name] for each in fields(EnvSpec) if each.name in saved})
+
+
 def load_policy(state: dict[str, Any], env: VecEnv) -> Policy:
     """Build a trained policy from a checkpoint. `env` may have any of the training tasks, in any order."""
-    saved = state["spec"]  # of an earlier version, it lacks fields that have a default
-    spec = EnvSpec(**{each.name: saved[each.name] for each in fields(EnvSpec) if each.name in saved})
+    spec = spec_of(state)
     unknown = [task for task in env.spec.tasks if task not in spec.tasks]
     if unknown:
         known = ", ".join(spec.tasks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ from polytask.policies.policy import Policy
 from polytask.result import Result
 from polytask.runs.checkpoint import load, locate
 from polytask.runs.policy import policy_of
-from polytask.runs.setup import build_algo
+from polytask.runs.setup import build_algo, spec_of
 from polytask.tools.model_card import write_card
-from polytask.types import EnvSpec
 
 ROWS = 64  # observations of each task in the check
 SPREAD = 3.0  # how far they reach from the mean, in standard deviations
@@ -94,8 +93,7 @@ def original_of(state: dict[str, Any], source: Path) -> Run:
     config: TrainConfig = compose(TrainConfig, [], saved=state["config"])
     if getattr(config.algo, "bf16", False):  # a choice of speed, which the exported policy does not have
         config.algo = replace(config.algo, bf16=False)
-    spec = EnvSpec(**{each.name: state["spec"][each.name] for each in fields(EnvSpec)})
-    algo = build_algo(config, spec, torch.device("cpu"))
+    algo = build_algo(config, spec_of(state), torch.device("cpu"))
     saved = dict(state["algo"])
     if "experience" in saved:  # without the replay buffer, which may be as large as the memory
         saved["experience"] = {name: value for name, value in saved["experience"].items() if name != "replay"}
