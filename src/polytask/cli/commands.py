@@ -153,6 +153,7 @@ COMMANDS: dict[str, Command] = {
         (
             "polytask collect policy=scripted suite=mt10 episodes=20 output=episodes",
             "polytask collect checkpoint=runs/my-run episodes=100 output=episodes export=minari",
+            "polytask collect policy=scripted suite=mt10 output=episodes export=lerobot cameras=[scene,hand]",
         ),
         saved=_POLICY,
     ),
