@@ -23,8 +23,8 @@ from polytask.types import EnvSpec
 _FINGERTIPS = ("rightEndEffector", "leftEndEffector")  # sites that every arm has
 # Fields of a model that differ between worlds of one task and change its picture: those of the geoms, and the masses,
 # because cameras and lights can follow the centre of mass.
-_LAYOUT = ("geom_pos", "geom_quat", "geom_size", "geom_aabb", "geom_rbound")
-_LAYOUT += ("body_mass", "body_ipos", "body_subtreemass", "cam_poscom0", "light_poscom0")
+_GEOMS = ("geom_pos", "geom_quat", "geom_size", "geom_aabb", "geom_rbound")
+_LAYOUT = (*_GEOMS, "body_mass", "body_ipos", "body_subtreemass", "cam_poscom0", "light_poscom0")
 Layout = dict[str, NDArray[np.float64]]
 
 

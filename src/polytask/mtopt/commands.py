@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError
 from polytask.mtopt.config.commands import CheckConfig, EvaluateConfig, RelabelConfig, StatusConfig
+from polytask.mtopt.config.exchange import ActConfig
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import choose, in_use, newest, next_version
@@ -146,6 +147,14 @@ def label(config: LabelConfig) -> Result:
     rows = [(task, sum(each.values()), len(each) - sum(each.values())) for task, each in labels.items()]
     payload = {"labels": {task: {"success": success, "failure": failure} for task, success, failure in rows}}
     return Result(payload, [Table("labels", ("task", "successes", "failures"), rows)])
+
+
+def act(config: ActConfig) -> Result:
+    """Run `polytask mtopt act`. A signal is the normal end of the server, so it returns its result."""
+    from polytask.mtopt.act.server import serve
+
+    serve(config)
+    return Result({"run_dir": config.run_dir}, [])
 
 
 class StoppedError(Exception):
