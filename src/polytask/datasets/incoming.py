@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polytask.errors import UserError
-from polytask.mtopt.label.pictures import UploadLimits, decode
 from polytask.mtopt.records import ACTION_DIM, COMMANDED, POSE_DIM
 
-LIMITS = UploadLimits(bytes=64 * 2**20, pixels=2**26)
+MAX_BYTES, MAX_PIXELS = 64 * 2**20, 2**26  # of a picture
 ACTION_HINT = "an action of MT-Opt has 8: dx, dy, dz, sin and cos of twice the turn, close, open, terminate"
 
 
@@ -90,7 +89,9 @@ def picture(data: bytes, what: str) -> Any:
     Raises:
         UserError: If it is none.
     """
+    from polytask.mtopt.label.pictures import UploadLimits, decode
+
     try:
-        return decode(data, LIMITS)
+        return decode(data, UploadLimits(MAX_BYTES, MAX_PIXELS))
     except UserError as error:
         raise UserError(f"{what}: {error}") from error

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from polytask.datasets.lerobot_read import LeRobotReader
 from polytask.datasets.robot_folder import read_folder
 from polytask.errors import UserError, suggest
 from polytask.mtopt.config import ImportConfig, RunConfig
-from polytask.mtopt.label.pictures import fit_square
 from polytask.mtopt.learning.learner import needs_pose
 from polytask.mtopt.records import Episode, Label
 from polytask.mtopt.runtime.checks import prepared
@@ -38,6 +38,8 @@ _SIZES = (64, 96)  # of pictures in a new run whose pictures are scaled
 
 def import_episodes(config: ImportConfig) -> Result:
     """Run `polytask mtopt import`."""
+    if find_spec("PIL") is None:
+        raise UserError("reading pictures needs an extra: pip install 'polytask[label]'")
     check_values(config)
     if config.task is not None:
         require_tasks([config.task])
@@ -137,6 +139,8 @@ def _episode(one: Incoming, config: ImportConfig, run: RunConfig) -> Episode:
 
 def _pictures(one: Incoming, files: Iterable[bytes], size: int, fit: str) -> NDArray[np.uint8]:
     """Decode pictures to the size of a run."""
+    from polytask.mtopt.label.pictures import fit_square
+
     found: list[Any] = []
     for data in files:
         decoded = picture(data, one.name)

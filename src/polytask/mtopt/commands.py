@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError
@@ -15,6 +16,7 @@ from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import choose, in_use, newest, next_version
 from polytask.mtopt.detector.labels import labels_by_task
 from polytask.mtopt.evaluation_tables import evaluation_result
+from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Grader
 from polytask.mtopt.runtime.base import restored_controller
 from polytask.mtopt.runtime.check_folder import check_folder
@@ -151,6 +153,8 @@ def label(config: LabelConfig) -> Result:
 
 def act(config: ActConfig) -> Result:
     """Run `polytask mtopt act`. A signal is the normal end of the server, so it returns its result."""
+    if any(find_spec(name) is None for name in NEEDS):
+        raise UserError("serving actions needs an extra: pip install 'polytask[label]'")
     from polytask.mtopt.act.server import serve
 
     serve(config)

@@ -7,12 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.label_page import served
 
 from polytask.cli.main import main
 from polytask.errors import UserError
@@ -20,7 +20,7 @@ from polytask.mtopt.act.actor import Actor, Look
 from polytask.mtopt.act.server import create_app
 from polytask.mtopt.config import ActConfig
 from polytask.mtopt.label.client import InProcessClient
-from polytask.mtopt.label.server import address, listen, server_of
+from polytask.mtopt.label.server import server_of
 from polytask.mtopt.store import EpisodeStore
 
 ROOT = Path(__file__).parents[3]
@@ -47,20 +47,6 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def config(folder):
     return ActConfig(run_dir=str(folder / "runs" / "robot"), fit="crop")
-
-
-@contextmanager
-def running(config):
-    """Run the server in a thread, and return its address."""
-    with listen(config) as listener:
-        server = server_of(create_app(config))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield address(config, listener.getsockname()[1])
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 def body(folder, **changes):
@@ -90,7 +76,7 @@ def test_the_program_of_the_page_gets_an_action(folder, config, monkeypatch, cap
     config.port = 0
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names = {}
-    with running(config) as url:
+    with served(config, server_of(create_app(config))) as url:
         exec(compile(code.replace("http://127.0.0.1:8009/", url), "page", "exec"), names)
     action = names["answer"]["action"]
     assert len(action) == 8
@@ -143,6 +129,16 @@ def test_other_sites_and_names_are_refused(folder, config):
 def test_pictures_of_another_size_are_refused_unless_fitted(folder, config):
     config.fit = "exact"
     assert "the picture has 96 x 72 pixels, the run needs 64 x 64" in ask(config, body(folder)).json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("command", "module"), [("act", "polytask.mtopt.commands"), ("import", "polytask.datasets.mtopt_import")]
+)
+def test_a_missing_extra_is_named(capsys, monkeypatch, tmp_path, command, module):
+    monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
+    words = ["data=nowhere"] if command == "import" else []
+    assert main(["mtopt", command, f"run_dir={tmp_path / 'x'}", *words]) == 2
+    assert "pip install 'polytask[label]'" in capsys.readouterr().err
 
 
 def test_there_must_be_weights(folder, capsys):

@@ -13,7 +13,6 @@ import base64
 import binascii
 import sys
 from dataclasses import asdict
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from polytask.mtopt.act.actor import Actor, Look
 from polytask.mtopt.config import ActConfig
 from polytask.mtopt.label.pictures import UploadLimits, decode
 from polytask.mtopt.label.security import Access, is_loopback
-from polytask.mtopt.label.server import NEEDS, address, ended_by_signals, listen, server_of, with_token
+from polytask.mtopt.label.server import address, ended_by_signals, listen, server_of, with_token
 from polytask.settings import check_values
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ MAX_PIXELS = 2**24
 
 def serve(config: ActConfig) -> None:
     """Serve actions until a signal ends it; print the address to stdout."""
-    if any(find_spec(name) is None for name in NEEDS):
-        raise UserError("serving actions needs an extra: pip install 'polytask[label]'")
     check_values(config)
     config = with_token(config)
     app = create_app(config)
