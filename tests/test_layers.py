@@ -61,7 +61,8 @@ MTOPT: dict[str, set[str]] = {
     "runtime": MTOPT_BASE | {"networks", "store", "detector", "learning", "roles"},
     "status": MTOPT_BASE | {"store", "detector", "learning", "roles", "runtime"},
     "evaluation_tables": MTOPT_BASE | {"roles"},
-    "commands": MTOPT_BASE | {"store", "detector", "label", "roles", "runtime", "status", "evaluation_tables"},
+    "act": MTOPT_BASE | {"learning", "label", "runtime"},
+    "commands": MTOPT_BASE | {"act", "store", "detector", "label", "roles", "runtime", "status", "evaluation_tables"},
 }
 
 # Outside packages that only some parts may import. All other packages may be imported anywhere.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +11,8 @@ from pathlib import Path
 from faults.process import SECONDS, Case, copy_links, run
 from polytask.config.groups import GROUPS
 
-GOLDEN = Path(__file__).parents[2] / "tests/golden"
+ROOT = Path(__file__).parents[2]
+GOLDEN, EXAMPLES = ROOT / "tests/golden", ROOT / "examples"
 WORLDS = ("tasks=[reach]", "threads=1")
 RUN = (*WORLDS, "num_envs=2", "max_iterations=1", "eval_episodes=0", "video=false")
 FILM = ("episode_length=2", "width=32", "height=32")
@@ -58,9 +61,11 @@ WORDS: dict[str, tuple[str, ...]] = {
     "mtopt collect": (*MTOPT, "run_dir=new"),
     "mtopt run": (*MTOPT, "run_dir=new"),
     "mtopt train": ("run_dir=bins", "trainer.updates=4"),
+    "mtopt import": ("data=robot", "run_dir=new", "fit=crop", "image_size=16", "outcome_size=16"),
+    "mtopt act": ("run_dir=bins", "port=0"),
     "label": ("run_dir=bins", "port=0"),
 }
-LABEL_SECONDS = 4.0  # the labelling page runs until it is stopped
+LABEL_SECONDS = 4.0  # the labelling page, and the server of actions, run until they are stopped
 
 
 def words_of(command: str, chosen: Iterable[str] = ()) -> tuple[str, ...]:
@@ -79,6 +84,8 @@ def copy_runs(command: str, prepared: Path) -> None:
     """Copy the runs that a short command line reads to the present folder."""
     if command == "report":
         copy_links(prepared / "run", Path("run"))
+    elif command == "mtopt import":
+        copy_links(prepared / "robot", Path("robot"))
     elif "run_dir=bins" in words_of(command):
         copy_links(prepared / "bins", Path("bins"))
 
@@ -99,9 +106,10 @@ def prepare(root: Path, names: Iterable[str] = ("run", "bins")) -> Path:
         outcome = run(Case((*lines[name], f"run_dir={name}"), folder, seconds=300))
         if outcome.code:
             raise RuntimeError(f"polytask {' '.join(outcome.case.words)}: {outcome.stderr}")
+    subprocess.run([sys.executable, str(EXAMPLES / "robot_episodes.py"), str(folder / "robot"), "2"], check=True)
     return folder
 
 
 def limit_of(words: tuple[str, ...]) -> float:
     """Return the time after which a command is stopped, in seconds."""
-    return LABEL_SECONDS if words[0] == "label" else SECONDS
+    return LABEL_SECONDS if words[0] == "label" or words[:2] == ("mtopt", "act") else SECONDS

@@ -166,6 +166,7 @@ class CommandConfig:
 
     preset_folder: ClassVar[str] = ""  # folder of the presets that `preset=NAME` chooses from (empty: no presets)
     renamed: ClassVar[dict[str, str]] = {}  # old name -> present name; old names work and print a note
+    reserved: ClassVar[dict[str, str]] = {}  # key that is a word of Python -> name of its field
 
     plugins: list[str] | None = setting(
         None, "modules or .py files that add tasks, networks and more, such as [my_module]", is_transient=True

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ from helpers.tiny_run import tiny
 from PIL import Image
 
 from polytask.cli.main import main
-from polytask.datasets.lerobot import IMAGE, to_lerobot
+from polytask.datasets.mtopt_lerobot import ACTION_NAMES, IMAGE, WHOLE, to_lerobot
 from polytask.datasets.mtopt_minari import mtopt_to_minari
 from polytask.errors import UserError
 from polytask.mtopt.config.store import StoreConfig
+from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.learning.sharing import Shared
 from polytask.mtopt.records import Label
 from polytask.mtopt.runtime.folder import RunFolder
@@ -55,39 +57,107 @@ def test_minari_reads_the_export_unchanged(store, tmp_path, monkeypatch):
     assert np.array_equal(dataset[1].actions, make(1, steps=3, size=40).actions)
     assert dataset[0].rewards.tolist() == [0.0, 1.0]
     assert dataset[1].rewards.tolist() == [0.0, 0.0, 0.0]
-    assert dataset[0].terminations.tolist() == [False, True]
 
 
-def test_the_lerobot_layout_holds_one_row_per_action(store, tmp_path):
+REAL, STEPS, ASSISTED = None, WorldConfig(), WorldConfig(assisted=True, reach=0.1)
+
+
+@pytest.mark.parametrize(
+    ("action", "is_closed", "world", "is_done"),
+    [
+        ({"terminate": 1.0}, 0, STEPS, True),
+        ({"terminate": 0.4}, 0, STEPS, False),
+        ({"terminate": 1.0}, 0, REAL, True),
+        ({"close": 1.0}, 0, STEPS, False),
+        ({"close": 1.0}, 0, ASSISTED, True),
+        ({"close": 1.0}, 1, ASSISTED, False),
+        ({"open": 1.0}, 1, ASSISTED, True),
+        ({"open": 1.0}, 0, ASSISTED, False),
+        ({"dz": -0.9}, 0, ASSISTED, True),
+        ({"dz": -0.9}, 1, ASSISTED, False),
+        ({"dz": -0.7}, 0, ASSISTED, False),
+        ({"dz": -0.9}, 0, STEPS, False),
+    ],
+)
+def test_a_limit_of_steps_is_no_termination(tmp_path, monkeypatch, action, is_closed, world, is_done):
+    import minari
+
+    episode = make(0, steps=2, size=40)
+    actions = np.zeros_like(episode.actions)
+    for name, value in action.items():
+        actions[-1, ACTION_NAMES.index(name)] = value
+    closed, height = np.full(3, is_closed, np.float32), np.full(3, 0.15, np.float32)
+    store = EpisodeStore(tmp_path / "log", StoreConfig(fsync=False))
+    with store.writer("a") as writer:
+        writer.append(replace(episode, actions=actions, closed=closed, height=height))
+    names = mtopt_to_minari(store, tmp_path / "m", [Shared(1, "lift-any", True)], world)
+    store.close()
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "m"))
+    found = minari.load_dataset(names[0])[0]
+    assert (found.terminations.tolist(), found.truncations.tolist()) == ([False, is_done], [False, not is_done])
+
+
+def test_the_lerobot_layout_holds_one_row_per_frame(store, tmp_path):
     import pyarrow.parquet as pq
 
-    root = tmp_path / "lerobot"
+    root, second = tmp_path / "lerobot", make(1, steps=3, size=40)
     shared = [*SHARED, Shared(3, "lift-any", True)]
-    assert to_lerobot(store, root, shared, {"lift-any": "Lift something."}) == 7
+    assert to_lerobot(store, root, shared, {"lift-any": "Lift something."}) == 10
     data = pq.read_table(root / "data" / "chunk-000" / "file-000.parquet").to_pydict()
-    assert data["episode_index"] == [0, 0, 1, 1, 1, 2, 2]
-    assert data["frame_index"] == [0, 1, 0, 1, 2, 0, 1]
-    assert data["index"] == list(range(7))
-    assert data["task_index"] == [0] * 5 + [1] * 2
-    assert data["next.reward"] == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    assert data["next.done"] == [False, True, False, False, True, False, True]
-    assert np.allclose(data["timestamp"][2:5], [0.0, 0.2, 0.4])
-    assert np.array_equal(np.float32(data["action"][2:5]), make(1, steps=3, size=40).actions)
-    frame = np.asarray(Image.open(io.BytesIO(data[IMAGE][3]["bytes"])))
-    assert np.array_equal(frame, make(1, steps=3, size=40).images[1])
+    assert data["episode_index"] == [0] * 3 + [1] * 4 + [2] * 3
+    assert data["frame_index"] == [0, 1, 2, 0, 1, 2, 3, 0, 1, 2]
+    assert data["index"] == list(range(10))
+    assert data["task_index"] == [0] * 7 + [1] * 3
+    assert data["next.reward"] == [0.0, 1.0] + [0.0] * 8
+    assert data["next.done"] == [False, True, True, False, False, True, True, False, True, True]
+    assert data["is_last"] == [False, False, True, False, False, False, True, False, False, True]
+    assert np.allclose(data["timestamp"][3:7], [0.0, 0.2, 0.4, 0.6])
+    assert np.array_equal(np.float32(data["action"][3:7]), np.concatenate([second.actions, np.zeros((1, 8))]))
+    state = np.concatenate([second.closed[:, None], second.height[:, None], second.pose], 1)
+    assert np.array_equal(np.float32(data["observation.state"][3:7]), state)
+    frame = np.asarray(Image.open(io.BytesIO(data[IMAGE][6]["bytes"])))
+    assert np.array_equal(frame, second.images[3]), "the last frame is there"
     info = json.loads((root / "meta" / "info.json").read_text())
-    assert (info["codebase_version"], info["total_episodes"], info["total_frames"]) == ("v3.0", 3, 7)
+    assert (info["codebase_version"], info["total_episodes"], info["total_frames"]) == ("v3.0", 3, 10)
     assert set(info["features"]) == set(data)
+    assert info["features"]["observation.state"]["names"] == ["closed", "height", "x", "y", "yaw"]
     episodes = pq.read_table(root / "meta" / "episodes" / "chunk-000" / "file-000.parquet").to_pydict()
     assert episodes["tasks"] == [["Lift something."], ["Lift something."], ["lift-can"]]
-    assert (episodes["dataset_from_index"], episodes["dataset_to_index"]) == ([0, 2, 5], [2, 5, 7])
-    stats = json.loads((root / "meta" / "stats.json").read_text())
-    height = np.concatenate([make(seed, steps=steps, size=40).height[:-1] for seed, steps in ((0, 2), (1, 3), (0, 2))])
-    assert stats["observation.state"]["mean"][1] == pytest.approx(height.mean())
-    assert stats["observation.state"]["std"][1] == pytest.approx(height.std())
-    assert np.shape(stats[IMAGE]["max"]) == (3, 1, 1)
+    assert (episodes["dataset_from_index"], episodes["dataset_to_index"]) == ([0, 3, 7], [3, 7, 10])
+    whole = pq.read_table(root / WHOLE).to_pydict()
+    assert (whole["episode"], whole["seed"]) == ([1, 2, 1], [0, 1, 0])
+    view = np.asarray(Image.open(io.BytesIO(whole["outcome"][1][1])))
+    assert np.array_equal(view, second.outcome[1]), "so are the views of the end"
     with pytest.raises(UserError, match="exists already"):
         to_lerobot(store, root, shared, {})
+
+
+def test_lerobot_statistics_are_exact(store, tmp_path):
+    root = tmp_path / "lerobot"
+    to_lerobot(store, root, SHARED, {})
+    stats = json.loads((root / "meta" / "stats.json").read_text())
+    episodes = [make(seed, steps=steps, size=40) for seed, steps in ((0, 2), (1, 3), (0, 2))]
+    height = np.concatenate([one.height for one in episodes]).astype(float)
+    assert stats["observation.state"]["mean"][1] == pytest.approx(height.mean())
+    assert stats["observation.state"]["std"][1] == pytest.approx(height.std())
+    assert stats["observation.state"]["q90"][1] == pytest.approx(np.quantile(height, 0.9))
+    assert stats["observation.state"]["count"] == [10]
+    red = np.concatenate([one.images[..., 0].reshape(-1) for one in episodes]) / 255.0
+    found = {name: np.array(value).reshape(-1)[0] for name, value in stats[IMAGE].items()}
+    assert np.shape(stats[IMAGE]["max"]) == (3, 1, 1)
+    assert (found["min"], found["max"], found["count"]) == (red.min(), red.max(), 10)
+    assert (found["mean"], found["std"]) == (pytest.approx(red.mean()), pytest.approx(red.std()))
+    assert found["q10"] == pytest.approx(np.quantile(red, 0.1), abs=1 / 255)
+
+
+def test_episodes_with_and_without_pose_do_not_mix(tmp_path):
+    store = EpisodeStore(tmp_path / "log", StoreConfig(fsync=False))
+    with store.writer("a") as writer:
+        writer.append_many([make(0), make(1, has_pose=False)])
+    with pytest.raises(UserError, match=r"episode 1 has float32 \(2,\) for observation.state, earlier ones have .*5"):
+        to_lerobot(store, tmp_path / "x", [Shared(1, "lift-any", True), Shared(2, "lift-any", True)], {})
+    store.close()
+    assert not (tmp_path / "x").exists()
 
 
 def test_pictures_alone_are_nothing_to_export(store, tmp_path):

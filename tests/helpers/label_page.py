@@ -62,7 +62,13 @@ class Page(InProcessClient):
 def running(config, tasks=TASKS):
     """Serve the page on a free port and yield its address."""
     config.port = 0
-    server = build_server(config, tasks)
+    with served(config, build_server(config, tasks)) as url:
+        yield url
+
+
+@contextmanager
+def served(config, server):
+    """Run a server in a thread and yield its address."""
     with listen(config) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

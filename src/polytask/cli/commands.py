@@ -24,9 +24,11 @@ from polytask.config.schema import (
     WarmupConfig,
 )
 from polytask.mtopt.config import (
+    ActConfig,
     CheckConfig,
     EvaluateConfig,
     ExportConfig,
+    ImportConfig,
     LabelConfig,
     RelabelConfig,
     RunConfig,
@@ -153,6 +155,7 @@ COMMANDS: dict[str, Command] = {
         (
             "polytask collect policy=scripted suite=mt10 episodes=20 output=episodes",
             "polytask collect checkpoint=runs/my-run episodes=100 output=episodes export=minari",
+            "polytask collect policy=scripted suite=mt10 output=episodes export=lerobot cameras=[scene,hand]",
         ),
         saved=_POLICY,
     ),
@@ -243,6 +246,21 @@ COMMANDS: dict[str, Command] = {
         ExportConfig,
         "polytask.datasets.mtopt_export:export",
         ("polytask mtopt export run_dir=runs/bins to=lerobot output=bins_lerobot",),
+    ),
+    "mtopt import": Command(
+        "add episodes of another robot to a run, from a LeRobot data set or a folder of pictures",
+        ImportConfig,
+        "polytask.datasets.mtopt_import:import_episodes",
+        (
+            "polytask mtopt import from=folder data=my_robot run_dir=runs/robot fit=crop labels=true",
+            "polytask mtopt import from=lerobot data=bins_lerobot run_dir=runs/robot",
+        ),
+    ),
+    "mtopt act": Command(
+        "serve the learned policy: images and task in, action out, over HTTP",
+        ActConfig,
+        "polytask.mtopt.commands:act",
+        ("polytask mtopt act run_dir=runs/robot", "polytask mtopt act run_dir=runs/robot host=0.0.0.0 port=8010"),
     ),
     "label": Command(
         "open a web page on which a person labels episodes as success or failure",

@@ -79,7 +79,7 @@ def current_name(schema: type[Any], name: str) -> str:
     """Return the present name of a key. If it is an old name, print a note."""
     if name in schema.renamed:
         note(f"{name}= is now called {schema.renamed[name]}=")
-    return str(schema.renamed.get(name, name))
+    return str({**schema.renamed, **schema.reserved}.get(name, name))
 
 
 def groups_of(schema: type[Any]) -> dict[str, str]:

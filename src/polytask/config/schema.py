@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from polytask.config.pictures import PictureOptions
 from polytask.envs.options import BODIES, ROBOT_NAMES, TILES, EnvOptions, WorldOptions
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
@@ -249,7 +250,7 @@ class EvalConfig(EpisodesConfig):
 
 
 @dataclass
-class CollectConfig(EpisodesConfig):
+class CollectConfig(EpisodesConfig, PictureOptions):
     """`polytask collect`."""
 
     checkpoint: str | None = setting(
@@ -264,7 +265,9 @@ class CollectConfig(EpisodesConfig):
         at_most=10**7,
     )
     export: str | None = setting(
-        None, "minari: also write Minari data sets to <output>/minari (extra: export)", choices=("minari",)
+        None,
+        "also write <output>/<export> for other libraries: minari, or lerobot with pictures (extra: export)",
+        choices=("minari", "lerobot"),
     )
 
 

@@ -8,7 +8,7 @@ any moment. `read.py` reads data sets.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -16,18 +16,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from polytask.config.compose import to_plain
 from polytask.config.schema import CollectConfig
+from polytask.datasets.collect_lerobot import LeRobotExport
+from polytask.datasets.export_folder import export_folder
+from polytask.datasets.lerobot import check_pyarrow
 from polytask.datasets.minari import check_minari, to_minari
+from polytask.datasets.played import PlayedEpisodes, play, seed_of
 from polytask.datasets.read import FORMAT, INDEX
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.files import can_write, make_folder, write_atomically, write_text
 from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
-from polytask.runs.setup import WORLDS_PER_TASK, Policy, build_env, build_policy, check_source
+from polytask.runs.setup import WORLDS_PER_TASK, build_env, build_policy, check_source
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,14 +46,24 @@ def collect(config: CollectConfig) -> Result:
     with can_write(folder), TemporaryFile(dir=folder):  # where nothing can be written, fail here, before the slow part
         pass
     writer = DatasetWriter(folder, env, to_plain(config))
-    for number, first in enumerate(range(0, config.episodes, worlds)):
-        episodes = play(env, policy, seed_of(config.seed, number))
-        writer.add(episodes, keep=min(worlds, config.episodes - first))
+    with ExitStack() as stack:
+        export = _lerobot(config, env, folder, stack)
+        for number, first in enumerate(range(0, config.episodes, worlds)):
+            episodes = play(env, policy, seed_of(config.seed, number), export)
+            keep = min(worlds, config.episodes - first)
+            writer.add(episodes, keep)
+            if export is not None:
+                export.add(episodes, keep)
+        if export is not None:
+            export.finish()
     env.close()
     payload, lines = writer.summary(), [f"data set: {folder} ({len(writer.shards)} shards)"]
     if config.export == "minari":
         payload["minari"] = to_minari(folder, folder / "minari")
         lines.append(f"Minari data sets: {folder / 'minari'}")
+    if export is not None:
+        payload["lerobot"] = {"root": str(folder / "lerobot"), "frames": export.frames}
+        lines.append(f"LeRobot data set: {folder / 'lerobot'} ({export.frames} frames)")
     rows = [(name, *one.values()) for name, one in payload["tasks"].items()]
     columns = ("task", "version", "episodes", "steps", "success", "return")
     title = f"{config.policy or config.checkpoint}: {config.episodes} episodes per task"
@@ -66,7 +79,19 @@ def _check(config: CollectConfig) -> Path:
         raise UserError(f"'{folder}' already contains a data set; name another folder")
     if config.export == "minari":
         check_minari()
+    elif config.export == "lerobot":
+        check_pyarrow()
     return folder
+
+
+def _lerobot(config: CollectConfig, env: MultiTaskEnv, folder: Path, stack: ExitStack) -> LeRobotExport | None:
+    """Begin a LeRobot data set if one is wanted; the end of `stack` frees what it uses, and removes half a data set."""
+    if config.export != "lerobot":
+        return None
+    stack.enter_context(export_folder(folder / "lerobot"))
+    export = LeRobotExport(env, folder / "lerobot", config)
+    stack.callback(export.close)
+    return export
 
 
 def _worlds_per_task(config: CollectConfig) -> int:
@@ -77,47 +102,6 @@ def _worlds_per_task(config: CollectConfig) -> int:
     if config.num_envs % tasks:
         raise UserError(f"num_envs={config.num_envs} must be a multiple of the number of tasks, {tasks}")
     return config.num_envs // tasks
-
-
-def seed_of(seed: int, number: int) -> int:
-    """Combine the user's seed with the number of a shard, so that two seeds never share episodes."""
-    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-
-
-@dataclass(frozen=True)
-class PlayedEpisodes:
-    """One episode of each of N worlds, padded to T steps."""
-
-    steps: dict[str, Tensor]  # name -> (T, N, ...)
-    length: Tensor  # (N,)
-    last_obs: Tensor  # (N, O) observation after the last action
-    seed: int
-
-
-@torch.no_grad()
-def play(env: MultiTaskEnv, policy: Policy, seed: int) -> PlayedEpisodes:
-    """Reset all worlds from a seed and run one episode in each."""
-    env.seed(seed)
-    env.reset()
-    n, device = env.spec.num_envs, env.device
-    going = torch.ones(n, dtype=torch.bool, device=device)
-    length = torch.zeros(n, dtype=torch.int64, device=device)
-    last_obs = torch.zeros_like(env.obs)
-    rows: list[tuple[Tensor, ...]] = []
-    for _ in range(env.spec.episode_length):
-        obs = env.obs.clone()
-        action = policy(obs, env.task).clamp(-1.0, 1.0)
-        step = env.step(action)
-        outcome = (step.reward, step.success, step.terminated, step.truncated)
-        rows.append((obs, action.clone(), *(each.clone() for each in outcome)))
-        ended = going & (step.terminated | step.truncated)
-        length += going
-        last_obs = torch.where(ended[:, None], step.next_obs, last_obs)
-        # A world whose episode ends early starts another one, which is not written.
-        going &= ~ended
-    names = ("obs", "action", "reward", "success", "terminated", "truncated")
-    steps = {name: torch.stack(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-    return PlayedEpisodes(steps, length, last_obs, seed)
 
 
 class DatasetWriter:

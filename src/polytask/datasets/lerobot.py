@@ -1,20 +1,20 @@
-"""Write episodes in the directory layout of LeRobot data sets, version 3.0, which LeRobot 0.4 reads.
+"""Write data sets in the layout of LeRobot, version 3.0, which LeRobot 0.4 reads.
 
     meta/info.json                              sizes and features
-    meta/stats.json                             mean, standard deviation and range of every feature
+    meta/stats.json                             mean, standard deviation, range and quantiles of every feature
     meta/tasks.parquet                          sentence -> number of the task
     meta/episodes/chunk-000/file-000.parquet    length, task and position of every episode
-    data/chunk-000/file-NNN.parquet             one row per action, with the frame as a PNG file
+    data/chunk-000/file-NNN.parquet             one row per frame, with its pictures as PNG files
 
-A row is a frame and the action taken in it. So the frame after the last action is left out. Episodes without actions
-are left out too. Frames are stored without loss, not as video.
+Pictures are stored without loss, not as video. What a row means is up to the caller: `collect_lerobot.py` writes the
+episodes of `polytask collect`, `mtopt_lerobot.py` those of MT-Opt.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.datasets.export_folder import export_folder
+from polytask.datasets.lerobot_stats import PictureStats, RowStats
 from polytask.errors import UserError
-from polytask.mtopt.learning.sharing import Shared
-from polytask.mtopt.records import ACTION_DIM, Episode
 from polytask.mtopt.store import png
-from polytask.mtopt.store.store import EpisodeStore
 
-IMAGE = "observation.images.shoulder"
-_EPISODES_PER_FILE = 500
-_ACTION = ("dx", "dy", "dz", "sin_yaw", "cos_yaw", "close", "open", "terminate")
-_PLACES = {"data": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"}
+VERSION = "v3.0"
+INFO, TASKS = "meta/info.json", "meta/tasks.parquet"
+EPISODES = "meta/episodes/chunk-000/file-000.parquet"
+DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+SENTENCE = "__index_level_0__"  # column of the sentences: LeRobot's table of tasks is a pandas table that they index
+_CHUNK = 1000  # files in a folder
+_FILE_BYTES = 100 * 2**20  # of pictures and numbers, after which the next data file begins
+
+Columns = Mapping[str, NDArray[Any]]  # name -> (T,) or (T, D)
+Pictures = Mapping[str, NDArray[np.uint8]]  # name -> (T, H, W, 3)
 
 
 def check_pyarrow() -> None:
@@ -41,204 +44,173 @@ def check_pyarrow() -> None:
         raise UserError("the LeRobot layout needs an extra: pip install 'polytask[export]'")
 
 
-@dataclass
-class _Sums:
-    """Running sums of one feature."""
+@dataclass(frozen=True)
+class About:
+    """What a data set says about itself."""
 
-    count: int = 0
-    total: NDArray[np.float64] | float = 0.0
-    square: NDArray[np.float64] | float = 0.0
-    low: NDArray[np.float64] | float = np.inf
-    high: NDArray[np.float64] | float = -np.inf
-
-    def add(self, rows: NDArray[Any]) -> None:
-        """Add rows (n, ...)."""
-        rows = rows.astype(np.float64)
-        self.count += len(rows)
-        self.total = self.total + rows.sum(0)
-        self.square = self.square + np.square(rows).sum(0)
-        self.low, self.high = np.minimum(self.low, rows.min(0)), np.maximum(self.high, rows.max(0))
-
-    def result(self) -> dict[str, Any]:
-        """Return the statistics of the feature in LeRobot's format."""
-        mean = np.atleast_1d(self.total / self.count)
-        spread = np.sqrt(np.maximum(np.atleast_1d(self.square / self.count) - mean**2, 0.0))
-        low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
-        named = {"min": low, "max": high, "mean": mean, "std": spread}
-        return {**{name: value.tolist() for name, value in named.items()}, "count": [self.count]}
+    robot: str
+    fps: int  # rows per second
+    names: Mapping[str, Sequence[str]]  # feature of several numbers -> what each of them is
 
 
-@dataclass
-class _Dataset:
-    """The data set as written so far."""
+class LeRobotWriter:
+    """Writes episodes one after the other; the data set can be read after `close`."""
 
-    root: Path
-    tasks: list[str]
-    fps: int
-    size: tuple[int, ...] = ()  # shape of a frame
-    frames: int = 0
-    episodes: list[dict[str, Any]] = field(default_factory=list)
-    sums: dict[str, _Sums] = field(default_factory=dict)
+    def __init__(self, root: Path, about: About) -> None:
+        """Write to the folder `root`, which exists."""
+        self.root, self.about = root, about
+        self.frames = 0
+        self._features: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, RowStats] = {}
+        self._pictures: dict[str, PictureStats] = {}
+        self._tasks: list[str] = []  # sentences
+        self._episodes: list[dict[str, Any]] = []
+        self._waiting: list[Any] = []  # tables of the next data file
+        self._bytes = 0  # of those tables
+        self._file = 0
+
+    def add(self, sentence: str, columns: Columns, pictures: Pictures) -> None:
+        """Add one episode of T rows.
+
+        Args:
+            sentence: The task, in words.
+            columns: The numbers.
+            pictures: The pictures of each camera, by the name of the feature.
+
+        Raises:
+            UserError: If an array has another shape or type than in the first episode.
+        """
+        count = len(next(iter(columns.values())))
+        if sentence not in self._tasks:
+            self._tasks.append(sentence)
+        frame = np.arange(count, dtype=np.int64)
+        numbers = {
+            **columns,
+            "timestamp": (frame / self.about.fps).astype(np.float32),
+            "frame_index": frame,
+            "episode_index": np.full(count, len(self._episodes), np.int64),
+            "index": self.frames + frame,
+            "task_index": np.full(count, self._tasks.index(sentence), np.int64),
+        }
+        self._check(numbers, pictures)
+        for name, rows in numbers.items():
+            self._rows.setdefault(name, RowStats()).add(rows)
+        for name, frames in pictures.items():
+            self._pictures.setdefault(name, PictureStats()).add(frames)
+        table = _table(numbers, pictures)
+        if self._waiting and self._bytes + table.nbytes > _FILE_BYTES:
+            self._flush()
+        self._waiting.append(table)
+        self._bytes += table.nbytes
+        self._episodes.append(self._entry(sentence, count))
+        self.frames += count
+
+    def close(self) -> None:
+        """Write the last data file and the folder `meta`."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._flush()
+        path = self.root / EPISODES
+        path.parent.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(self._episodes), path)
+        tasks = pa.table({"task_index": list(range(len(self._tasks))), SENTENCE: self._tasks})
+        pq.write_table(tasks.replace_schema_metadata({"pandas": json.dumps(_index_note())}), self.root / TASKS)
+        stats = {name: one.result() for name, one in self._rows.items()}
+        stats |= {name: one.result() for name, one in self._pictures.items()}
+        (self.root / "meta" / "stats.json").write_text(json.dumps(stats, indent=1) + "\n")
+        (self.root / INFO).write_text(json.dumps(self._info(), indent=1) + "\n")
+
+    def _check(self, numbers: Columns, pictures: Pictures) -> None:
+        """Compare the features of an episode with those of the data set; the first episode decides."""
+        found = {name: _feature("image", frames.shape[1:], _AXES) for name, frames in pictures.items()}
+        for name, rows in numbers.items():
+            found[name] = _feature(str(rows.dtype), rows.shape[1:] or (1,), self.about.names.get(name))
+        self._features = self._features or found
+        for name in {**self._features, **found}:
+            first, now = self._features.get(name), found.get(name)
+            if first != now:
+                raise UserError(
+                    f"episode {len(self._episodes)} has {_said(now)} for {name}, earlier ones have {_said(first)}"
+                )
+
+    def _flush(self) -> None:
+        """Write the waiting episodes as one data file."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self._waiting:
+            return
+        path = self.root / DATA.format(chunk_index=self._file // _CHUNK, file_index=self._file % _CHUNK)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.concat_tables(self._waiting), path)
+        self._waiting, self._bytes, self._file = [], 0, self._file + 1
+
+    def _entry(self, sentence: str, count: int) -> dict[str, Any]:
+        """Return the length, the task and the position of an episode."""
+        return {
+            "episode_index": len(self._episodes),
+            "tasks": [sentence],
+            "length": count,
+            "data/chunk_index": self._file // _CHUNK,
+            "data/file_index": self._file % _CHUNK,
+            "dataset_from_index": self.frames,
+            "dataset_to_index": self.frames + count,
+            "meta/episodes/chunk_index": 0,
+            "meta/episodes/file_index": 0,
+        }
+
+    def _info(self) -> dict[str, Any]:
+        """Return the content of info.json."""
+        return {
+            "codebase_version": VERSION,
+            "robot_type": self.about.robot,
+            "total_episodes": len(self._episodes),
+            "total_frames": self.frames,
+            "total_tasks": len(self._tasks),
+            "chunks_size": _CHUNK,
+            "data_files_size_in_mb": _FILE_BYTES >> 20,
+            "video_files_size_in_mb": 200,
+            "fps": self.about.fps,
+            "splits": {"train": f"0:{len(self._episodes)}"},
+            "data_path": DATA,
+            "video_path": None,
+            "features": self._features,
+        }
 
 
-def to_lerobot(
-    store: EpisodeStore, root: Path, shared: Sequence[Shared], sentences: Mapping[str, str], fps: int = 5
-) -> int:
-    """Export episodes to a data set in the folder `root`, and return its number of frames.
-
-    Args:
-        store: The store of the episodes.
-        root: Folder to write to. It must not exist.
-        shared: The episodes to export, each with a task and the verdict on that task.
-        sentences: The sentence that LeRobot uses for a task, by task name. A task without a sentence keeps its name.
-        fps: Actions per second.
-
-    Raises:
-        UserError: If a package is missing, the folder exists, or there is no episode to write.
-    """
-    check_pyarrow()
-    if root.exists():
-        raise UserError(f"'{root}' exists already; name another folder")
-    chosen = [one for one in shared if store.row(one.episode).length]
-    if not chosen:
-        raise UserError("there is no episode with actions to export")
-    names = list(dict.fromkeys(one.task for one in chosen))
-    dataset = _Dataset(root, names, fps)
-    with export_folder(root):
-        for number, first in enumerate(range(0, len(chosen), _EPISODES_PER_FILE)):
-            _write_data(dataset, store, chosen[first : first + _EPISODES_PER_FILE], number)
-        _write_meta(dataset, [sentences.get(name, name) for name in names])
-    return dataset.frames
+_AXES = ("height", "width", "channels")
 
 
-def _write_data(dataset: _Dataset, store: EpisodeStore, group: Sequence[Shared], number: int) -> None:
-    """Write one file of whole episodes."""
+def _feature(kind: str, shape: Sequence[int], names: Sequence[str] | None) -> dict[str, Any]:
+    return {"dtype": kind, "shape": list(shape), "names": None if names is None else list(names)}
+
+
+def _said(feature: Mapping[str, Any] | None) -> str:
+    return "nothing" if feature is None else f"{feature['dtype']} {tuple(feature['shape'])}"
+
+
+def _table(numbers: Columns, pictures: Pictures) -> Any:
+    """Return the rows of an episode as a table of pyarrow."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    parts = []
-    for one in group:
-        episode = store.read(one.episode)
-        if dataset.size not in ((), episode.images.shape[1:]):
-            raise UserError(f"episode {one.episode} has frames {episode.images.shape[1:]}, others have {dataset.size}")
-        dataset.size = episode.images.shape[1:]
-        columns = _columns(dataset, episode, one)
-        for name, values in columns.items():
-            dataset.sums.setdefault(name, _Sums()).add(values)
-        pixels = episode.images[:-1].reshape(-1, 3, 1, 1) / 255.0  # (pixels, 3, 1, 1), the shape LeRobot scales by
-        dataset.sums.setdefault(IMAGE, _Sums()).add(pixels)
-        image = [{"bytes": png.encode(frame), "path": None} for frame in episode.images[:-1]]
-        arrays = {IMAGE: pa.array(image, pa.struct({"bytes": pa.binary(), "path": pa.string()}))}
-        for name, values in columns.items():
-            kind = pa.from_numpy_dtype(values.dtype)
-            wide = pa.list_(kind, values.shape[-1]) if values.ndim > 1 else kind
-            arrays[name] = pa.array(values.tolist(), wide)
-        parts.append(pa.table(arrays))
-        dataset.episodes.append(_entry(dataset, one, len(episode.actions), number))
-        dataset.frames += len(episode.actions)
-    path = dataset.root / _place(_PLACES["data"], number)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.concat_tables(parts), path)
-
-
-def _columns(dataset: _Dataset, episode: Episode, one: Shared) -> dict[str, NDArray[Any]]:
-    """Return the columns of an episode's rows, with T entries each. Scalar columns have shape (T,)."""
-    steps = len(episode.actions)
-    frame = np.arange(steps, dtype=np.int64)
-    is_last = frame == steps - 1
-    return {
-        "observation.state": np.stack([episode.closed[:-1], episode.height[:-1]], 1),  # (T, 2)
-        "action": episode.actions,  # (T, 8)
-        "next.reward": (is_last & one.success).astype(np.float32),
-        "next.done": is_last,
-        "next.success": is_last & one.success,
-        "timestamp": (frame / dataset.fps).astype(np.float32),
-        "frame_index": frame,
-        "episode_index": np.full(steps, len(dataset.episodes), np.int64),
-        "index": dataset.frames + frame,
-        "task_index": np.full(steps, dataset.tasks.index(one.task), np.int64),
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    arrays = {
+        name: pa.array([{"bytes": png.encode(frame), "path": None} for frame in frames], kind)
+        for name, frames in pictures.items()
     }
-
-
-def _entry(dataset: _Dataset, one: Shared, steps: int, number: int) -> dict[str, Any]:
-    """Return the length, the task and the position of an episode."""
-    return {
-        "episode_index": len(dataset.episodes),
-        "tasks": [one.task],
-        "length": steps,
-        "data/chunk_index": number // 1000,
-        "data/file_index": number % 1000,
-        "dataset_from_index": dataset.frames,
-        "dataset_to_index": dataset.frames + steps,
-        "meta/episodes/chunk_index": 0,
-        "meta/episodes/file_index": 0,
-    }
-
-
-def _place(pattern: str, number: int) -> str:
-    return pattern.format(chunk_index=number // 1000, file_index=number % 1000)
-
-
-def _write_meta(dataset: _Dataset, sentences: list[str]) -> None:
-    """Write the files of the folder `meta`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    meta = dataset.root / "meta"
-    (meta / "episodes" / "chunk-000").mkdir(parents=True)
-    words = dict(zip(dataset.tasks, sentences, strict=True))
-    entries = [{**entry, "tasks": [words[name] for name in entry["tasks"]]} for entry in dataset.episodes]
-    pq.write_table(pa.Table.from_pylist(entries), meta / "episodes" / "chunk-000" / "file-000.parquet")
-    tasks = pa.table({"task_index": list(range(len(sentences))), "__index_level_0__": sentences})
-    pq.write_table(tasks.replace_schema_metadata({"pandas": json.dumps(_index_note())}), meta / "tasks.parquet")
-    (meta / "info.json").write_text(json.dumps(_info(dataset), indent=1) + "\n")
-    stats = {name: sums.result() for name, sums in dataset.sums.items()}
-    (meta / "stats.json").write_text(json.dumps(stats, indent=1) + "\n")
+    for name, rows in numbers.items():
+        flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
+        arrays[name] = flat if rows.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+    return pa.table(arrays)
 
 
 def _index_note() -> dict[str, Any]:
     """Return the note for pandas that the sentences are the index of the table of tasks, as LeRobot expects."""
     column = {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"}
-    index = {"name": None, "field_name": "__index_level_0__", "pandas_type": "unicode", "numpy_type": "object"}
+    index = {"name": None, "field_name": SENTENCE, "pandas_type": "unicode", "numpy_type": "object"}
     return {
-        "index_columns": ["__index_level_0__"],
+        "index_columns": [SENTENCE],
         "column_indexes": [],
         "columns": [{**column, "metadata": None}, {**index, "metadata": None}],
     }
-
-
-def _info(dataset: _Dataset) -> dict[str, Any]:
-    """Return the content of info.json."""
-    features: dict[str, Any] = {IMAGE: _feature("image", dataset.size, ["height", "width", "channels"])}
-    features["observation.state"] = _feature("float32", (2,), ["closed", "height"])
-    features["action"] = _feature("float32", (ACTION_DIM,), list(_ACTION))
-    features |= {name: _feature(kind, (1,), None) for name, kind in _scalars()}
-    return {
-        "codebase_version": "v3.0",
-        "robot_type": "panda",
-        "total_episodes": len(dataset.episodes),
-        "total_frames": dataset.frames,
-        "total_tasks": len(dataset.tasks),
-        "chunks_size": 1000,
-        "data_files_size_in_mb": 100,
-        "video_files_size_in_mb": 200,
-        "fps": dataset.fps,
-        "splits": {"train": f"0:{len(dataset.episodes)}"},
-        "data_path": _PLACES["data"],
-        "video_path": None,
-        "features": features,
-    }
-
-
-def _feature(kind: str, shape: tuple[int, ...], names: list[str] | None) -> dict[str, Any]:
-    return {"dtype": kind, "shape": list(shape), "names": names}
-
-
-def _scalars() -> Iterator[tuple[str, str]]:
-    """Yield the names and types of the scalar features."""
-    yield "next.reward", "float32"
-    yield "next.done", "bool"
-    yield "next.success", "bool"
-    yield "timestamp", "float32"
-    for name in ("frame_index", "episode_index", "index", "task_index"):
-        yield name, "int64"

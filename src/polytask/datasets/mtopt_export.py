@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from polytask.datasets.lerobot import to_lerobot
+from polytask.datasets.mtopt_lerobot import to_lerobot
 from polytask.datasets.mtopt_minari import mtopt_to_minari
 from polytask.errors import UserError, require_known
 from polytask.mtopt.config import ExportConfig, RunConfig
@@ -32,7 +32,7 @@ def export(config: ExportConfig) -> Result:
         if not shared:
             raise UserError(f"no episode in '{run.root}' has a verdict on {', '.join(tasks)}: label some, then relabel")
         if config.to == "minari":
-            names = mtopt_to_minari(store, output, shared)
+            names = mtopt_to_minari(store, output, shared, run.world)
         else:
             to_lerobot(store, output, shared, {task: TASKS[task].sentence for task in tasks})
             names = [str(output)]

@@ -1,7 +1,7 @@
 """Export MT-Opt episodes to Minari, one Minari data set per task, for offline-learning libraries.
 
-The last step of a successful episode has reward 1, every other step has reward 0. Episodes without actions are left
-out.
+The last step of a successful episode has reward 1, every other step has reward 0. An episode that an action ended is
+terminated; one that reached the limit of its steps is truncated. Episodes without actions are left out.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ import numpy as np
 
 from polytask.datasets.minari import check_minari, create_dataset, datasets_in
 from polytask.errors import UserError
+from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.learning.sharing import Shared
-from polytask.mtopt.records import ACTION_DIM, Episode
+from polytask.mtopt.records import ACTION_DIM, COMMANDED, Episode
 from polytask.mtopt.store.store import EpisodeStore
+from polytask.mtopt.world.layout import ASSIST_HEIGHT
 
 
-def mtopt_to_minari(store: EpisodeStore, root: Path, shared: Sequence[Shared]) -> list[str]:
+def mtopt_to_minari(
+    store: EpisodeStore, root: Path, shared: Sequence[Shared], world: WorldConfig | None = None
+) -> list[str]:
     """Export episodes to Minari data sets in the folder `root`, and return their names.
 
     Args:
         store: The store of the episodes.
         root: Folder to write to.
         shared: The episodes to export, each with a task and the verdict on that task.
+        world: The world of the episodes: in assisted ones, gripping and releasing end an episode, too. None: a real
+            robot, whose episodes only end by the command to terminate.
     """
     check_minari()
     groups: dict[str, list[Shared]] = {}
@@ -35,14 +41,14 @@ def mtopt_to_minari(store: EpisodeStore, root: Path, shared: Sequence[Shared]) -
     if not groups:
         raise UserError("there is no episode to export")
     with datasets_in(root):
-        return [_export(store, task, group) for task, group in groups.items()]
+        return [_export(store, task, group, world) for task, group in groups.items()]
 
 
-def _export(store: EpisodeStore, task: str, group: Sequence[Shared]) -> str:
+def _export(store: EpisodeStore, task: str, group: Sequence[Shared], world: WorldConfig | None) -> str:
     """Write the data set of one task."""
     from gymnasium.spaces import Box, Dict
 
-    buffers = _buffers(store, group)
+    buffers = _buffers(store, group, world)
     first = next(buffers, None)
     if first is None:
         raise UserError(f"no episode of '{task}' has actions, so there is nothing to export")
@@ -59,7 +65,7 @@ def _export(store: EpisodeStore, task: str, group: Sequence[Shared]) -> str:
     )
 
 
-def _buffers(store: EpisodeStore, group: Sequence[Shared]) -> Iterator[Any]:
+def _buffers(store: EpisodeStore, group: Sequence[Shared], world: WorldConfig | None) -> Iterator[Any]:
     """Convert episodes to Minari's episode buffers."""
     from minari.data_collector import EpisodeBuffer
 
@@ -70,18 +76,29 @@ def _buffers(store: EpisodeStore, group: Sequence[Shared]) -> Iterator[Any]:
             continue
         steps = len(episode.actions)
         is_last = np.arange(steps) == steps - 1
+        is_done = _is_ended(episode, world)
         yield EpisodeBuffer(
             id=number,
             seed=episode.seed,
             observations=_observations(episode),
             actions=episode.actions,
             rewards=(is_last & one.success).astype(np.float32),
-            terminations=is_last,
-            truncations=np.zeros(steps, bool),
+            terminations=is_last & is_done,
+            truncations=is_last & (not is_done),
             # Minari expects one more info than steps. The first info belongs to the reset.
             infos={"success": np.concatenate([[False], is_last & one.success])},
         )
         number += 1
+
+
+def _is_ended(episode: Episode, world: WorldConfig | None) -> bool:
+    """Return whether the last action ended the episode, by the rule of `BinWorld`; else its steps were used up."""
+    action, is_closed = episode.actions[-1], bool(episode.closed[-2])
+    closes, opens, ends = (action[5:] > COMMANDED).tolist()
+    if world is not None and world.assisted:
+        is_low = bool(episode.height[-2] + world.reach * action[2] < ASSIST_HEIGHT)
+        ends = ends or ((closes or is_low) and not is_closed) or (opens and not closes and is_closed)
+    return bool(ends)
 
 
 def _observations(episode: Episode) -> dict[str, np.ndarray[Any, Any]]:

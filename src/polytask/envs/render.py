@@ -15,10 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polytask.envs.domain import TaskSlice, WorldGroup
+from polytask.envs.views import SCENE, VIEWS, View
+from polytask.errors import UserError
 from polytask.sim.opengl import make_renderer
 from polytask.types import EnvSpec
 
-_CAMERA = "scene"
+_FINGERTIPS = ("rightEndEffector", "leftEndEffector")  # sites that every arm has
+# Fields of a model that differ between worlds of one task and change its picture: those of the geoms, and the masses,
+# because cameras and lights can follow the centre of mass.
+_GEOMS = ("geom_pos", "geom_quat", "geom_size", "geom_aabb", "geom_rbound")
+_LAYOUT = (*_GEOMS, "body_mass", "body_ipos", "body_subtreemass", "cam_poscom0", "light_poscom0")
+Layout = dict[str, NDArray[np.float64]]
 
 
 class Worlds(Protocol):
@@ -46,7 +53,7 @@ class Pose:
 
 def pose_of(env: Worlds, task: str, world: int = 0) -> Pose:
     """Copy the current pose of a task's `world`-th world, to draw it later."""
-    group, own = _find(env, task)
+    group, own = task_slice(env, task)
     batch, row = group.batch, own.worlds.start + world
     qpos, mocap_pos, mocap_quat = (
         tensor[row].cpu().numpy() for tensor in (batch.qpos, batch.mocap_pos, batch.mocap_quat)
@@ -54,7 +61,7 @@ def pose_of(env: Worlds, task: str, world: int = 0) -> Pose:
     return Pose(qpos.copy(), mocap_pos[own.mocaps], mocap_quat[own.mocaps])
 
 
-def _find(env: Worlds, task: str) -> tuple[WorldGroup, TaskSlice]:
+def task_slice(env: Worlds, task: str) -> tuple[WorldGroup, TaskSlice]:
     """Return the group of a task and its part of it."""
     return next((group, own) for group in env.groups for own in group.tasks if own.task.name == task)
 
@@ -65,7 +72,7 @@ class Renderer:
     def __init__(self, env: Worlds, task: str, width: int = 480, height: int = 360) -> None:
         """Open an off-screen OpenGL context."""
         self._env, self._task = env, task
-        self._model = copy.copy(_find(env, task)[1].model)  # a copy, because `copy_layout` writes to it
+        self._model = copy.copy(task_slice(env, task)[1].model)  # a copy, because `copy_layout` writes to it
         self._data = mujoco.MjData(self._model)
         self._renderer = make_renderer(self._model, width, height)
 
@@ -76,18 +83,52 @@ class Renderer:
 
     def follow_layout(self, world: int = 0) -> None:
         """Give the geoms that do not move the places and sizes that they now have in a world."""
-        group, own = _find(self._env, self._task)
+        group, own = task_slice(self._env, self._task)
         group.batch.copy_layout(world=own.worlds.start + world, model=self._model)
+
+    def layout(self, world: int = 0) -> Layout:
+        """Copy the places and sizes that the geoms now have in a world, to draw it later."""
+        self.follow_layout(world)
+        return {name: getattr(self._model, name).copy() for name in _LAYOUT}
+
+    def use_layout(self, layout: Layout) -> None:
+        """Give the geoms the places and sizes that `layout` has returned."""
+        for name, values in layout.items():
+            getattr(self._model, name)[:] = values
+
+    def check_camera(self, name: str) -> None:
+        """Check that the task has a camera.
+
+        Raises:
+            UserError: If it has not.
+        """
+        sites = {self._model.site(index).name for index in range(self._model.nsite)}
+        if name != SCENE and not sites.issuperset(_FINGERTIPS):
+            raise UserError(f"camera '{name}' looks at an arm, and the robot of '{self._task}' has none; use {SCENE}")
 
     def draw(self, pose: Pose) -> NDArray[np.uint8]:
         """Draw a world in a given pose. (H, W, 3)"""
+        return self.draw_views(pose, (SCENE,))[0]
+
+    def draw_views(self, pose: Pose, cameras: Sequence[str]) -> list[NDArray[np.uint8]]:
+        """Draw a world in a given pose from each of the named cameras. (H, W, 3) each"""
         self._data.qpos[:] = pose.qpos
         self._data.mocap_pos[:] = pose.mocap_pos
         self._data.mocap_quat[:] = pose.mocap_quat
         mujoco.mj_forward(self._model, self._data)
-        self._renderer.update_scene(self._data, camera=_CAMERA)
-        image: NDArray[np.uint8] = self._renderer.render().copy()  # the renderer reuses its buffer
-        return image
+        images = []
+        for name in cameras:
+            self._renderer.update_scene(self._data, camera=SCENE if name == SCENE else self._camera(VIEWS[name]))
+            images.append(self._renderer.render().copy())  # the renderer reuses its buffer
+        return images
+
+    def _camera(self, view: View) -> mujoco.MjvCamera:
+        """Return a camera at its present place."""
+        camera = mujoco.MjvCamera()
+        camera.type = mujoco.mjtCamera.mjCAMERA_FREE
+        camera.lookat[:] = view.point or np.mean([self._data.site(name).xpos for name in _FINGERTIPS], 0)
+        camera.distance, camera.azimuth, camera.elevation = view.distance, view.azimuth, view.elevation
+        return camera
 
     def close(self) -> None:
         """Free the context."""

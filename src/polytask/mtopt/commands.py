@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError
 from polytask.mtopt.config.commands import CheckConfig, EvaluateConfig, RelabelConfig, StatusConfig
+from polytask.mtopt.config.exchange import ActConfig
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import choose, in_use, newest, next_version
 from polytask.mtopt.detector.labels import labels_by_task
 from polytask.mtopt.evaluation_tables import evaluation_result
+from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Grader
 from polytask.mtopt.runtime.base import restored_controller
 from polytask.mtopt.runtime.check_folder import check_folder
@@ -146,6 +149,16 @@ def label(config: LabelConfig) -> Result:
     rows = [(task, sum(each.values()), len(each) - sum(each.values())) for task, each in labels.items()]
     payload = {"labels": {task: {"success": success, "failure": failure} for task, success, failure in rows}}
     return Result(payload, [Table("labels", ("task", "successes", "failures"), rows)])
+
+
+def act(config: ActConfig) -> Result:
+    """Run `polytask mtopt act`. A signal is the normal end of the server, so it returns its result."""
+    if any(find_spec(name) is None for name in NEEDS):
+        raise UserError("serving actions needs an extra: pip install 'polytask[label]'")
+    from polytask.mtopt.act.server import serve
+
+    serve(config)
+    return Result({"run_dir": config.run_dir}, [])
 
 
 class StoppedError(Exception):

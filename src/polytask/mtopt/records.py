@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # this module must not import torch: settings import it, and 
 # An action: translation (3) and the sine and cosine of twice the turn, each in [-1, 1]. The angle is doubled because a
 # gripper looks the same after half a turn. Then close, open and terminate, which are given where they exceed one half.
 ACTION_DIM = 8
+COMMANDED = 0.5  # close, open and terminate are given above this
 POSE_DIM = 3  # of the hand: x, y (m) and yaw (rad)
 
 

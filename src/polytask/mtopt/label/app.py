@@ -207,10 +207,15 @@ def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeSt
     app.add_api_route("/api/uploads", api.upload, methods=["POST"], status_code=201)
     app.add_api_route("/api/train", api.train, methods=["POST"], status_code=202)
     app.add_api_route("/api/train", api.train_status, methods=["GET"])
+    guard(app, access)
+    return app
+
+
+def guard(app: FastAPI, access: Access) -> None:
+    """Let a server check who calls it, and answer mistakes with one line."""
     app.add_exception_handler(UserError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_values)
     app.add_middleware(Guard, access=access)
-    return app
 
 
 def _refuse_values(_: Request, error: Exception) -> JSONResponse:

@@ -56,6 +56,28 @@ def decode(data: bytes, limits: UploadLimits) -> Image.Image:
         raise UserError("the picture is damaged: its pixels cannot be read") from error
 
 
+def fit_square(picture: Image.Image, size: int, fit: str) -> NDArray[np.uint8]:
+    """Turn a picture of any size into a square one (S, S, 3).
+
+    Args:
+        picture: Of colours.
+        size: Side of the result, pixels.
+        fit: `exact` refuses a picture of another size, `crop` uses its central square, `stretch` distorts it.
+
+    Raises:
+        UserError: If the picture is refused.
+    """
+    if fit == "crop":
+        return np.asarray(ImageOps.fit(picture, (size, size), Image.Resampling.BOX))
+    if fit == "stretch":
+        return np.asarray(picture.resize((size, size), Image.Resampling.BOX))
+    width, height = picture.size
+    if (width, height) != (size, size):
+        needed = f"the run needs {size} x {size}; set fit=crop or fit=stretch"
+        raise UserError(f"the picture has {width} x {height} pixels, {needed}")
+    return np.asarray(picture)
+
+
 def views(picture: Image.Image, count: int, size: int) -> NDArray[np.uint8]:
     """Turn a picture into outcome views (V, S, S, 3).
 

@@ -12,10 +12,11 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from polytask.device import check_device
 from polytask.errors import UserError, shown
+from polytask.mtopt.config.exchange import ActConfig
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.security import is_loopback
 from polytask.mtopt.records import TaskInfo
@@ -24,9 +25,11 @@ from polytask.settings import check_values
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.types import ASGIApp
 
 NEEDS = ("fastapi", "uvicorn", "PIL")
 SHORTEST_TOKEN = 16
+Listens = TypeVar("Listens", LabelConfig, ActConfig)  # settings of a server: host, port, token
 
 
 def serve(config: LabelConfig) -> None:
@@ -34,14 +37,14 @@ def serve(config: LabelConfig) -> None:
     config = prepared(config)
     with listen(config) as listener:
         server = build_server(config, dict(TASKS))
-        with _ended_by_signals(server):
+        with ended_by_signals(server):
             sys.stdout.write(f"labelling page: {address(config, listener.getsockname()[1])}\n")
             sys.stdout.flush()
             server.run(sockets=[listener])
 
 
 @contextmanager
-def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+def ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
     """Let SIGINT (Ctrl-C) and SIGTERM end the server, and then the block instead of the process."""
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -58,13 +61,17 @@ def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
 
 def build_server(config: LabelConfig, tasks: dict[str, TaskInfo]) -> uvicorn.Server:
     """Build a web server for the page; the caller runs it."""
-    import uvicorn
-
     from polytask.mtopt.label.app import create_app
 
+    return server_of(create_app(config, tasks))
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    """Build a web server for an application."""
+    import uvicorn
+
     # No access log: its first line would contain the token.
-    settings = uvicorn.Config(create_app(config, tasks), log_level="warning", access_log=False, server_header=False)
-    return uvicorn.Server(settings)
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
 
 
 def prepared(config: LabelConfig) -> LabelConfig:
@@ -82,6 +89,15 @@ def prepared(config: LabelConfig) -> LabelConfig:
     check_values(config)
     check_device(config.device)
     require_tasks(config.tasks)
+    return with_token(config)
+
+
+def with_token(config: Listens) -> Listens:
+    """Return settings with a random token if other machines could reach the server and there is none.
+
+    Raises:
+        UserError: If the token is too short.
+    """
     if config.token and len(config.token) < SHORTEST_TOKEN:
         raise UserError(f"token=...: at least {SHORTEST_TOKEN} characters are needed")
     if not config.token and not is_loopback(config.host):
@@ -89,7 +105,7 @@ def prepared(config: LabelConfig) -> LabelConfig:
     return config
 
 
-def listen(config: LabelConfig) -> socket.socket:
+def listen(config: LabelConfig | ActConfig) -> socket.socket:
     """Open the port.
 
     Raises:
@@ -108,7 +124,7 @@ def listen(config: LabelConfig) -> socket.socket:
     return listener
 
 
-def address(config: LabelConfig, port: int) -> str:
+def address(config: LabelConfig | ActConfig, port: int) -> str:
     """Return the address for a browser, including the token."""
     host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(config.host, config.host)
     host = f"[{host}]" if ":" in host else host

@@ -1,0 +1,97 @@
+"""Episodes of another robot, before they have the sizes of a run: what both readers of `mtopt import` produce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polytask.errors import UserError
+from polytask.mtopt.records import ACTION_DIM, COMMANDED, POSE_DIM
+
+MAX_BYTES, MAX_PIXELS = 64 * 2**20, 2**26  # of a picture
+ACTION_HINT = "an action of MT-Opt has 8: dx, dy, dz, sin and cos of twice the turn, close, open, terminate"
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """One episode of T actions and T + 1 frames; pictures are encoded files."""
+
+    name: str  # for messages
+    task: str  # name or sentence
+    frames: Sequence[bytes]
+    outcome: Sequence[bytes]  # V views of the end
+    actions: NDArray[np.float32]  # (T, 8)
+    closed: NDArray[np.float32]  # (T + 1,)
+    height: NDArray[np.float32]  # (T + 1,)
+    pose: NDArray[np.float32] | None  # (T + 1, 3)
+    policy: str = "import"
+    seed: int = 0
+    success: Mapping[str, bool] = field(default_factory=dict)  # task, by name or sentence -> what the data set states
+
+
+def numbers(values: Any, shape: tuple[int | None, ...], what: str) -> NDArray[np.float32]:
+    """Return numbers as an array.
+
+    Args:
+        values: A list, or an array.
+        shape: Its wanted shape; None means any length.
+        what: Episode and field, for the message.
+
+    Raises:
+        UserError: If the shape differs, or a value is not a finite number.
+    """
+    try:
+        array = np.asarray(values, np.float32)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{what} must be rows of numbers of the same length") from error
+    fits = array.ndim == len(shape) and all(want in (None, size) for size, want in zip(array.shape, shape, strict=True))
+    if not fits:
+        wanted = " x ".join("any" if want is None else str(want) for want in shape)
+        hint = f"; {ACTION_HINT}" if shape[-1] == ACTION_DIM else ""
+        raise UserError(f"{what} has the shape {array.shape}, not {wanted}{hint}")
+    if not np.isfinite(array).all():
+        raise UserError(f"{what} has values that are not finite")
+    return array
+
+
+def hand(actions: NDArray[np.float32], values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return gripper, height and pose of T + 1 frames from those that are known.
+
+    Without `closed`, the gripper starts open and follows the commands; without `height`, it is 0 everywhere.
+    """
+    frames = len(actions) + 1
+    closed = commanded(actions) if values.get("closed") is None else values["closed"]
+    height = np.zeros(frames) if values.get("height") is None else values["height"]
+    pose = values.get("pose")
+    return {
+        "closed": numbers(closed, (frames,), f"{what}: closed"),
+        "height": numbers(height, (frames,), f"{what}: height"),
+        "pose": None if pose is None else numbers(pose, (frames, POSE_DIM), f"{what}: pose"),
+    }
+
+
+def commanded(actions: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return (T + 1,) 1 where the gripper is closed, if it starts open and follows the commands."""
+    state, found = 0.0, [0.0]
+    for closes, opens in (actions[:, 5:7] > COMMANDED).tolist():
+        state = 1.0 if closes else 0.0 if opens else state
+        found.append(state)
+    return np.array(found, np.float32)
+
+
+def picture(data: bytes, what: str) -> Any:
+    """Decode a picture file.
+
+    Raises:
+        UserError: If it is none.
+    """
+    from polytask.mtopt.label.pictures import UploadLimits, decode
+
+    try:
+        return decode(data, UploadLimits(MAX_BYTES, MAX_PIXELS))
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from error

@@ -1,0 +1,110 @@
+"""Write the episodes of MT-Opt as a LeRobot data set (`lerobot.py`), so that `mtopt import` reads equal episodes again.
+
+An episode of T actions has T + 1 rows, one per frame. The last row shows the last frame. No action follows it: its
+action is zero and `is_last` is true, so that a learner can leave it out. What belongs to a whole episode is in a table
+of our own, which LeRobot ignores:
+
+    meta/polytask.parquet    the views of the end as PNG files, the commanded task, policy, seed, and the number in the
+                             store. An episode that several tasks learn from is written once for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polytask.datasets.export_folder import export_folder
+from polytask.datasets.lerobot import About, LeRobotWriter, check_pyarrow
+from polytask.errors import UserError
+from polytask.mtopt.learning.sharing import Shared
+from polytask.mtopt.records import Episode
+from polytask.mtopt.store import png
+from polytask.mtopt.store.store import EpisodeStore
+
+IMAGE = "observation.images.shoulder"
+STATE, ACTION, LAST, SUCCESS = "observation.state", "action", "is_last", "next.success"
+ACTION_NAMES = ("dx", "dy", "dz", "sin_yaw", "cos_yaw", "close", "open", "terminate")
+HAND_NAMES = ("closed", "height")
+POSE_NAMES = ("x", "y", "yaw")
+WHOLE = "meta/polytask.parquet"
+
+
+def to_lerobot(
+    store: EpisodeStore, root: Path, shared: Sequence[Shared], sentences: Mapping[str, str], fps: int = 5
+) -> int:
+    """Export episodes to a data set in the folder `root`, and return its number of frames.
+
+    Args:
+        store: The store of the episodes.
+        root: Folder to write to. It must not exist.
+        shared: The episodes to export, each with a task and the verdict on that task.
+        sentences: The sentence that LeRobot uses for a task, by task name. A task without a sentence keeps its name.
+        fps: Actions per second.
+
+    Raises:
+        UserError: If a package is missing, the folder exists, there is no episode to write, or the episodes differ in
+            their pictures or in whether they have a pose.
+    """
+    check_pyarrow()
+    if root.exists():
+        raise UserError(f"'{root}' exists already; name another folder")
+    chosen = [one for one in shared if store.row(one.episode).length]
+    if not chosen:
+        raise UserError("there is no episode with actions to export")
+    with export_folder(root):
+        has_pose = store.read(chosen[0].episode).pose is not None
+        names = {STATE: (*HAND_NAMES, *(POSE_NAMES if has_pose else ())), ACTION: ACTION_NAMES}
+        writer, whole = LeRobotWriter(root, About("panda", fps, names)), []
+        for one in chosen:
+            episode = store.read(one.episode)
+            writer.add(sentences.get(one.task, one.task), _columns(episode, one), {IMAGE: episode.images})
+            whole.append(_whole(episode, one.episode))
+        writer.close()
+        _write_whole(root, whole)
+    return writer.frames
+
+
+def _columns(episode: Episode, one: Shared) -> dict[str, NDArray[Any]]:
+    """Return the columns of an episode's T + 1 rows. Rewards belong to the action of their row."""
+    steps = len(episode.actions)
+    frame = np.arange(steps + 1)
+    ends = frame == steps - 1  # the last action
+    hand = [episode.closed, episode.height]
+    pose = [] if episode.pose is None else list(episode.pose.T)
+    return {
+        STATE: np.stack([*hand, *pose], 1),  # (T + 1, 2), or (T + 1, 5) with the pose
+        ACTION: np.concatenate([episode.actions, np.zeros_like(episode.actions[:1])]),  # (T + 1, 8)
+        "next.reward": (ends & one.success).astype(np.float32),
+        "next.done": frame >= steps - 1,
+        SUCCESS: ends & one.success,
+        LAST: frame == steps,
+    }
+
+
+def _whole(episode: Episode, number: int) -> dict[str, Any]:
+    """Return what the table of our own says about an episode."""
+    return {
+        "episode": number,
+        "task": episode.task,
+        "policy": episode.policy,
+        "seed": episode.seed,
+        "outcome": [png.encode(view) for view in episode.outcome],
+    }
+
+
+def _write_whole(root: Path, rows: list[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {
+        "episode": pa.int64(),
+        "task": pa.string(),
+        "policy": pa.string(),
+        "seed": pa.int64(),
+        "outcome": pa.list_(pa.binary()),
+    }
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(kinds)), root / WHOLE)
