@@ -299,7 +299,11 @@ class ExportPolicyConfig(CommandConfig):
     renamed: ClassVar[dict[str, str]] = {"out": "output"}
 
     checkpoint: str | None = setting(
-        None, "checkpoint file or run directory whose policy to export", is_path=True, is_transient=True
+        None,
+        "checkpoint file or run directory whose policy to export; also a .safetensors policy, or mt10 or mt50, whose "
+        "policies come with polytask",
+        is_path=True,
+        is_transient=True,
     )
     to: str = setting(
         "safetensors",
