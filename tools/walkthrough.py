@@ -1,7 +1,7 @@
 """Walk through polytask as a new user would, and write docs/walkthrough.md. Run python tools/walkthrough.py
 
-Every command runs for real, in an empty folder with an environment of its own into which the wheel is installed. The page
-has the commands, what they print and their times. If one fails, the page is not written.
+Every command runs for real, in an empty folder with an environment of its own into which the wheel is installed. The
+page has the commands, what they print and their times. If one fails, the page is not written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Step:
 STEPS = (
     Step(
         "Install",
-        "An empty environment, with the wheel that `pip wheel --no-deps .` has built. torch comes first, here for the CPU.",
+        "An empty environment, with the wheel that `pip wheel --no-deps .` built. torch comes first, here for the CPU.",
         (
             "python -m venv env && source env/bin/activate",
             "pip install --quiet torch==2.13.0",
@@ -59,8 +59,8 @@ STEPS = (
     ),
     Step(
         "Take it elsewhere",
-        "The export is compared with the original before it is written. `run_onnx.py` is in `examples/`; it imports neither "
-        "polytask nor torch.",
+        "The export is compared with the original before it is written. `run_onnx.py` is in `examples/`; it imports "
+        "neither polytask nor torch.",
         ("polytask export checkpoint=mt10 to=onnx output=mt10.onnx", "python run_onnx.py mt10.onnx door-open"),
     ),
     Step(
@@ -69,7 +69,8 @@ STEPS = (
         (
             "pip install --quiet --no-deps ./plugin",
             "polytask list plugins",
-            "polytask train tasks=[hover] num_envs=32 max_frames=150_000 eval_episodes=10 video=false run_dir=runs/hover",
+            "polytask train tasks=[hover] num_envs=32 max_frames=150_000 eval_episodes=10 video=false "
+            "run_dir=runs/hover",
             "polytask eval checkpoint=runs/hover episodes=20",
         ),
     ),
@@ -143,8 +144,8 @@ def main() -> None:
     rows = [f"| {number}. {step.title} | {parts[number - 1][1]:.0f} |" for number, step in enumerate(STEPS, 1)]
     page = [
         "# A new user's walk\n",
-        "Written by `python tools/walkthrough.py`, which runs every command below in an empty folder and writes what it "
-        f"prints: Python {platform.python_version()}, {os.cpu_count()} CPU cores, which other programs may use too.\n",
+        "Written by `python tools/walkthrough.py`, which runs every command below in an empty folder and writes what "
+        f"it prints: Python {platform.python_version()}, {os.cpu_count()} CPU cores that other programs used too.\n",
         "| step | seconds |\n|---|---|",
         *rows,
         f"| all | {sum(seconds for _, seconds in parts):.0f} |\n",

@@ -380,6 +380,13 @@ class ListConfig(CommandConfig):
 
 
 @dataclass
+class CompletionConfig(CommandConfig):
+    """`polytask completion`."""
+
+    shell: str | None = setting(None, "bash, zsh or fish", choices=("bash", "zsh", "fish"))
+
+
+@dataclass
 class ReportConfig(CommandConfig):
     """`polytask report`."""
 
