@@ -47,7 +47,7 @@ def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") ->
         UserError: If there is no such policy, or its file is damaged.
     """
     if is_name(path_or_name):
-        return open_policy(find_pretrained(path_or_name), device)
+        return open_policy(find_pretrained(str(path_or_name)), device)
     path = Path(path_or_name).expanduser()
     if path.suffix in FOREIGN:
         raise UserError(f"'{path}' is for other programs; load the run, or export it with to=safetensors")
