@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from polytask.config.completion import CompletionConfig
 from polytask.config.schema import (
     BenchConfig,
     CollectConfig,
-    CompletionConfig,
     EvalConfig,
     ExportPolicyConfig,
     GalleryConfig,

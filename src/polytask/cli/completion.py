@@ -11,9 +11,9 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from polytask.cli.commands import COMMANDS, FAMILIES
+from polytask.config.completion import CompletionConfig
 from polytask.config.groups import GROUPS
 from polytask.config.presets import presets
-from polytask.config.schema import CompletionConfig
 from polytask.envs.options import WorldOptions
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError

@@ -299,11 +299,7 @@ class ExportPolicyConfig(CommandConfig):
     renamed: ClassVar[dict[str, str]] = {"out": "output"}
 
     checkpoint: str | None = setting(
-        None,
-        "checkpoint file or run directory whose policy to export; also a .safetensors policy, or mt10 or mt50, whose "
-        "policies come with polytask",
-        is_path=True,
-        is_transient=True,
+        None, "run, checkpoint, policy file, or suite of a pretrained policy to export", is_path=True, is_transient=True
     )
     to: str = setting(
         "safetensors",
@@ -377,13 +373,6 @@ class ListConfig(CommandConfig):
         "with tasks: only those of a suite; with params=true: suite that the networks are built for (default: mt10)",
         choices=SUITES,
     )
-
-
-@dataclass
-class CompletionConfig(CommandConfig):
-    """`polytask completion`."""
-
-    shell: str | None = setting(None, "bash, zsh or fish", choices=("bash", "zsh", "fish"))
 
 
 @dataclass
