@@ -69,7 +69,7 @@ STEPS = (
         (
             "pip install --quiet --no-deps ./plugin",
             "polytask list plugins",
-            "polytask train tasks=[hover] num_envs=32 max_frames=150_000 eval_episodes=10 video=false "
+            "polytask train tasks=[hover] num_envs=32 max_frames=100_000 eval_episodes=10 video=false "
             "run_dir=runs/hover",
             "polytask eval checkpoint=runs/hover episodes=20",
         ),
@@ -78,7 +78,7 @@ STEPS = (
         "Compare two methods over three seeds",
         "The budget is small, so the table shows how to compare, not which method is better.",
         (
-            "polytask sweep tasks=[reach,drawer-close] net=mlp,multihead seeds=3 num_envs=32 max_frames=60_000 "
+            "polytask sweep tasks=[reach,drawer-close] net=mlp,multihead seeds=3 num_envs=32 max_frames=30_000 "
             "eval_episodes=5 video=false output=runs/compare",
             "polytask report runs=runs/compare output=report baseline=mlp",
         ),
@@ -87,7 +87,7 @@ STEPS = (
         "Collect a LeRobot data set, and load it",
         "The pretrained policy plays, and the episodes are written with pictures, states, actions and task sentences.",
         (
-            "polytask collect policy=pretrained tasks=[reach,door-open] episodes=2 output=data export=lerobot",
+            "polytask collect policy=pretrained tasks=[reach,door-open] episodes=2 num_envs=4 output=data export=lerobot",
             LOAD.strip(),
         ),
     ),
