@@ -87,7 +87,8 @@ STEPS = (
         "Collect a LeRobot data set, and load it",
         "The pretrained policy plays, and the episodes are written with pictures, states, actions and task sentences.",
         (
-            "polytask collect policy=pretrained tasks=[reach,door-open] episodes=2 num_envs=4 output=data export=lerobot",
+            "polytask collect policy=pretrained tasks=[reach,door-open] episodes=2 num_envs=4 "
+            "output=data export=lerobot",
             LOAD.strip(),
         ),
     ),
