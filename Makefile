@@ -11,7 +11,7 @@ comma := ,
 BIN := .venv/bin
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))-$(basename $(notdir $(CONSTRAINTS)))
 
-.PHONY: help install train test test-all check format bench clean
+.PHONY: help install train test test-all check format docs bench clean
 
 help:
 	@echo "make install   create .venv with pinned versions"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-all  run the slow ones too"
 	@echo "make check     lint, formatting, types, layers, spelling"
 	@echo "make format    format and fix what can be fixed"
+	@echo "make docs      build the docs site into site/, and check its links"
 	@echo "make bench     measure physics, environment and training on the CPU"
 	@echo "make clean     remove .venv and caches"
 
@@ -50,10 +51,13 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
 bench: install
 	$(BIN)/polytask bench what=sim num_envs=64 $(ARGS)
 	$(BIN)/polytask bench what=env num_envs=64 $(ARGS)
 	$(BIN)/polytask bench what=train num_envs=64 $(ARGS)
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist site

@@ -49,3 +49,10 @@ def test_every_page_is_on_the_map() -> None:
         linked |= {(ROOT / "docs" / page).parent.joinpath(target).resolve() for target in targets}
     missing = [page for page in (ROOT / "docs").rglob("*.md") if page.resolve() not in linked]
     assert [str(page.relative_to(ROOT)) for page in missing] == ["docs/index.md"]
+
+
+def test_citation_names_the_last_release() -> None:
+    version, date = re.findall(r"^## \[(\d.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    lines = (ROOT / "CITATION.cff").read_text().splitlines()
+    assert f"version: {version}" in lines
+    assert f"date-released: {date}" in lines

@@ -178,3 +178,14 @@ def split(command):
     program, name, *words = shlex.split(command)
     assert (program, name) == ("polytask", "train")
     return words
+
+
+def test_a_policy_that_comes_with_the_package_is_exported(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = export(capsys, "checkpoint=mt10", "to=onnx", "output=mt10.onnx")
+    assert found["largest_difference"] < 1e-4
+    again = export(capsys, "checkpoint=mt10", "output=mt10.safetensors")
+    assert again["tasks"] == found["tasks"] == list(polytask.load_policy("mt10").tasks)
+    assert export(capsys, "checkpoint=mt10.safetensors", "output=copy.safetensors")["largest_difference"] == 0
+    assert main(["export", "checkpoint=mt10", "card=true"]) == 2
+    assert capsys.readouterr().err == "polytask: card=true describes a run; this policy is a file already\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from polytask.config.completion import CompletionConfig
 from polytask.config.schema import (
     BenchConfig,
     CollectConfig,
@@ -120,6 +121,16 @@ COMMANDS: dict[str, Command] = {
         "polytask.cli.listing:listing",
         ("polytask list tasks", "polytask list nets params=true suite=mt50"),
         positional="kind",
+    ),
+    "completion": Command(
+        "print a script that lets bash, zsh or fish complete commands, keys and values",
+        CompletionConfig,
+        "polytask.cli.completion:completion",
+        (
+            "polytask completion bash > ~/.local/share/bash-completion/completions/polytask",
+            "polytask completion fish > ~/.config/fish/completions/polytask.fish",
+        ),
+        positional="shell",
     ),
     "bench": Command(
         "measure speed and memory",

@@ -302,7 +302,7 @@ class ExportPolicyConfig(CommandConfig):
     renamed: ClassVar[dict[str, str]] = {"out": "output"}
 
     checkpoint: str | None = setting(
-        None, "checkpoint file or run directory whose policy to export", is_path=True, is_transient=True
+        None, "run, checkpoint, policy file, or suite of a pretrained policy to export", is_path=True, is_transient=True
     )
     to: str = setting(
         "safetensors",

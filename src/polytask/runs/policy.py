@@ -47,14 +47,24 @@ def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") ->
     Raises:
         UserError: If there is no such policy, or its file is damaged.
     """
-    if isinstance(path_or_name, str) and path_or_name in SUITES and not exists(Path(path_or_name)):
-        return open_policy(find_pretrained(path_or_name), device)
+    if is_name(path_or_name):
+        return open_policy(find_pretrained(str(path_or_name)), device)
     path = Path(path_or_name).expanduser()
     if path.suffix in FOREIGN:
         raise UserError(f"'{path}' is for other programs; load the run, or export it with to=safetensors")
     if path.suffix == SUFFIX:
         return open_policy(path, device)
     return policy_of(load(path, without=WORLDS), locate(path), device)
+
+
+def is_name(path_or_name: str | Path) -> bool:
+    """Return whether this names a suite, whose policy comes with the package, and no file or folder."""
+    return isinstance(path_or_name, str) and path_or_name in SUITES and not exists(Path(path_or_name))
+
+
+def is_file_of_policy(path_or_name: str | Path) -> bool:
+    """Return whether `load_policy` reads this from a policy file, not from a run."""
+    return is_name(path_or_name) or Path(path_or_name).suffix == SUFFIX
 
 
 def pretrained_file(config: EpisodesConfig | RecordConfig) -> Path:

@@ -20,7 +20,7 @@ from polytask.policies.formats import FORMATS, FileFormat, Run
 from polytask.policies.policy import Policy
 from polytask.result import Result
 from polytask.runs.checkpoint import load, locate
-from polytask.runs.policy import policy_of
+from polytask.runs.policy import is_file_of_policy, load_policy, policy_of
 from polytask.runs.setup import build_algo, spec_of
 from polytask.tools.model_card import write_card
 
@@ -44,19 +44,22 @@ class Difference:
 def export(config: ExportPolicyConfig) -> Result:
     """Run `polytask export`."""
     if config.checkpoint is None:
-        raise UserError("name the run to export: checkpoint=RUN")
+        raise UserError(
+            "name the run to export: checkpoint=RUN, or a suite whose policy comes with polytask: checkpoint=mt10"
+        )
     kind = FORMATS[config.to]
     path = Path(config.output or f"policy{kind.suffix}").expanduser()
     if path.suffix != kind.suffix:
         raise UserError(f"output={config.output} must end in {kind.suffix}, which to={config.to} writes")
     if not path.parent.is_dir():
         raise UserError(f"there is no folder '{path.parent}' to write the policy to")
-    state, source = load(config.checkpoint), locate(config.checkpoint)
-    policy = policy_of(state, source)
+    policy, original, saved = source_of(config.checkpoint)
+    if config.card and saved is None:
+        raise UserError("card=true describes a run; this policy is a file already")
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / f"policy{kind.suffix}"
         write(written, policy, kind, half=config.half)
-        found = compare(original_of(state, source), kind.run(written), policy, tolerance_of(config))
+        found = compare(original, kind.run(written), policy, tolerance_of(config))
         check(found, config, policy)
         write_atomically(path, lambda part: shutil.copyfile(written, part))
     size = path.stat().st_size
@@ -73,11 +76,22 @@ def export(config: ExportPolicyConfig) -> Result:
         "observations": found.rows,
         "tasks": list(policy.tasks),
     }
-    if config.card:
-        card = write_card(path, state["config"], config)
+    if config.card and saved is not None:
+        card = write_card(path, saved, config)
         payload["card"] = str(path.with_suffix(".json"))
         lines.append(f"card: {payload['card']} (success {card['mean_success']:.3f})")
     return Result(payload, lines=lines)
+
+
+def source_of(name: str) -> tuple[Policy, Run, dict[str, Any] | None]:
+    """Return the policy to export, how the original acts, and the settings of its run.
+
+    A policy file, or a policy that comes with the package, has no run here: it is its own original.
+    """
+    if is_file_of_policy(name):
+        return load_policy(name), load_policy(name).actor, None
+    state, source = load(name), locate(name)
+    return policy_of(state, source), original_of(state, source), state["config"]
 
 
 def write(path: Path, policy: Policy, kind: FileFormat, *, half: bool) -> None:

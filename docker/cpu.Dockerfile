@@ -1,0 +1,10 @@
+# polytask on the CPU: docker build -f docker/cpu.Dockerfile -t polytask:cpu . && docker run --rm polytask:cpu list tasks
+FROM python:3.12-slim
+RUN apt-get update && apt-get install -y --no-install-recommends libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri \
+    && rm -rf /var/lib/apt/lists/*
+COPY . /opt/polytask
+RUN pip install --no-cache-dir torch --constraint /opt/polytask/constraints.txt \
+        --index-url https://download.pytorch.org/whl/cpu \
+    && pip install --no-cache-dir --constraint /opt/polytask/constraints.txt '/opt/polytask[video,report,export,label]'
+WORKDIR /work
+ENTRYPOINT ["polytask"]

@@ -1,0 +1,102 @@
+"""The docs site: its links, its generated pages, and the answers of the FAQ."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from helpers.scripts import load_script
+
+from polytask.cli.commands import COMMANDS
+from polytask.cli.main import main
+from polytask.config.compose import names_of
+from polytask.config.groups import GROUPS
+
+ROOT = Path(__file__).parents[1]
+REPOSITORY = "https://github.com/polytask/polytask"
+
+
+def answers() -> list[tuple[str, str]]:
+    """Return the commands of the FAQ, and the line that each prints."""
+    return re.findall(r"^\$ polytask ?(.*)\n(.*)$", (ROOT / "docs/faq.md").read_text(), re.MULTILINE)
+
+
+def texts() -> set[str]:
+    """Return all texts in the source, joined as Python joins them."""
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "src").rglob("*.py"))
+    return {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    return load_script("write_reference")
+
+
+def test_reference_is_up_to_date(reference: ModuleType) -> None:
+    stale = [path.name for path, text in reference.pages().items() if path.read_text() != text]
+    assert stale == [], "run python tools/write_reference.py"
+
+
+def test_reference_has_every_key_of_every_command(reference: ModuleType) -> None:
+    page = reference.commands_page()
+    keys = {key for command in COMMANDS.values() for key in names_of(command.schema)}
+    missing = {key for key in keys if f"| `{key}` |" not in page and f"| `{key}." not in page}
+    assert missing == set()
+    assert [name for name in COMMANDS if f"\n## polytask {name}\n" not in page] == []
+    for group, entries in GROUPS.items():
+        assert re.findall(r"^## (.*)$", reference.group_page(group), re.MULTILINE) == list(entries)
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "expected"),
+    [
+        (int | None, {"at_least": 0, "at_most": 2**32 - 1}, "whole number, at least 0 and at most 2^32 - 1"),
+        (list[float], {"above": 0.0}, "list: number, more than 0.0 each"),
+        (list[str] | None, {"choices": ("a", "b")}, "list of `a`, `b`"),
+        (str, {"is_path": True}, "path"),
+        (bool, {}, "true or false"),
+    ],
+)
+def test_valid_values_in_words(reference: ModuleType, kind: type, facts: dict, expected: str) -> None:
+    assert reference.valid(kind, facts) == expected
+
+
+@pytest.mark.parametrize(("words", "line"), answers(), ids=lambda text: text[:40])
+def test_commands_of_the_faq_print_what_it_says(words, line, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(words)) == 2
+    assert capsys.readouterr().err == f"{line}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_messages_of_the_faq_are_those_of_the_source() -> None:
+    blocks = re.findall(r"```text\n(.*?)```", (ROOT / "docs/faq.md").read_text(), re.DOTALL)
+    lines = {line for block in blocks for line in block.splitlines()}
+    assert len(lines) >= 6
+    assert lines - texts() == set()
+
+
+def test_links_lead_to_the_repository_or_to_a_page() -> None:
+    link = load_script("site_links").site_link
+    docs = ROOT / "docs"
+    assert link("../CHANGELOG.md", docs, REPOSITORY) == f"{REPOSITORY}/blob/main/CHANGELOG.md"
+    assert link("../benchmarks/results", docs, REPOSITORY) == f"{REPOSITORY}/tree/main/benchmarks/results"
+    assert link("../../README.md", docs / "nets", REPOSITORY) == f"{REPOSITORY}/blob/main/README.md"
+    assert link("../grads", docs / "algos", REPOSITORY) == "../grads/index.md"
+    assert link("results.md", docs, REPOSITORY) == "results.md"
+
+
+@pytest.mark.slow
+def test_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "results/index.html").read_text()
+    assert f'href="{REPOSITORY}/blob/main/benchmarks/results/h200_mt10_ppo_run.json"' in page
+    assert "register_task" in (tmp_path / "reference/python/index.html").read_text()
