@@ -42,7 +42,8 @@ class Page:
         self._pace, self._error = 0.0, ""
         self._policy = source.CHECKPOINT if config.checkpoint is not None else str(config.policy)
         self._task = config.task or source.ALL_TASKS
-        server.gui.configure_theme(show_logo=False, show_share_button=False, control_layout="collapsible")
+        server.gui.configure_theme(show_logo=False, show_share_button=False)
+        server.gui.main_panel.dock_right()
         self._add_controls()
         self._show(session)
         server.on_client_connect(self._welcome)
