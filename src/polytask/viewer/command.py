@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from polytask.config.watching import PlayConfig
 from polytask.result import Result, note
 from polytask.stopping import stop_requests
@@ -12,6 +14,8 @@ from polytask.web.access import link
 def play(config: PlayConfig) -> Result:
     """Run `polytask play` until a signal ends it."""
     config = source.checked(config)
+    if config.threads is None:
+        torch.set_num_threads(1)  # for so few observations, more threads only wait, on the cores of the physics
     if config.viewer == "native":
         native.check_display()
         return _play_in_window(config)

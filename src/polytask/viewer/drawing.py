@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import viser
 
 _FLOOR, _LINES = (222, 226, 230), (196, 202, 208)
-_FROM = np.array([0.52, -0.62, 0.58])  # direction from which the worlds are seen
+_FROM = np.array([0.60, 0.50, 0.62])  # direction from which the worlds are seen
 _HANDLE = 0.16  # metres
 
 
@@ -59,7 +59,7 @@ class Drawing:
         scene = self.scene
         size = scene.high - scene.low
         if world is not None:
-            aim, distance = scene.centre(world), 1.5 * min(float(np.linalg.norm(size[:2])), 2.5)
+            aim, distance = scene.centre(world), min(float(np.linalg.norm(size[:2])), 2.5)
         else:
             aim = scene.offsets.mean(0) + (scene.low + scene.high) / 2
             aim[2] = max(float(scene.low[2]), -0.2)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ALL_WORLDS = "all worlds"
 PICTURES = 30.0  # per second, at most
-PLOTS_EVERY, FOLLOW_EVERY = 0.25, 1.0  # seconds
+PLOTS_EVERY, FOLLOW_EVERY = 0.5, 1.0  # seconds
 _MOVABLE = "Drag the handle to move the goal until the next episode. The policy may not know goals far from its own."
 _UNWATCHED = "Choose one world under *watch* to move its goal."
 _FIXED = "The goal of this task belongs to a fixture and cannot be moved."
@@ -39,7 +39,7 @@ class Page:
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._follower = source.Follower(config) if config.run is not None else None
         self._loaded = 0  # checkpoints since the start
-        self._pace, self._error = 0.0, ""
+        self._pace, self._counted, self._error = 0.0, 0, ""  # speed since the last status, steps until then, a message
         self._policy = source.CHECKPOINT if config.checkpoint is not None else str(config.policy)
         self._task = config.task or source.ALL_TASKS
         server.gui.configure_theme(show_logo=False, show_share_button=False)
@@ -87,7 +87,7 @@ class Page:
 
     def _show(self, session: Session) -> None:
         """Show the worlds of a session."""
-        self.session = session
+        self.session, self._counted = session, session.steps
         self.drawing = Drawing(self._server, Scene(session.env))
         if self._plots is not None:
             self._plots.remove()
@@ -190,13 +190,10 @@ class Page:
         while not stops:
             self.obey()
             now = time.perf_counter()
-            taken = self.session.advance(now - last)
-            if taken:
-                pace = taken / max(now - last, 1e-3) / self.session.clock.rate
-                self._pace += 0.1 * (pace - self._pace)
+            if self.session.advance(now - last):
                 self.draw()
             if now - plotted > PLOTS_EVERY:
-                self._draw_numbers()
+                self._draw_numbers(now - plotted)
                 plotted = now
             if now - looked > FOLLOW_EVERY:
                 self._look_for_checkpoint()
@@ -223,8 +220,11 @@ class Page:
                 client.camera.position = client.camera.position + (centre - self._last_centre)
         self._last_centre = centre
 
-    def _draw_numbers(self) -> None:
+    def _draw_numbers(self, seconds: float) -> None:
+        """Draw the plots and write the status, some seconds after the last time."""
         assert self._plots is not None
+        self._pace = (self.session.steps - self._counted) / seconds / self.session.clock.rate
+        self._counted = self.session.steps
         self._plots.update(self.session.numbers(), self.watched)
         self._write_status()
 

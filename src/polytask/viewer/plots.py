@@ -22,8 +22,8 @@ class Plots:
     def __init__(self, gui: viser.GuiApi, actions: int) -> None:
         """Add empty plots for actions of some numbers."""
         self._reward = _plot(gui, "reward", ["reward"])
-        self._score = _plot(gui, "success", ["success"], bounds=(0.0, 1.0))
-        self._action = _plot(gui, "action", [str(index) for index in range(actions)], bounds=(-1.0, 1.0))
+        self._score = _plot(gui, "success", ["success"], bounds=(-0.05, 1.05))
+        self._action = _plot(gui, "action", [str(index) for index in range(actions)], bounds=(-1.1, 1.1))
 
     def update(self, numbers: Numbers, world: int | None) -> None:
         """Show the numbers of one world, or the mean over all worlds; actions are those of the first world then."""
