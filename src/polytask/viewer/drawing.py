@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FLOOR, _LINES = (222, 226, 230), (196, 202, 208)
 _FROM = np.array([0.60, 0.50, 0.62])  # direction from which the worlds are seen
 _HANDLE = 0.16  # metres
+_GAMMA = 2.2  # of a screen
 
 
 class Drawing:
@@ -92,7 +93,8 @@ class Drawing:
             self._handle = None
 
     def _draw(self, number: int, instances: Instances, poses: Poses) -> None:
-        rgb = np.clip(255 * instances.colour[:, :3], 0, 255).astype(np.uint8)
+        # Viser reads colours of instances as amounts of light, and MuJoCo as what a screen shows.
+        rgb = np.clip(255 * instances.colour[:, :3] ** _GAMMA, 0, 255).astype(np.uint8)
         handle = self._server.scene.add_batched_meshes_simple(
             f"/worlds/{number}",
             instances.mesh.vertices,
