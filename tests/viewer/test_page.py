@@ -2,13 +2,13 @@
 
 import io
 import re
-import shutil
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.browser import CHROMIUM, launched
 from PIL import Image
 
 from polytask.config.watching import PlayConfig
@@ -20,7 +20,6 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests 
 from polytask.viewer.page import Page  # noqa: E402  # after the checks
 from polytask.viewer.server import close_server, guard_of, open_server  # noqa: E402
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -72,10 +71,8 @@ def running(**changes):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched(sync_api, FLAGS) as started:
         yield started
-        started.close()
 
 
 @contextmanager
