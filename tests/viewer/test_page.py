@@ -85,7 +85,7 @@ def visiting(browser, url, width=900, height=600):
     page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     page.on("request", lambda request: problems.append(request.url) if is_foreign(request.url, url) else None)
     page.goto(url)
-    sync_api.expect(page.get_by_text(re.compile(r"step \d+")).first).to_be_visible()
+    sync_api.expect(page.get_by_text(re.compile(r"step \d+")).first).to_be_visible(timeout=60_000)
     yield page
     page.context.close()
     assert problems == []
@@ -113,7 +113,7 @@ def test_worlds_are_drawn_and_time_can_be_stopped(browser):
     with running() as (_, url), visiting(browser, url) as page:
         wait_for(page, lambda: steps(page) > 0)
         page.get_by_role("button", name="Pause").click()
-        sync_api.expect(page.get_by_text("paused")).to_be_visible()
+        sync_api.expect(page.get_by_text("paused")).to_be_visible(timeout=60_000)
         before = steps(page)
         page.wait_for_timeout(1500)
         assert steps(page) == before
@@ -147,10 +147,10 @@ def test_another_task_is_chosen_and_a_bad_choice_is_explained(browser):
         choose("task", "push")
         wait_for(page, lambda: own.session.env.spec.tasks == ("push",))
         choose("task", "flat")
-        sync_api.expect(page.get_by_text("no scripted experts")).to_be_visible()
+        sync_api.expect(page.get_by_text("no scripted experts")).to_be_visible(timeout=60_000)
         assert own.session.env.spec.tasks == ("push",)
         choose("watch", "1: push")
-        sync_api.expect(page.get_by_text("Drag the handle")).to_be_visible()
+        sync_api.expect(page.get_by_text("Drag the handle")).to_be_visible(timeout=60_000)
 
 
 @needs_browser
