@@ -10,7 +10,19 @@ import polytask
 ROOT = Path(polytask.__file__).parent
 
 # The parts of polytask that each part may import. Every part is listed, in the order of the layers.
-BASE = {"errors", "types", "settings", "files", "stopping", "device", "cuda_graph", "result", "statistics", "parallel"}
+BASE = {
+    "errors",
+    "types",
+    "settings",
+    "files",
+    "stopping",
+    "device",
+    "cuda_graph",
+    "result",
+    "statistics",
+    "parallel",
+    "web",
+}
 WORLDS = BASE | {"scenes", "sim", "robots"}
 LEARNING = {"nets", "grads", "algos"}
 ALLOWED: dict[str, set[str]] = {
@@ -24,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "stopping": {"result"},
     "device": {"errors"},
     "parallel": {"errors"},
+    "web": set(),
     "nets": BASE,
     "grads": BASE,
     "scenes": {"errors"},
@@ -38,8 +51,12 @@ ALLOWED: dict[str, set[str]] = {
     "runs": BASE | {"envs", "nets", "grads", "algos", "config", "plugins", "policies"},
     "datasets": WORLDS | {"envs", "mtopt", "config", "runs"},
     "tools": WORLDS | {"envs", "nets", "grads", "algos", "config", "policies", "runs"},
+    "viewer": BASE | {"envs", "config", "runs"},
     "adapters": {"errors", "envs"},
-    "cli": WORLDS | LEARNING | {"envs", "mtopt", "config", "plugins", "policies", "runs", "datasets", "tools"},
+    "cli": WORLDS
+    | LEARNING
+    | {"envs", "mtopt", "config", "plugins", "policies", "runs", "datasets", "tools"}
+    | {"viewer"},
     "__main__": {"cli"},
 }
 
@@ -69,7 +86,7 @@ MTOPT: dict[str, set[str]] = {
 OWNERS = {
     "warp": {"sim"},
     "mujoco_warp": {"sim"},
-    "mujoco": {"scenes", "sim", "robots", "envs", "mtopt"},
+    "mujoco": {"scenes", "sim", "robots", "envs", "mtopt", "viewer"},
     "gymnasium": {"envs", "datasets", "adapters"},
     "safetensors": {"policies"},
     "rsl_rl": {"adapters"},
@@ -86,6 +103,7 @@ OWNERS = {
     "uvicorn": {"mtopt"},
     "ray": {"mtopt", "parallel", "runs"},
     "submitit": {"runs"},
+    "viser": {"viewer"},
     "hydra": {"config"},
     "omegaconf": {"config", "runs", "cli", "mtopt"},
     "rich": {"runs", "envs", "cli"},

@@ -213,7 +213,9 @@ def test_the_video_of_a_run_shows_its_evaluation(tmp_path, monkeypatch):
     monkeypatch.setattr("polytask.runs.train.build_env", None)  # no other environment is built for the video
     words = ["num_envs=4", "eval_episodes=2", f"run_dir={tmp_path / 'run'}", "net.hidden=[4]", "episode_length=7"]
     result = train(compose(TrainConfig, [*FIXED, *words]))
-    assert result.lines[-1] == f"video: {tmp_path / 'run' / 'video.mp4'} (3 frames)"
+    assert f"video: {tmp_path / 'run' / 'video.mp4'} (3 frames)" in result.lines
+    assert f"watch: polytask play checkpoint={tmp_path / 'run'}" in result.lines
+    assert f"curves: polytask report runs={tmp_path / 'run'} output=report" == result.lines[-1]  # no TensorBoard events
     assert shown == [(7, 10.0)]
 
 
@@ -221,4 +223,4 @@ def test_a_run_without_evaluation_plays_an_episode_for_its_video(tmp_path, monke
     monkeypatch.setattr("polytask.runs.train.record_video", lambda env, policy, path, video: env.spec.num_envs)
     words = ["num_envs=4", "eval_episodes=0", f"run_dir={tmp_path / 'run'}", "net.hidden=[4]"]
     result = train(compose(TrainConfig, [*FIXED, *words]))
-    assert result.lines[-1].endswith("(2 frames)")
+    assert any(line.endswith("(2 frames)") for line in result.lines)

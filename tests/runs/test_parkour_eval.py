@@ -11,7 +11,8 @@ import torch
 
 import polytask
 from polytask.config.compose import compose
-from polytask.config.schema import EvalConfig, RecordConfig
+from polytask.config.schema import EvalConfig
+from polytask.config.watching import RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.parkour.layout import spread_levels
 from polytask.errors import UserError

@@ -16,7 +16,6 @@ from polytask.config.schema import (
     ExportPolicyConfig,
     GalleryConfig,
     ListConfig,
-    RecordConfig,
     ReportConfig,
     ReproduceConfig,
     SweepConfig,
@@ -24,6 +23,7 @@ from polytask.config.schema import (
     VerifyConfig,
     WarmupConfig,
 )
+from polytask.config.watching import PlayConfig, RecordConfig
 from polytask.mtopt.config import (
     ActConfig,
     CheckConfig,
@@ -158,6 +158,17 @@ COMMANDS: dict[str, Command] = {
         "polytask.tools.video:record",
         ("polytask record policy=scripted task=reach", "polytask record checkpoint=runs/my-run output=all.mp4"),
         saved=_POLICY,
+    ),
+    "play": Command(
+        "watch a policy in many worlds, in a web browser",
+        PlayConfig,
+        "polytask.viewer.command:play",
+        (
+            "polytask play policy=pretrained",
+            "polytask play checkpoint=runs/my-run task=reach worlds=4 speed=0.25",
+            "polytask play run=runs/my-run",
+        ),
+        saved="polytask.viewer.source:saved_settings",
     ),
     "collect": Command(
         "write episodes of a policy to a data set, for distillation and offline learning",

@@ -204,13 +204,22 @@ class ReproduceConfig(LaunchConfig):
 
 
 @dataclass
-class EpisodesConfig(WorldOptions, CommandConfig):
+class PolicyConfig(WorldOptions, CommandConfig):
+    """The settings of the commands in which a policy acts."""
+
+    checkpoint: str | None = setting(
+        None, "checkpoint file or run directory of the policy", is_path=True, is_transient=True
+    )
+    policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
+
+
+@dataclass
+class EpisodesConfig(PolicyConfig):
     """The settings of the commands that play a number of episodes."""
 
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
     )
-    policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
     episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**5)
 
 
@@ -268,30 +277,6 @@ class CollectConfig(EpisodesConfig, PictureOptions):
         None,
         "also write <output>/<export> for other libraries: minari, or lerobot with pictures (extra: export)",
         choices=("minari", "lerobot"),
-    )
-
-
-@dataclass
-class RecordConfig(WorldOptions, CommandConfig):
-    """`polytask record`."""
-
-    checkpoint: str | None = setting(
-        None, "checkpoint file or run directory whose policy to film", is_path=True, is_transient=True
-    )
-    policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
-    task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
-    all_levels: bool = setting(
-        False, "parkour: film every level, each into a file of its own, <output>-level-<n>.mp4 (default: level=0)"
-    )
-    output: str = setting("polytask.mp4", "video to write: a name that ends in .mp4 or .gif", is_path=True)
-    width: int = setting(480, "width of the picture of each task, in pixels", at_least=16, at_most=1_280)
-    height: int = setting(360, "height of the picture of each task, in pixels", at_least=16, at_most=960)
-    frames_per_second: int | None = setting(
-        None,
-        "control steps per second of the video; fewer than the control rate is slow motion (default: the control rate, "
-        "80, in parkour 50)",
-        at_least=1,
-        at_most=240,
     )
 
 

@@ -30,22 +30,24 @@ class Caption:
 
 
 class CaptionReader:
-    """Follows the first world of every task of an environment."""
+    """Follows the first world of every task of an environment, or all worlds."""
 
-    def __init__(self, env: MultiTaskEnv) -> None:
+    def __init__(self, env: MultiTaskEnv, *, all_worlds: bool = False) -> None:
         """Prepare to follow the worlds from the start of their episodes."""
         self._env = env
         counts = torch.tensor(env.spec.envs_per_task)
-        self._first = (counts.cumsum(0) - counts).to(env.device)
-        self._best = torch.zeros(len(counts))
+        worlds = torch.arange(env.num_envs) if all_worlds else counts.cumsum(0) - counts
+        self._tasks = [env.spec.tasks[number] for number in env.task.cpu()[worlds].tolist()]
+        self._worlds = worlds.to(env.device)
+        self._best = torch.zeros(len(worlds))
 
     def read(self) -> list[Caption]:
         """Return the captions of the current state. Call it before every step."""
         env = self._env
-        step, score = env.episode_step[self._first].cpu(), env.score[self._first].cpu()
+        step, score = env.episode_step[self._worlds].cpu(), env.score[self._worlds].cpu()
         # At the start of an episode, the score still is that of the last one.
         self._best = torch.where(step == 0, 0.0, torch.maximum(self._best, score))
-        values = zip(env.spec.tasks, step.tolist(), self._best.tolist(), strict=True)
+        values = zip(self._tasks, step.tolist(), self._best.tolist(), strict=True)
         return [Caption(task, int(count), best) for task, count, best in values]
 
 

@@ -165,6 +165,10 @@ class MultiTaskEnv:
         score = self._order.in_worlds(self._buffers.score)
         return score.clone() if self._copies else score
 
+    def show_changes(self) -> None:
+        """Let `obs` show what was written to the groups' buffers between two steps, such as another goal."""
+        self._order.publish(self._buffers, self._step)
+
     def episode_metrics(self) -> dict[str, Tensor]:
         """Return the domain's metrics (N,) of each world's episode after the last step, before any reset."""
         columns = self._order.in_worlds(self._buffers.extras).unbind(-1)

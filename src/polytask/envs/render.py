@@ -51,6 +51,26 @@ class Pose:
     mocap_quat: NDArray[np.float32]  # (nmocap, 4)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a world is: its group, its task there, and its row in the batch of the group."""
+
+    group: WorldGroup
+    part: TaskSlice
+    row: int
+
+
+def places_of(env: Worlds) -> list[Place]:
+    """Return the place of every world, in the order of the environment's worlds."""
+    places = [
+        Place(group, part, row)
+        for group in env.groups
+        for part in group.tasks
+        for row in range(part.worlds.start, part.worlds.stop)
+    ]
+    return sorted(places, key=lambda place: env.spec.tasks.index(place.part.task.name))  # stable, like `RowOrder`
+
+
 def pose_of(env: Worlds, task: str, world: int = 0) -> Pose:
     """Copy the current pose of a task's `world`-th world, to draw it later."""
     group, own = task_slice(env, task)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polytask.config.schema import BOTH, EvalConfig, RecordConfig
+from polytask.config.schema import BOTH, EvalConfig, PolicyConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import BODIES, TILES, TuningOptions, WorldOptions
 from polytask.envs.render_progress import RenderProgress
@@ -150,7 +150,7 @@ def goals_of(state: dict[str, Any], tasks: Sequence[str]) -> Goals:
     return {task: found[task][0] if len(found[task]) == 1 else torch.cat(found[task]) for task in tasks}
 
 
-def training_goals(config: EvalConfig | RecordConfig) -> Goals | None:
+def training_goals(config: PolicyConfig) -> Goals | None:
     """Return the goals that the policy of a checkpoint was trained on, if they are fixed and the command wants such."""
     if config.checkpoint is None or config.goals != "fixed":
         return None

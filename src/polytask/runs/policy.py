@@ -12,7 +12,7 @@ from torch import Tensor
 from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.normalize import SharedNormalizer, TaskNormalizer
 from polytask.config.compose import compose, to_plain, upgrade
-from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
+from polytask.config.schema import PolicyConfig, TrainConfig
 from polytask.envs.layouts import layout_of
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
@@ -67,13 +67,13 @@ def is_file_of_policy(path_or_name: str | Path) -> bool:
     return is_name(path_or_name) or Path(path_or_name).suffix == SUFFIX
 
 
-def pretrained_file(config: EpisodesConfig | RecordConfig) -> Path:
+def pretrained_file(config: PolicyConfig) -> Path:
     """Return the file of the policy that `policy=pretrained` means."""
     task = getattr(config, "task", None)  # of `polytask record`
     return find_pretrained(config.suite, config.tasks if task is None else [task])
 
 
-def saved_settings(config: EpisodesConfig | RecordConfig) -> dict[str, Any] | None:
+def saved_settings(config: PolicyConfig) -> dict[str, Any] | None:
     """Return the settings that come with a policy: those of a run, or those of a pretrained policy's worlds."""
     if config.policy == "pretrained" and config.checkpoint is None:
         return open_info(pretrained_file(config)).worlds

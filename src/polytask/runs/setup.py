@@ -12,7 +12,7 @@ from torch import Tensor
 from polytask import algos
 from polytask.algos import AlgoContext
 from polytask.config.compose import compose
-from polytask.config.schema import EpisodesConfig, RecordConfig, TrainConfig
+from polytask.config.schema import PolicyConfig, TrainConfig
 from polytask.device import tune_torch
 from polytask.envs.make import make_env, resolve
 from polytask.envs.multi_task import MultiTaskEnv
@@ -75,14 +75,14 @@ def _training_worlds(config: TrainConfig) -> dict[str, Any]:
     return {"num_envs": num_envs, "envs_per_task": config.envs_per_task, "stagger": stagger}
 
 
-def check_source(config: EpisodesConfig | RecordConfig) -> None:
+def check_source(config: PolicyConfig) -> None:
     """Check all settings, and that the config names exactly one policy."""
     check_values(config)
     if (config.checkpoint is None) == (config.policy is None):
         raise UserError("name one policy: checkpoint=PATH, policy=scripted, policy=random or policy=pretrained")
 
 
-def build_policy(config: EpisodesConfig | RecordConfig, env: VecEnv) -> Policy:
+def build_policy(config: PolicyConfig, env: VecEnv) -> Policy:
     """Build the policy that a config names, without exploration noise, for the tasks of `env`."""
     if config.checkpoint is not None:
         return load_policy(load(config.checkpoint), env)

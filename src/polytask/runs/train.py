@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -161,7 +162,14 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
         lines.append(f"stopped after {run.iteration} iterations; continue: {how} train checkpoint={run.directory}")
     elif run.config.video:
         lines.append(film_run(run, footage))
-    return Result(summary, shown, lines, exit_code=code)
+    return Result(summary, shown, [*lines, *next_commands(run)], exit_code=code)
+
+
+def next_commands(run: Run) -> list[str]:
+    """Return the lines that say how to look at a run."""
+    folder = shlex.quote(str(run.directory))
+    lines = [f"watch: polytask play checkpoint={folder}", f"curves: polytask report runs={folder} output=report"]
+    return [*lines, *([f"curves: tensorboard --logdir {folder}"] if run.config.tensorboard else [])]
 
 
 def parameter_counts(run: Run) -> dict[str, int]:

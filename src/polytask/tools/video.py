@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from polytask.config.schema import RecordConfig
+from polytask.config.watching import RecordConfig
 from polytask.envs.parkour.terrain import NUM_LEVELS
 from polytask.envs.video import VideoFormat, check_suffix, record_video
 from polytask.errors import UserError

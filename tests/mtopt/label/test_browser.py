@@ -1,17 +1,16 @@
 """The page in a real browser, with the keys and clicks of a person; every answer is looked up in the store."""
 
 import io
-import shutil
 
 import numpy as np
 import pytest
+from helpers.browser import CHROMIUM, launched
 from helpers.label_page import running
 from PIL import Image
 
 from polytask.mtopt.records import Label
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
 FLAGS = [
     "--headless",
@@ -27,10 +26,8 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched(sync_api, FLAGS) as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from helpers.label_page import TASKS, Page
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.app import STATIC, create_app
-from polytask.mtopt.label.security import Access, is_loopback, refusal
+from polytask.mtopt.label.security import Access, refusal
+from polytask.web.access import is_loopback
 
 TOKEN = "correct-horse-battery"
 LOCAL = Access(local=True, token="", max_body=1000)

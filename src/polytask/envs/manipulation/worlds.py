@@ -124,6 +124,19 @@ class TaskWorlds:
             self._write_joint(qpos, qvel, name, value)
         return qpos, qvel
 
+    def has_free_goal(self) -> bool:
+        """Return whether the goal is a point of its own: it differs between episodes, and no fixture stands there."""
+        low, high = (torch.tensor([corner]) for corner in (self.task.low, self.task.high))
+        first, last = self.task.place(low), self.task.place(high)
+        return not first.fixtures and not torch.equal(first.target, last.target)
+
+    def move_goal(self, world: int, position: Sequence[float]) -> None:
+        """Move the goal of one of the task's worlds, its marker and the goal in its observation, until the reset."""
+        goal = self.state.target.new_tensor(position)
+        self.state.target[world] = goal
+        self.batch.mocap_pos[self.worlds][world, self._goal_marker] = goal
+        self.buffers.obs[world, 2 * FRAME :] = goal
+
     def _write_joint(self, qpos: Tensor, qvel: Tensor, name: str, value: Tensor) -> None:
         joint = self.model.joint(name)
         position, velocity = int(joint.qposadr[0]), int(joint.dofadr[0])

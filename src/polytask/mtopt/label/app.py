@@ -21,12 +21,13 @@ from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.world import OUTCOME_CAPTIONS
 from polytask.mtopt.label.pictures import strip
 from polytask.mtopt.label.queues import ORDERS
-from polytask.mtopt.label.security import COOKIE, Access, Guard, is_loopback
+from polytask.mtopt.label.security import COOKIE, Access, Guard
 from polytask.mtopt.label.session import LabelSession
 from polytask.mtopt.label.training import DetectorTraining
 from polytask.mtopt.label.uploads import Uploads
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.store import EpisodeStore
+from polytask.web.access import is_loopback
 
 # The only files that are served: request path, file in `static`, type.
 STATIC = {

@@ -9,14 +9,13 @@
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
+
+from polytask.web.access import is_own_page, is_to_this_machine, knows_token
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,24 +41,10 @@ class Access:
     max_body: int  # bytes
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address or name means this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def refusal(method: str, path: str, headers: Mapping[str, str], query: str, access: Access) -> tuple[int, str] | None:
     """Return the status and the reason why a request is refused; None accepts it. Header names are lower case."""
     host = headers.get("host", "")
-    try:
-        hostname = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        hostname = ""
-    if access.local and not is_loopback(hostname):
+    if access.local and not is_to_this_machine(host):
         return 421, "this page answers only requests to localhost"
     if path.startswith("/api/") and not _is_same_site(headers, host):
         return 403, "requests from other sites are refused"
@@ -71,18 +56,12 @@ def refusal(method: str, path: str, headers: Mapping[str, str], query: str, acce
 def _is_same_site(headers: Mapping[str, str], host: str) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
-    origin = headers.get("origin")  # programs send none
-    return origin is None or origin in (f"http://{host}", f"https://{host}")
+    return is_own_page(headers.get("origin"), host)
 
 
 def _has_token(headers: Mapping[str, str], query: str, token: str) -> bool:
     offered = [headers.get("x-polytask-token", ""), *parse_qs(query).get("token", [])]
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        cookie = None
-    offered += [cookie.value] if cookie else []
-    return any(hmac.compare_digest(word.encode(), token.encode()) for word in offered)
+    return knows_token(token, offered, headers.get("cookie", ""), COOKIE)
 
 
 def _bad_body(headers: Mapping[str, str], access: Access) -> tuple[int, str] | None:

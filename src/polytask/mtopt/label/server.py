@@ -18,10 +18,10 @@ from polytask.device import check_device
 from polytask.errors import UserError, shown
 from polytask.mtopt.config.exchange import ActConfig
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.label.security import is_loopback
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.tasks import TASKS, require_tasks
 from polytask.settings import check_values
+from polytask.web.access import is_loopback, link
 
 if TYPE_CHECKING:
     import uvicorn
@@ -126,6 +126,4 @@ def listen(config: LabelConfig | ActConfig) -> socket.socket:
 
 def address(config: LabelConfig | ActConfig, port: int) -> str:
     """Return the address for a browser, including the token."""
-    host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(config.host, config.host)
-    host = f"[{host}]" if ":" in host else host
-    return f"http://{host}:{port}/" + (f"?token={config.token}" if config.token else "")
+    return link(config.host, port, config.token)

@@ -1,0 +1,1 @@
+"""`polytask play`: watch a policy in many worlds, in a web browser."""
