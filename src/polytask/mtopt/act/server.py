@@ -21,9 +21,10 @@ from polytask.errors import UserError
 from polytask.mtopt.act.actor import Actor, Look
 from polytask.mtopt.config import ActConfig
 from polytask.mtopt.label.pictures import UploadLimits, decode
-from polytask.mtopt.label.security import Access, is_loopback
+from polytask.mtopt.label.security import Access
 from polytask.mtopt.label.server import address, ended_by_signals, listen, server_of, with_token
 from polytask.settings import check_values
+from polytask.web.access import is_loopback
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
