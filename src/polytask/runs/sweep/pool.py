@@ -133,13 +133,17 @@ def failure(item: Item) -> str:
 
 @contextmanager
 def _second_signal_raises() -> Iterator[None]:
-    """Let the second SIGTERM raise as the second Ctrl-C does, so that no run is left behind."""
+    """Let the second SIGINT or SIGTERM raise, so that no run is left behind.
+
+    SIGTERM would end the process at once. A shell without a terminal lets its background jobs ignore SIGINT.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
