@@ -14,27 +14,19 @@ from helpers.learning import (
     assert_resumes,
     assert_solves,
     assert_trains,
-    context_of,
 )
+from helpers.ppo import make, rows_of
 from helpers.toy import PointMass, success_rate
-from torch.distributions import Normal, kl_divergence
+from torch.distributions import Normal
 from torch.testing import assert_close
 
 from polytask import algos
 from polytask.algos import AlgoContext
-from polytask.algos.ppo import PPO, PPOConfig, PPORows
+from polytask.algos.ppo import PPO
 from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.nets import NETS
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
-
-
-def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PPO:
-    """Build a small PPO for the environment."""
-    context = context_of(env, net or MlpConfig(hidden=[32, 32]), grads, total_frames)
-    algo = algos.build(PPOConfig(**{"horizon": 16, "minibatch": 256, "epochs": 2, "lr": 1e-3, **settings}), context)
-    assert isinstance(algo, PPO)
-    return algo
 
 
 def test_point_mass_is_solved() -> None:
@@ -192,14 +184,6 @@ def test_tasks_weigh_the_same_whatever_their_worlds() -> None:
     assert_close(head.weight.grad[0], gradient[0] / 2)
 
 
-def rows_of(**columns: list[float]) -> PPORows:
-    """Build four rows of one task whose other entries are zero."""
-    zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
-    zeros |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std")}
-    plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
-    return PPORows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
-
-
 def test_actor_loss_by_hand() -> None:
     loss = make(PointMass((2,))).learners["actor"].backward.loss
     density = -math.log(2 * math.pi)  # of the mean, for two unit normals
@@ -282,91 +266,6 @@ def test_value_loss_hardly_depends_on_the_scale_of_rewards() -> None:
 def test_acting_without_noise_repeats_and_stays_in_bounds() -> None:
     env = PointMass((4, 4))
     assert_acts_in_bounds(make(env), env)
-
-
-def test_linear_schedule_falls_to_zero_with_the_last_frame() -> None:
-    env = PointMass((2, 2))
-    ppo = make(env, schedule="linear", total_frames=4 * 16 * 4)
-    rates = []
-    for _ in range(5):
-        ppo.iterate(env)
-        rates.append(ppo.learners["actor"].optimizer.param_groups[0]["lr"].item())
-    assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3, 0.0])
-
-
-@pytest.mark.parametrize("lr", [5e-5, 0.1])
-def test_adaptive_rate_brings_the_change_of_the_policy_to_the_target(lr: float) -> None:
-    changes = {}
-    for schedule in ("constant", "adaptive"):
-        env = PointMass((16, 16))
-        ppo = make(env, schedule=schedule, lr=lr, max_lr=0.1, target_kl=0.01, epochs=4)
-        metrics = [ppo.iterate(env) for _ in range(16)]
-        changes[schedule] = sum(each["policy/mean_kl"].item() for each in metrics[8:]) / 8
-    assert 0.005 < changes["adaptive"] < 0.02
-    assert not 0.001 < changes["constant"] < 0.05
-    assert metrics[-1]["policy/lr"] == ppo.learners["actor"].optimizer.param_groups[0]["lr"]
-    assert ppo.learners["critic"].optimizer.param_groups[0]["lr"].item() == pytest.approx(lr)  # not its step
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_adaptive_rate_is_resumed_bit_for_bit(method: str) -> None:
-    assert_resumes(lambda env: make(env, grads=GRADS[method][0](), schedule="adaptive", lr=5e-3))
-
-
-def test_change_of_the_policy_is_measured_exactly() -> None:
-    env = PointMass((4, 4))
-    ppo = make(env, epochs=1, minibatch=10**6)
-    ppo.iterate(env)
-    metrics = ppo.iterate(env)
-    assert metrics["policy/mean_kl"].abs() < 1e-6 < metrics["policy/kl"]  # the only minibatch precedes the only step
-    rows = ppo.loop.last()
-    mean, log_std = ppo.policy(rows.obs, rows.task)
-    exact = kl_divergence(Normal(rows.mean, rows.log_std.exp()), Normal(mean, log_std.exp())).sum(-1).mean()
-    assert_close(ppo.actor.metrics(rows)["policy/kl"], exact.detach())
-
-
-def test_weight_of_the_entropy_falls_linearly_to_its_final_value() -> None:
-    env = PointMass((2, 2))
-    ppo = make(env, entropy_coef=0.04, final_entropy_coef=0.0, total_frames=4 * 16 * 4)
-    weights, losses = [], []
-    rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4)
-    for _ in range(6):
-        ppo.iterate(env)
-        weights.append(ppo.actor.entropy_coef.item())
-        loss, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
-        losses.append(loss.mean().item())
-    expected = torch.tensor([0.04, 0.03, 0.02, 0.01, 0.0, 0.0])
-    assert_close(torch.tensor(weights), expected)
-    assert_close(torch.tensor(losses), -expected * math.log(2 * math.pi * math.e))
-
-
-def test_noise_of_a_task_is_bounded_by_its_success() -> None:
-    env = PointMass((16, 16))
-    ppo = make(env, final_std=0.1, max_std=1.5, entropy_coef=1.0)  # so much entropy that the noise is at its bound
-    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
-    for _ in range(25):
-        metrics = ppo.iterate(env)
-    success = ppo.actor.success.rate()
-    assert success[0] > 0.3 and success[1] == 0
-    std = ppo.policy.log_std.detach().exp()
-    bound = 1.5 * (0.1 / 1.5) ** success
-    assert_close(std[:1], bound[:1, None].expand(1, 2), rtol=1e-3, atol=0)
-    assert (std[1] > 1.0).all()
-    assert_close(metrics["per_task/goal-0/std"], std[0].mean(), rtol=0.05, atol=0)  # before this iteration's bound
-
-
-def test_bounding_the_noise_is_no_change_of_the_policy_that_acted() -> None:
-    env = PointMass((16, 16))
-    ppo = make(env, final_std=0.1, max_std=1.0, lr=1e-9)  # the noise begins at its upper bound
-    for _ in range(15):
-        metrics = ppo.iterate(env)
-        assert metrics["policy/mean_kl"] < 1e-6
-    assert ppo.policy.log_std.exp().max() < 0.95
-
-
-@pytest.mark.parametrize("settings", [{"final_std": 0.1}, {"final_entropy_coef": 0.0}])
-def test_noise_is_resumed_bit_for_bit(settings: dict[str, float]) -> None:
-    assert_resumes(lambda env: make(env, total_frames=600, **settings), before=2)
 
 
 def test_actor_and_critic_are_clipped_apart() -> None:

@@ -1,0 +1,29 @@
+"""A small PPO for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from helpers.learning import context_of
+from helpers.toy import PointMass
+from polytask import algos
+from polytask.algos.ppo import PPO, PPOConfig, PPORows
+from polytask.nets.mlp import MlpConfig
+
+
+def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> PPO:
+    """Build a small PPO for the environment."""
+    context = context_of(env, net or MlpConfig(hidden=[32, 32]), grads, total_frames)
+    algo = algos.build(PPOConfig(**{"horizon": 16, "minibatch": 256, "epochs": 2, "lr": 1e-3, **settings}), context)
+    assert isinstance(algo, PPO)
+    return algo
+
+
+def rows_of(**columns: list[float]) -> PPORows:
+    """Build four rows of one task whose other entries are zero."""
+    zeros = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
+    zeros |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std")}
+    plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
+    return PPORows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
