@@ -11,18 +11,15 @@ at once, each in a process of its own, and wait for each other. Then one after t
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from publish import origin, publish
+from turns import mark_ready, turn
 
 from polytask.config.compose import compose
 from polytask.config.schema import BenchConfig
@@ -45,7 +42,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "mt10_fast_td3": (*TRAIN, *FAST_TD3, "iterations=2"),
     "mt10_fast_td3_overlap": (*TRAIN, *FAST_TD3, "iterations=2", "algo.overlap=true"),
 }
-PATIENCE = 240.0  # seconds after which a case no longer waits for the others to be ready
 
 
 def parse() -> argparse.Namespace:
@@ -60,25 +56,13 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@contextmanager
-def turn(folder: Path, case: str, total: int) -> Iterator[None]:
-    """Wait until all cases are ready, then until no other is being timed."""
-    (folder / f"{case}.ready").touch()
-    begin = time.monotonic()
-    while len(list(folder.glob("*.ready"))) < total and time.monotonic() - begin < PATIENCE:
-        time.sleep(0.2)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def measure(case: str, words: list[str], folder: Path, total: int) -> None:
     """Measure one case and write its result."""
     try:
         config = compose(BenchConfig, [*CASES[case], *words])
         result = bench(config, alone=lambda: turn(folder, case, total))
     finally:
-        (folder / f"{case}.ready").touch()  # the others do not wait for a case that failed
+        mark_ready(folder, case)  # the others do not wait for a case that failed
     (folder / f"{case}.json").write_text(json.dumps(result.payload))
 
 

@@ -11,8 +11,10 @@ On a CPU, operations of torch are counted instead of kernels; views do not count
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from torch import Tensor
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
+from turns import turn
 
 from polytask.algos.shared.rollout import num_minibatches, task_index
 from polytask.config.compose import compose
@@ -97,15 +100,20 @@ def kernels_of(work: Callable[[], Any], device: torch.device) -> tuple[int, dict
     return counts.total(), {name: [counts[name], round(time, 3)] for name, time in times.most_common(LARGEST)}
 
 
-def measure(config: BenchConfig, env: StillWorlds) -> dict[str, Any]:
-    """Return the milliseconds and kernels of one iteration."""
+def started(config: BenchConfig, env: StillWorlds) -> Any:
+    """Return an algorithm whose graphs are captured."""
     algo = build_algo(config, env.spec, env.device)
     for _ in range(max(4, config.warmup)):  # two eager calls, the capture and a replay
         algo.iterate(env)
+    return algo
+
+
+def measure(algo: Any, env: StillWorlds, iterations: int) -> dict[str, Any]:
+    """Return the milliseconds and kernels of one iteration."""
     begin = time_after_work(env.device)
-    for _ in range(config.iterations):
+    for _ in range(iterations):
         algo.iterate(env)
-    milliseconds = 1e3 * (time_after_work(env.device) - begin) / config.iterations
+    milliseconds = 1e3 * (time_after_work(env.device) - begin) / iterations
     kernels, largest = kernels_of(lambda: algo.iterate(env), env.device)
     return {"ms": milliseconds, "kernels": kernels, "largest": largest}
 
@@ -119,8 +127,8 @@ def updates_of(algo: Any, worlds: int) -> float:
     return float(algo.epochs * (minibatches or num_minibatches(rows, algo.rows_per_update(rows))))
 
 
-def profile_of(words: list[str]) -> dict[str, Any]:
-    """Measure the algorithm that the words describe."""
+def profile_of(words: list[str], alone: Callable[[], AbstractContextManager[None]]) -> dict[str, Any]:
+    """Measure the algorithm that the words describe, while nothing else runs inside `alone()`."""
     config = compose(BenchConfig, ["what=train", *words])
     device = check_device(config.device)
     tasks = config.task_names
@@ -129,7 +137,9 @@ def profile_of(words: list[str]) -> dict[str, Any]:
     env = StillWorlds(spec, device)
     rate = "updates_per_step" if hasattr(config.algo, "updates_per_step") else "epochs"
     doubled = replace(config.algo, **{rate: 2 * getattr(config.algo, rate)})
-    once, twice = measure(config, env), measure(replace(config, algo=doubled), env)
+    algos = started(config, env), started(replace(config, algo=doubled), env)
+    with alone():
+        once, twice = (measure(algo, env, config.iterations) for algo in algos)
     updates = updates_of(config.algo, worlds)
     learning = {name: twice[name] - once[name] for name in ("ms", "kernels")}
     return {
@@ -151,8 +161,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="settings of `polytask bench what=train`, as key=value")
     parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--meet", type=Path, help="folder where profiles that start together take turns")
+    parser.add_argument("--of", type=int, default=1, help="number of profiles that meet there")
     options = parser.parse_args()
-    result = profile_of(options.words)
+    name = f"profile-{os.getpid()}"
+    result = profile_of(options.words, lambda: turn(options.meet, name, options.of) if options.meet else nullcontext())
     device = "cuda" if result["unit"] == "kernels" else "cpu"
     publish({**result, **origin(device)}, options.out)
 
