@@ -66,12 +66,27 @@ def test_weight_of_the_entropy_falls_linearly_to_its_final_value() -> None:
     rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4)
     for _ in range(6):
         ppo.iterate(env)
-        weights.append(ppo.actor.entropy_coef.item())
+        weights.append(ppo.actor.entropy_coef[1].item())
         loss, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
         losses.append(loss.mean().item())
     expected = torch.tensor([0.04, 0.03, 0.02, 0.01, 0.0, 0.0])
     assert_close(torch.tensor(weights), expected)
     assert_close(torch.tensor(losses), -expected * math.log(2 * math.pi * math.e))
+
+
+def test_a_task_that_fails_is_paid_more_for_its_entropy() -> None:
+    env = PointMass((16, 16))
+    ppo = make(env, entropy_coef=0.01, search_entropy_coef=0.05)
+    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
+    for _ in range(10):
+        success = ppo.actor.success.rate()  # of the rollouts before this iteration's
+        ppo.iterate(env)
+    assert success[0] > 0.1 and success[1] == 0
+    assert_close(ppo.actor.entropy_coef, torch.stack([0.05 - 0.04 * success[0], torch.tensor(0.05)]))
+    rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4, task=[0, 1, 0, 1])
+    loss, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
+    entropy = math.log(2 * math.pi * math.e)
+    assert_close(loss, -entropy * ppo.actor.entropy_coef[[0, 1, 0, 1]] - rows.advantage)
 
 
 def test_noise_of_a_task_is_bounded_by_its_success() -> None:
@@ -98,6 +113,6 @@ def test_bounding_the_noise_is_no_change_of_the_policy_that_acted() -> None:
     assert ppo.policy.log_std.exp().max() < 0.95
 
 
-@pytest.mark.parametrize("settings", [{"final_std": 0.1}, {"final_entropy_coef": 0.0}])
+@pytest.mark.parametrize("settings", [{"final_std": 0.1}, {"final_entropy_coef": 0.0}, {"search_entropy_coef": 0.1}])
 def test_noise_is_resumed_bit_for_bit(settings: dict[str, float]) -> None:
     assert_resumes(lambda env: make(env, total_frames=600, **settings), before=2)

@@ -174,6 +174,21 @@ def test_success_pays_ten_and_everything_else_at_most_five() -> None:
     assert shaped_reward(state(), GRIP, torch.tensor([True])).item() == 10.0
 
 
+def test_taking_the_object_pays_a_quarter_and_bringing_it_the_rest() -> None:
+    no = torch.tensor([False])
+    carried = nearness(torch.tensor([0.2])).item()  # the goal is 20 cm away
+    assert shaped_reward(state(), GRIP, no).item() == pytest.approx(1.25 * 2 / 3)
+    assert shaped_reward(state(openness=0.5), GRIP, no).item() == pytest.approx(1.25 + 3.75 * carried)
+    two_legs = Stages(carry_over("over", level=0.1, hole=0.03), Hold(AT, closed=0.6))
+    lifted = state((0.0, 0.2, 0.14), 0.5, obj=(0.0, 0.2, 0.1))
+    rest = nearness(torch.tensor([0.1])).item()
+    assert shaped_reward(lifted, two_legs, no).item() == pytest.approx(1.25 + 3.75 / 2 * (1 + rest))
+    alone = Stages((bring("go", point=the_fingertips),))
+    assert shaped_reward(state(hand=(0.0, 0.1, 0.045)), alone, no).item() == pytest.approx(
+        5 * nearness(torch.tensor([0.1])).item()
+    )
+
+
 def test_every_task_has_stages_in_words() -> None:
     for task in TASKS.values():
         assert task.shaped is not None, task.name

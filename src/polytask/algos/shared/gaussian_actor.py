@@ -46,6 +46,12 @@ class SurrogateConfig:
     final_entropy_coef: float | None = setting(
         None, "this weight at the last frame, reached linearly (default: it is constant)", at_least=0.0
     )
+    search_entropy_coef: float | None = setting(
+        None,
+        "this weight for a task that never succeeds; with a task's recent success it falls to `entropy_coef` (default: "
+        "all tasks have the same)",
+        at_least=0.0,
+    )
     bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
     bounds: float = setting(
         1.1,
@@ -133,8 +139,11 @@ class GaussianActor:
         spec = context.spec
         self.cfg, self.device, self.action_dim = cfg, context.device, spec.action_dim
         self.loop, self.generator, self.obs_norm, self.worlds = loop, loop.generator, loop.obs_norm, loop.worlds
-        self.entropy_coef = torch.tensor(cfg.entropy_coef, device=self.device)  # a captured update reads it
-        self.success = None if cfg.final_std is None else RecentSuccess(loop.task, spec.num_tasks)
+        self.entropy_coef = torch.full(
+            (spec.num_tasks,), cfg.entropy_coef, device=self.device
+        )  # read by a captured update
+        counts_success = cfg.final_std is not None or cfg.search_entropy_coef is not None
+        self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
@@ -148,13 +157,16 @@ class GaussianActor:
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
     def anneal(self) -> None:
-        """Before the updates of an iteration, set the weight of the entropy."""
+        """Before the updates of an iteration, set the weight of each task's entropy."""
         cfg = self.cfg
         final = cfg.entropy_coef if cfg.final_entropy_coef is None else cfg.final_entropy_coef
-        self.entropy_coef.fill_(cfg.entropy_coef + min(1.0, self.loop.progress) * (final - cfg.entropy_coef))
+        coef = cfg.entropy_coef + min(1.0, self.loop.progress) * (final - cfg.entropy_coef)
+        self.entropy_coef.fill_(coef)
+        if cfg.search_entropy_coef is not None and self.success is not None:
+            self.entropy_coef += (1 - self.success.rate()) * (cfg.search_entropy_coef - coef)
 
     def settle(self) -> None:
-        """After the updates of an iteration, bound the noise of each task by its success in the rollout.
+        """After the updates of an iteration, count success, and bound the noise of each task by it.
 
         Not before them: the policy would no longer be the one that acted, and an adaptive rate would take the
         difference for steps that are too long.
@@ -165,8 +177,8 @@ class GaussianActor:
             self.policy.after_step()
 
     def _bound_noise(self, success: RecentSuccess) -> None:
-        assert self.cfg.final_std is not None
-        self.policy.tighten(self.cfg.final_std, success.rate())
+        if self.cfg.final_std is not None:
+            self.policy.tighten(self.cfg.final_std, success.rate())
 
     def change(self, learner: Learner) -> PolicyChange:
         """Watch how far the updates of the policy's learner move it, and adapt the rate if the settings ask for it."""
@@ -217,7 +229,7 @@ class GaussianActor:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the recent success of the tasks, if the noise depends on it."""
+        """Return the recent success of the tasks, if the noise or its reward depends on it."""
         return {} if self.success is None else self.success.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -240,7 +252,7 @@ def surrogate_loss(cfg: SurrogateConfig, entropy_coef: Tensor, policy: Net, rows
 
     Args:
         cfg: Settings.
-        entropy_coef: Weight () of the entropy.
+        entropy_coef: Weight (K,) of the entropy in each task.
         policy: Maps (obs, task) to mean and log standard deviation (R, A).
         rows: Normalized `obs` (R, O), `task` (R,), unclipped `action` (R, A), its `log_prob` (R,) under the policy that
             drew it, this policy's `mean` and `log_std` (R, A), and the action's `advantage` (R,).
@@ -251,7 +263,7 @@ def surrogate_loss(cfg: SurrogateConfig, entropy_coef: Tensor, policy: Net, rows
     clipped = ratio.clamp(1.0 - cfg.clip, 1.0 + cfg.clip)
     surrogate = torch.maximum(-rows.advantage * ratio, -rows.advantage * clipped)
     excess = (mean.abs() - cfg.bounds).clamp_min(0.0).square().sum(dim=-1)
-    loss = surrogate - entropy_coef * entropy(log_std) + cfg.bounds_coef * excess
+    loss = surrogate - entropy_coef[rows.task] * entropy(log_std) + cfg.bounds_coef * excess
     facts = {
         "kl": kl_divergence(rows.mean, rows.log_std, mean.detach(), log_std.detach()),
         "clip_fraction": ((ratio.detach() - 1.0).abs() > cfg.clip).float(),

@@ -28,6 +28,9 @@ SUCCESS = 10.0  # reward of a step with success, as in most of Meta-World's dens
 # Upper bound of the reward without success. It is far below success, so that a last step which may fail and drop the
 # object is worth taking.
 UNFINISHED = 5.0
+# The part of it that is paid for taking the object. It is small: a policy that has taken the object risks it by moving,
+# and where all stages paid the same, policies held the object and did not move.
+TAKING = 1.25
 SIDES: dict[str, Point] = {
     "above": (0.0, 0.0, 1.0),
     "below": (0.0, 0.0, -1.0),
@@ -102,8 +105,15 @@ class Stages:
 
 def shaped_reward(s: State, stages: Stages, success: Tensor) -> Tensor:
     """Return the shaped reward of every world, in [0, 10]. (N,)"""
-    share = UNFINISHED / len(stages.words)
-    return (share * climbed(s, stages)).masked_fill_(success, SUCCESS)
+    legs = len(stages.legs)
+    before = len(stages.words) - legs
+    height = climbed(s, stages)
+    if before == 0:
+        reward = UNFINISHED / legs * height
+    else:
+        carried = (height - before).clamp(min=0.0)
+        reward = TAKING / before * height.clamp(max=before) + (UNFINISHED - TAKING) / legs * carried
+    return reward.masked_fill_(success, SUCCESS)
 
 
 def climbed(s: State, stages: Stages) -> Tensor:
