@@ -66,7 +66,8 @@ def learned(case, device, **changes):
 def test_exchanges_change_nothing(rank, case, device):
     networks, metrics = learned(case, device)
     same_networks, same_metrics = learned(case, device, ranks=rank)
-    assert_close(flat(same_networks), flat(networks), rtol=1e-3, atol=1e-5)
+    # A GPU adds in another order each time, and an optimizer like Adam scales a gradient near zero up to a whole step.
+    assert_close(flat(same_networks), flat(networks), rtol=1e-3, atol=1e-5 if device == "cpu" else 2e-4)
     assert_close(same_metrics, metrics, rtol=1e-3, atol=1e-4)
 
 

@@ -31,7 +31,8 @@ FIELDS: Fields = {
         "tasks": [str],
         "envs_per_task": [int],
         "episode_length": int,
-        "obs_scale": list | tuple | None,  # earlier versions did not save it
+        "obs_scale": list | tuple | None,  # earlier versions did not save this and the next
+        "objects": list | tuple | None,
     },
     "algo": {"learners": dict},
     "env": dict,  # of several ranks: {"ranks": [their environments]}

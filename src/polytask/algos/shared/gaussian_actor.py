@@ -14,6 +14,7 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE
+from polytask.algos.shared.novelty import ObjectNovelty
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
 from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.recent_success import RecentSuccess
@@ -23,6 +24,7 @@ from polytask.errors import UserError
 from polytask.grads import Backward, GradMethod
 from polytask.grads.backward import Facts, Loss, Net
 from polytask.settings import require_order, setting
+from polytask.types import EnvSpec
 
 
 @dataclass
@@ -50,6 +52,12 @@ class SurrogateConfig:
         None,
         "this weight for a task that never succeeds; with a task's recent success it falls to `entropy_coef` (default: "
         "all tasks have the same)",
+        at_least=0.0,
+    )
+    novelty_coef: float = setting(
+        0.0,
+        "weight of a bonus for objects in new places, added to the reward of a task that fails; with a task's recent "
+        "success it falls to zero",
         at_least=0.0,
     )
     bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
@@ -139,15 +147,23 @@ class GaussianActor:
         spec = context.spec
         self.cfg, self.device, self.action_dim = cfg, context.device, spec.action_dim
         self.loop, self.generator, self.obs_norm, self.worlds = loop, loop.generator, loop.obs_norm, loop.worlds
-        self.entropy_coef = torch.full(
-            (spec.num_tasks,), cfg.entropy_coef, device=self.device
-        )  # read by a captured update
-        counts_success = cfg.final_std is not None or cfg.search_entropy_coef is not None
+        # A captured update reads the weights, so they are changed in place.
+        self.entropy_coef = torch.full((spec.num_tasks,), cfg.entropy_coef, device=self.device)
+        self.novelty = self._novelty(spec)
+        self.mean_bonus = torch.zeros((), device=self.device)
+        counts_success = cfg.final_std is not None or cfg.search_entropy_coef is not None or self.novelty is not None
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
         self._fused_choose = fused(self._choose, self.device, is_wanted=cfg.compile)
+
+    def _novelty(self, spec: EnvSpec) -> ObjectNovelty | None:
+        if self.cfg.novelty_coef == 0:
+            return None
+        if not spec.objects:
+            raise UserError("algo.novelty_coef does not apply: these tasks have no objects; leave it at 0")
+        return ObjectNovelty(spec.objects, self.loop.task, spec.num_tasks)
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
@@ -155,6 +171,15 @@ class GaussianActor:
         ranks = self.worlds.ranks
         backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile, ranks=ranks)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
+
+    def reward_novelty(self) -> None:
+        """After a rollout, add the bonus for objects in new places to the rewards of tasks that fail."""
+        if self.novelty is not None and self.success is not None:
+            rollout = self.loop.rollout
+            weight = self.cfg.novelty_coef * (1 - self.success.rate())  # (K,)
+            bonus = weight[self.loop.task] * self.novelty.bonus(rollout.obs, rollout.done)
+            rollout.reward += bonus
+            self.mean_bonus.copy_(bonus.mean())
 
     def anneal(self) -> None:
         """Before the updates of an iteration, set the weight of each task's entropy."""
@@ -223,20 +248,25 @@ class GaussianActor:
             "policy/kl": kl_divergence(rows.mean, rows.log_std, mean, log_std).mean(),
             "policy/clip_fraction": ((log_ratio.exp() - 1.0).abs() > self.cfg.clip).float().mean(),
         }
+        if self.novelty is not None:
+            found["rollout/novelty"] = self.mean_bonus.clone()
         if self.success is not None:
             names = (f"per_task/{task}/std" for task in self.loop.spec.tasks)
             found |= zip(names, self.policy.log_std.exp().mean(dim=-1).unbind(), strict=True)
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the recent success of the tasks, if the noise or its reward depends on it."""
-        return {} if self.success is None else self.success.state_dict()
+        """Return the recent success of the tasks and the places of objects, if something depends on them."""
+        found = {} if self.success is None else self.success.state_dict()
+        return found if self.novelty is None else {**found, "novelty": self.novelty.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         if self.success is not None:
             self.success.load_state_dict(state)
             self._bound_noise(self.success)
+        if self.novelty is not None and "novelty" in state:  # a run may be continued with a bonus that it did not have
+            self.novelty.load_state_dict(state["novelty"])
 
 
 class Surrogate(NamedTuple):

@@ -321,6 +321,7 @@ DOMAIN = Domain(
     obs_dim=OBS,
     action_dim=ACTIONS,
     obs_scale=(),
+    objects=(4, 11),
     control_rate=80,
     robot=Robot,
     defaults={

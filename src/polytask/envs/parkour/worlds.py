@@ -325,6 +325,7 @@ DOMAIN = Domain(
     obs_dim=OBS,
     action_dim=JOINTS,
     obs_scale=SCALE,
+    objects=(),
     control_rate=50,
     robot=LeggedRobot,
     defaults={

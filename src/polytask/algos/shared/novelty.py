@@ -1,0 +1,76 @@
+"""A bonus for objects in new places, for tasks whose reward does not lead to the object or beyond it.
+
+Where an object is counts from where it was at the start of the episode, in cells of 2 cm. A step earns 1 / sqrt(n) for
+each object, where n is the number of steps that worlds of its task have spent with the object in this cell so far. So
+an object that nobody has moved earns almost nothing; one that is moved somewhere new earns up to 1. Counts only grow,
+and the bonus fades away by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CELL = 0.02  # metres
+GRID = (50, 50, 30)  # cells along x, y, z; what is moved further counts as at the edge
+ORIGIN = (25, 25, 5)  # the cell of an object that has not moved
+
+
+class ObjectNovelty:
+    """Counts where the objects of each task have been."""
+
+    def __init__(self, columns: tuple[int, ...], task: Tensor, num_tasks: int) -> None:
+        """Start without counts.
+
+        Args:
+            columns: For each of M objects, where the three numbers of its position begin in an observation.
+            task: Task of each world. (N,)
+            num_tasks: Number of tasks K.
+        """
+        objects, cells, device = len(columns), GRID[0] * GRID[1] * GRID[2], task.device
+        self._columns = columns
+        self._counts = torch.zeros(num_tasks * objects * cells, dtype=torch.int32, device=device)
+        numbers = task[:, None] * objects + torch.arange(objects, device=device)
+        self._first_cell = numbers * cells  # (N, M)
+        self._grid, self._origin = (torch.tensor(each, device=device) for each in (GRID, ORIGIN))
+        self._start = torch.zeros(len(task), objects, 3, device=device)  # where the episode's objects were at first
+        self._is_new = torch.ones(len(task), dtype=torch.bool, device=device)  # an episode starts next
+
+    @torch.no_grad()
+    def bonus(self, obs: Tensor, done: Tensor) -> Tensor:
+        """Count a rollout and return the bonus of each step. (T, N)
+
+        Args:
+            obs: Observations before the actions. (T, N, O)
+            done: Whether an episode ended with the step. (T, N) bool
+        """
+        place = torch.stack([obs[..., first : first + 3] for first in self._columns], dim=2)  # (T, N, M, 3)
+        shift = place - self._starts(place, done)
+        cell = (shift / CELL).round().long() + self._origin
+        x, y, z = torch.minimum(cell.clamp_min(0), self._grid - 1).unbind(-1)  # (T, N, M)
+        index = self._first_cell + (x * GRID[1] + y) * GRID[2] + z
+        self._counts.index_add_(0, index.flatten(), torch.ones_like(index.flatten(), dtype=torch.int32))
+        return self._counts[index].float().rsqrt().sum(dim=-1)
+
+    def _starts(self, place: Tensor, done: Tensor) -> Tensor:
+        """Return where the objects were at the start of each step's episode. (T, N, M, 3)"""
+        is_first = torch.cat([self._is_new[None], done[:-1]])
+        number = torch.arange(len(done), device=done.device)[:, None]
+        begin = torch.where(is_first, number, -1).cummax(dim=0).values  # -1: before this rollout
+        within = place.gather(0, begin.clamp_min(0)[..., None, None].expand_as(place))
+        starts = torch.where((begin >= 0)[..., None, None], within, self._start)
+        self._start.copy_(starts[-1])
+        self._is_new.copy_(done[-1])
+        return starts
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the counts and the episodes that go on."""
+        return {"cells": self._counts.clone(), "starts": self._start.clone(), "is_new": self._is_new.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._counts.copy_(state["cells"])
+        self._start.copy_(state["starts"])
+        self._is_new.copy_(state["is_new"])
