@@ -26,7 +26,7 @@ class EnvSpec:
     envs_per_task: tuple[int, ...]
     episode_length: int
     obs_scale: tuple[float, ...] = ()  # factor of each entry that makes it of order one; empty if there are none
-    objects: tuple[int, ...] = ()  # for each object, the entry at which the three numbers of its position begin
+    places: tuple[int, ...] = ()  # for the hand and each object, the entry at which its position begins (three numbers)
 
     @property
     def num_tasks(self) -> int:

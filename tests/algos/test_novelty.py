@@ -1,4 +1,4 @@
-"""The bonus for objects in new places: which cell counts, from where, and for which tasks."""
+"""The bonus for new places of hand and objects: which cell counts, from where, and for which tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.toy import PointMass
 from torch import Tensor
 from torch.testing import assert_close
 
-from polytask.algos.shared.novelty import ObjectNovelty
+from polytask.algos.shared.novelty import Novelty
 from polytask.errors import UserError
 
 NEVER = torch.zeros(3, 1, dtype=torch.bool)
@@ -25,8 +25,8 @@ def along_x(*metres: float) -> Tensor:
     return obs
 
 
-def novelty(worlds: list[int], tasks: int = 1) -> ObjectNovelty:
-    return ObjectNovelty((1,), torch.tensor(worlds), tasks)
+def novelty(worlds: list[int], tasks: int = 1) -> Novelty:
+    return Novelty((1,), torch.tensor(worlds), tasks)
 
 
 def test_a_place_pays_by_the_root_of_its_visits() -> None:
@@ -52,7 +52,7 @@ def test_an_episode_that_ends_with_the_rollout_leaves_no_start() -> None:
 
 def test_tasks_and_objects_count_apart_and_worlds_of_a_task_together() -> None:
     obs = torch.zeros(1, 3, 7)
-    two_objects = ObjectNovelty((1, 4), torch.tensor([0, 0, 1]), 2)
+    two_objects = Novelty((1, 4), torch.tensor([0, 0, 1]), 2)
     never = torch.zeros(1, 3, dtype=torch.bool)
     assert_close(two_objects.bonus(obs, never), torch.tensor([[2 * 2**-0.5, 2 * 2**-0.5, 2.0]]))
     obs[0, 0, 5] = 0.1  # the second object of the first world moves along y
@@ -72,7 +72,7 @@ def test_only_tasks_that_fail_earn_the_bonus() -> None:
         success = ppo.actor.success.rate()
         ppo.loop.collect(env)
         before = ppo.rollout.reward.clone()
-        expected = ObjectNovelty((0,), env.task, 2)
+        expected = Novelty((0,), env.task, 2)
         expected.load_state_dict(ppo.actor.novelty.state_dict())
         ppo.actor.reward_novelty()
         ppo.actor.settle()
@@ -97,8 +97,8 @@ def test_counts_are_resumed_bit_for_bit() -> None:
     assert_resumes(lambda env: make(env, total_frames=600, novelty_coef=0.5), before=2)
 
 
-def test_tasks_without_objects_are_refused() -> None:
+def test_tasks_without_places_are_refused() -> None:
     env = PointMass((2, 2))
-    env.spec = replace(env.spec, objects=())
+    env.spec = replace(env.spec, places=())
     with pytest.raises(UserError, match=r"algo\.novelty_coef does not apply"):
         make(env, novelty_coef=0.1)

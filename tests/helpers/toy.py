@@ -25,7 +25,7 @@ class PointMass:
         """Build one task per entry of `envs_per_task`, at most three, and reset."""
         num_tasks = len(envs_per_task)
         self.device = torch.device(device)
-        self.spec = EnvSpec(3, 2, tuple(f"goal-{k}" for k in range(num_tasks)), envs_per_task, 30, objects=(0,))
+        self.spec = EnvSpec(3, 2, tuple(f"goal-{k}" for k in range(num_tasks)), envs_per_task, 30, places=(0,))
         self.task = torch.arange(num_tasks).repeat_interleave(torch.tensor(envs_per_task)).to(self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.goal = torch.tensor(GOALS, device=self.device)[self.task]  # (N, 2)

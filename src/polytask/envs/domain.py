@@ -189,7 +189,7 @@ class Domain:
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
         obs_scale: Factors that make the entries of an observation of order one, for `normalize=fixed`, or none.
-        objects: For each object, the entry of an observation at which its position begins.
+        places: For the hand and each object, the entry of an observation at which its position begins.
         control_rate: Control steps per second of simulated time.
         robot: Class of its robots.
         defaults: Defaults of domain-specific options; a domain-specific option that is missing here is rejected.
@@ -203,7 +203,7 @@ class Domain:
     obs_dim: int
     action_dim: int
     obs_scale: tuple[float, ...]
-    objects: tuple[int, ...]
+    places: tuple[int, ...]
     control_rate: int
     robot: type[Any]
     defaults: Mapping[str, Any]

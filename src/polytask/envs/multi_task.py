@@ -46,7 +46,7 @@ class MultiTaskEnv:
         self.device = config.device
         counts, domain = config.share.envs_per_task, config.domain
         names = tuple(task.name for task in config.tasks)
-        length, about_obs = config.episode_length, (domain.obs_scale, domain.objects)
+        length, about_obs = config.episode_length, (domain.obs_scale, domain.places)
         self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, length, *about_obs)
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
         self._generator = torch.Generator(self.device).manual_seed(config.options.seed)

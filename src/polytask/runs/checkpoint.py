@@ -32,7 +32,7 @@ FIELDS: Fields = {
         "envs_per_task": [int],
         "episode_length": int,
         "obs_scale": list | tuple | None,  # earlier versions did not save this and the next
-        "objects": list | tuple | None,
+        "places": list | tuple | None,
     },
     "algo": {"learners": dict},
     "env": dict,  # of several ranks: {"ranks": [their environments]}

@@ -14,7 +14,7 @@ from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE
-from polytask.algos.shared.novelty import ObjectNovelty
+from polytask.algos.shared.novelty import Novelty
 from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
 from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.recent_success import RecentSuccess
@@ -56,8 +56,8 @@ class SurrogateConfig:
     )
     novelty_coef: float = setting(
         0.0,
-        "weight of a bonus for objects in new places, added to the reward of a task that fails; with a task's recent "
-        "success it falls to zero",
+        "weight of a bonus for new places of hand and objects, in the reward of a task that fails; it falls to zero "
+        "with a task's recent success",
         at_least=0.0,
     )
     bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
@@ -158,12 +158,12 @@ class GaussianActor:
         self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
         self._fused_choose = fused(self._choose, self.device, is_wanted=cfg.compile)
 
-    def _novelty(self, spec: EnvSpec) -> ObjectNovelty | None:
+    def _novelty(self, spec: EnvSpec) -> Novelty | None:
         if self.cfg.novelty_coef == 0:
             return None
-        if not spec.objects:
-            raise UserError("algo.novelty_coef does not apply: these tasks have no objects; leave it at 0")
-        return ObjectNovelty(spec.objects, self.loop.task, spec.num_tasks)
+        if not spec.places:
+            raise UserError("algo.novelty_coef does not apply: these tasks declare no places of objects; leave it at 0")
+        return Novelty(spec.places, self.loop.task, spec.num_tasks)
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
@@ -173,7 +173,7 @@ class GaussianActor:
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
     def reward_novelty(self) -> None:
-        """After a rollout, add the bonus for objects in new places to the rewards of tasks that fail."""
+        """After a rollout, add the bonus for new places of hand and objects to the rewards of tasks that fail."""
         if self.novelty is not None and self.success is not None:
             rollout = self.loop.rollout
             weight = self.cfg.novelty_coef * (1 - self.success.rate())  # (K,)

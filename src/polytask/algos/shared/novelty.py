@@ -1,9 +1,9 @@
-"""A bonus for objects in new places, for tasks whose reward does not lead to the object or beyond it.
+"""A bonus for new places of the hand and the objects, for tasks whose reward does not lead to the object or beyond it.
 
-Where an object is counts from where it was at the start of the episode, in cells of 2 cm. A step earns 1 / sqrt(n) for
-each object, where n is the number of steps that worlds of its task have spent with the object in this cell so far. So
-an object that nobody has moved earns almost nothing; one that is moved somewhere new earns up to 1. Counts only grow,
-and the bonus fades away by itself.
+A place counts from where the thing was at the start of the episode, in cells of 2 cm. A step earns 1 / sqrt(n) for each
+thing, where n is the number of steps that worlds of its task have spent with the thing in this cell so far. So an
+object that rests earns almost nothing; one that is moved somewhere new earns up to 1. The hand counts too, so that it
+comes to the object at all. Counts only grow, and the bonus fades away by itself.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from torch import Tensor
 
 CELL = 0.02  # metres
 GRID = (50, 50, 30)  # cells along x, y, z; what is moved further counts as at the edge
-ORIGIN = (25, 25, 5)  # the cell of an object that has not moved
+ORIGIN = (25, 25, 5)  # the cell of what has not moved
 
 
-class ObjectNovelty:
-    """Counts where the objects of each task have been."""
+class Novelty:
+    """Counts where the hand and the objects of each task have been."""
 
     def __init__(self, columns: tuple[int, ...], task: Tensor, num_tasks: int) -> None:
         """Start without counts.
 
         Args:
-            columns: For each of M objects, where the three numbers of its position begin in an observation.
+            columns: For each of M things, where the three numbers of its position begin in an observation.
             task: Task of each world. (N,)
             num_tasks: Number of tasks K.
         """
-        objects, cells, device = len(columns), GRID[0] * GRID[1] * GRID[2], task.device
+        things, cells, device = len(columns), GRID[0] * GRID[1] * GRID[2], task.device
         self._columns = columns
-        self._counts = torch.zeros(num_tasks * objects * cells, dtype=torch.int32, device=device)
-        numbers = task[:, None] * objects + torch.arange(objects, device=device)
+        self._counts = torch.zeros(num_tasks * things * cells, dtype=torch.int32, device=device)
+        numbers = task[:, None] * things + torch.arange(things, device=device)
         self._first_cell = numbers * cells  # (N, M)
         self._grid, self._origin = (torch.tensor(each, device=device) for each in (GRID, ORIGIN))
-        self._start = torch.zeros(len(task), objects, 3, device=device)  # where the episode's objects were at first
+        self._start = torch.zeros(len(task), things, 3, device=device)  # where they were when the episode began
         self._is_new = torch.ones(len(task), dtype=torch.bool, device=device)  # an episode starts next
 
     @torch.no_grad()
@@ -55,7 +55,7 @@ class ObjectNovelty:
         return self._counts[index].float().rsqrt().sum(dim=-1)
 
     def _starts(self, place: Tensor, done: Tensor) -> Tensor:
-        """Return where the objects were at the start of each step's episode. (T, N, M, 3)"""
+        """Return where the things were at the start of each step's episode. (T, N, M, 3)"""
         is_first = torch.cat([self._is_new[None], done[:-1]])
         number = torch.arange(len(done), device=done.device)[:, None]
         begin = torch.where(is_first, number, -1).cummax(dim=0).values  # -1: before this rollout
