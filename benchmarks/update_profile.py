@@ -128,7 +128,7 @@ def updates_of(algo: Any, worlds: int) -> float:
     return float(algo.epochs * (minibatches or num_minibatches(rows, algo.rows_per_update(rows))))
 
 
-def profile_of(words: list[str], alone: Callable[[], AbstractContextManager[None]]) -> dict[str, Any]:
+def profile_of(words: list[str], alone: Callable[[], AbstractContextManager[None]] = nullcontext) -> dict[str, Any]:
     """Measure the algorithm that the words describe, while nothing else runs inside `alone()`."""
     config = compose(BenchConfig, ["what=train", *words])
     device = check_device(config.device)

@@ -30,6 +30,7 @@ from faults.rights import give_up_root, is_safe
 from polytask.cli.commands import COMMANDS
 from polytask.cli.main import main
 from polytask.config.compose import compose
+from polytask.errors import UserError
 
 SECONDS = 40.0  # after this time a command gets SIGINT, as if the user had pressed Ctrl-C
 GRACE = 20.0  # after this time more it is killed
@@ -122,7 +123,8 @@ def warm_up() -> None:
         if not name.endswith(NEVER):
             import_module(name)
     for command in COMMANDS.values():
-        compose(command.schema, [])  # fills Hydra's caches
+        with suppress(UserError):  # some commands need words
+            compose(command.schema, [])  # fills Hydra's caches
     is_safe()  # finds out, once, what the system permits
     gc.collect()
     gc.freeze()  # a collection in a fork would copy the memory
