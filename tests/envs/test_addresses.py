@@ -16,6 +16,7 @@ DOMAINS: dict[str, dict[str, Any]] = {
     "manipulation": {"tasks": ["reach", "push", "peg-insert-side"], "num_envs": 6},
     "fixed goals": {"tasks": ["push"], "num_envs": 2, "goals": "fixed"},
     "parkour": {"tasks": ["flat", "dome"], "num_envs": 4},
+    "real robots": {"tasks": ["flat", "dome"], "num_envs": 4, "robot": "go1_real"},
     "curriculum": {"tasks": ["flat", "dome"], "num_envs": 4, "levels": "curriculum"},
 }
 every_domain = pytest.mark.parametrize("options", DOMAINS.values(), ids=list(DOMAINS))

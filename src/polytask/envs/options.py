@@ -7,11 +7,11 @@ from typing import Any
 
 from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
 from polytask.errors import UserError
-from polytask.settings import MAX_SEED, setting
+from polytask.settings import MAX_SEED, require_order, setting
 
 TILES, BODIES = ("trained", "held_out"), ("randomized", "nominal")  # of parkour
 REWARDS = ("dense", "shaped", "sparse")
-ROBOT_NAMES = ["sawyer", "panda", "go1"]  # the table `polytask.robots.ROBOTS`, without importing torch
+ROBOT_NAMES = ["sawyer", "panda", "go1", "go1_real"]  # the table `polytask.robots.ROBOTS`, without importing torch
 
 
 @dataclass
@@ -52,6 +52,31 @@ class TuningOptions:
         0.0, "parkour: end an episode, like a fall, this long after its last waypoint (0: do not)", at_least=0.0
     )
     mirror: bool = setting(False, "parkour: half of the episodes are seen in a mirror that swaps left and right")
+
+
+@dataclass
+class RealityOptions:
+    """How far the robots of robot=go1_real differ; every episode has another one."""
+
+    load: float = setting(3.0, "go1_real: most kilograms that the trunk carries", at_least=0.0, at_most=20.0)
+    shift: float = setting(
+        0.025,
+        "go1_real: most metres by which the trunk's centre of mass is off along each axis",
+        at_least=0.0,
+        at_most=0.2,
+    )
+    motors: float = setting(
+        0.1, "go1_real: share by which stiffness and damping of each motor differ", at_least=0.0, below=1.0
+    )
+    joint_friction: float = setting(
+        0.5, "go1_real: share by which the friction of each joint differs", at_least=0.0, below=1.0
+    )
+    min_friction: float = setting(0.4, "go1_real: least friction of the feet on the ground", above=0.0, at_most=10.0)
+    max_friction: float = setting(1.25, "go1_real: most friction of the feet on the ground", above=0.0, at_most=10.0)
+
+    def check_together(self, prefix: str) -> None:
+        """Check the order of bounds."""
+        require_order(self, prefix, "min_friction", "max_friction")
 
 
 @dataclass
@@ -106,6 +131,7 @@ class WorldOptions:
     curriculum: CurriculumOptions = setting(CurriculumOptions, "settings of the parkour curriculum")
     scan: ScanOptions = setting(ScanOptions, "settings of the height scan of parkour")
     tuning: TuningOptions = setting(TuningOptions, "what a parkour run adds to the benchmark's training")
+    reality: RealityOptions = setting(RealityOptions, "what makes robot=go1_real real")
     seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)
     threads: int | None = setting(
         None, "CPU threads for physics and torch (default: all cores)", at_least=1, at_most=1_024

@@ -45,6 +45,7 @@ class TrainSettings(TypedDict, total=False):
     curriculum: Group
     scan: Group
     tuning: Group
+    reality: Group
     reward_scale: float | None
     termination_on_success: bool | None
     seed: int

@@ -6,20 +6,22 @@ the share of waypoints reached. An episode is a success if all of them are reach
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from polytask.envs.domain import Buffers, Domain, EnvConfig
+from polytask.envs.domain import Buffers, Domain, EnvConfig, WorldSizes
 from polytask.envs.options import TuningOptions
+from polytask.envs.parkour import reality
+from polytask.envs.parkour.body import ModelFields
 from polytask.envs.parkour.course import GOALS
 from polytask.envs.parkour.curriculum import next_level, played_level
 from polytask.envs.parkour.episode import ParkourEpisode
 from polytask.envs.parkour.layout import WorldLayout
 from polytask.envs.parkour.mirror import action_mirror, observation_mirror
+from polytask.envs.parkour.reality import Reality
 from polytask.envs.parkour.reward import STEP, Change, reward
 from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
 from polytask.envs.parkour.tiles import SCAN, Tiles, cell_at
@@ -56,6 +58,7 @@ RUNAWAY = 150.0  # rad/s or m/s; only a broken simulation is this fast
 _JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # columns of a step's random numbers
 _REVISIT = _PUSH  # free where an episode ends: the reset undoes a push
 DRAWS = 17
+_ROBOT = slice(DRAWS, DRAWS + reality.DRAWS)  # the columns of a new robot, where every episode has one
 CPU_WORLDS = 64  # worlds per batch on the CPU: few enough to keep any number of threads busy
 
 
@@ -73,6 +76,9 @@ class ParkourGroup:
         self._default = constant(go1.DEFAULT, self.episode.command)
         self._body_observation = self.body.observation()
         self._see, self._move = observation_mirror(config.device), action_mirror(config.device)
+        robot, self.reality = config.robot, None
+        if robot.motors is not None:
+            self.reality = Reality(config.options.reality, robot.motors, self.batch, self.body)
         self._edges = tiles.edges() if self.tuning.edge_penalty > 0 else None
         self._write_worlds()
 
@@ -89,14 +95,21 @@ class ParkourGroup:
     def _write_worlds(self) -> None:
         """Write bodies and tiles into the physics."""
         self._body_observation.copy_(self.body.observation())  # into it: a captured graph reads it
-        self.batch.vary(self.body.fields(self.batch.model))
-        self.batch.place(torch.ones_like(self.buffers.diverged), self.tiles.layout(self.tile))
+        everyone = torch.ones_like(self.buffers.diverged)
+        if self.reality is None:
+            self.batch.vary(ModelFields(self.batch.model, self.config.device, is_real=False)(self.body))
+        else:
+            self.reality.write(everyone)
+        self.batch.place(everyone, self.tiles.layout(self.tile))
 
     # A control step
 
     def act(self) -> None:
         """Set the servo targets to the default pose plus the action."""
-        torch.add(self._default, self._own_action(), out=self.batch.ctrl)
+        if self.reality is None:
+            torch.add(self._default, self._own_action(), out=self.batch.ctrl)
+        else:
+            self.reality.follow(self._default + self._own_action())
 
     def _own_action(self) -> Tensor:
         """Return the actions of the robots, also of those that are seen in a mirror. (N, 12)"""
@@ -243,14 +256,24 @@ class ParkourGroup:
         e.command.copy_(torch.where(mask, self._drawn_command(), e.command))
         if self.tuning.mirror:
             e.mirrored.copy_(torch.where(mask, coin(uniform[:, _COMMAND]), e.mirrored))
+        if self.reality is not None:
+            self._replace_robots(mask)
         joints = self._default + JOINT_SPREAD * uniform[:, _JOINTS]
         joints = torch.clamp(joints, constant(go1.LOW, joints), constant(go1.HIGH, joints))
         qpos = torch.cat([constant(START, joints).expand(len(joints), -1), joints], -1)
         self.batch.reset(mask, qpos, torch.zeros_like(self.batch.qvel))
+        if self.reality is not None:
+            self.reality.hold(mask, joints)
         motion = read_motion(self.batch)
         self._look(motion, mask)
         b = self.buffers
         b.obs.copy_(torch.where(mask[:, None], self._observation(motion), b.obs))
+
+    def _replace_robots(self, mask: Tensor) -> None:
+        """Let other robots play the next episodes, unless all are nominal."""
+        if self.reality is not None and self.config.options.body == "randomized":
+            self.reality.redraw(mask, self.buffers.uniform[:, 0, _ROBOT])
+            self._body_observation.copy_(self.body.observation())
 
     def _drawn_command(self) -> Tensor:
         low, high = COMMAND
@@ -267,17 +290,24 @@ class ParkourGroup:
 
     def state_dict(self) -> dict[str, Any]:
         """Return physics, bodies and episodes."""
-        parts = {"episode": self.episode, "body": self.body}
-        state = {name: {key: value.clone() for key, value in vars(part).items()} for name, part in parts.items()}
+        state = {
+            name: {key: value.clone() for key, value in vars(part).items()} for name, part in self._parts().items()
+        }
         return {"batch": self.batch.state_dict(), **state}
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the records of tensors that are saved, by name."""
+        parts: dict[str, Any] = {"episode": self.episode, "body": self.body}
+        return parts if self.reality is None else {**parts, "reality": self.reality.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         # States of earlier versions know one level, and no mirror.
         older = {"own_level": state["episode"]["level"], "mirrored": torch.zeros_like(self.episode.mirrored)}
-        for part, saved in ((self.episode, older | state["episode"]), (self.body, state["body"])):
+        saved = {**state, "episode": older | state["episode"]}
+        for name, part in self._parts().items():
             for key, tensor in vars(part).items():
-                tensor.copy_(saved[key])
+                tensor.copy_(saved[name][key])
         self._write_worlds()
         self.batch.load_state_dict(state["batch"])
 
@@ -315,16 +345,15 @@ def share_batches(config: EnvConfig) -> list[list[tuple[Terrain, int]]]:
     return [list(zip(config.tasks, config.share.envs_per_task, strict=True))]
 
 
-def draws(tasks: Sequence[Terrain]) -> tuple[int, int]:
-    """Return the shape of the random numbers that a world may need in a step."""
-    return 1, DRAWS
+def sizes(config: EnvConfig) -> WorldSizes:
+    """Return the sizes of observations and random numbers."""
+    is_real = config.robot.motors is not None
+    return WorldSizes(OBS, (1, DRAWS + (reality.DRAWS if is_real else 0)), SCALE)
 
 
 DOMAIN = Domain(
     name="parkour",
-    obs_dim=OBS,
     action_dim=JOINTS,
-    obs_scale=SCALE,
     control_rate=50,
     robot=LeggedRobot,
     defaults={
@@ -336,7 +365,7 @@ DOMAIN = Domain(
         "body": "randomized",
     },
     metrics=METRICS,
-    draws=draws,
+    sizes=sizes,
     make_groups=make_groups,
     share_batches=share_batches,
 )
