@@ -51,10 +51,10 @@ def test_loading_that_replaces_a_tensor_is_an_error() -> None:
 
     def replace(state: dict[str, Any]) -> None:
         load(state)
-        group._body_observation = group.body.observation()
+        group._default = group._default.clone()
 
     group.load_state_dict = replace
-    with pytest.raises(RuntimeError, match=r"MultiTaskEnv.groups.0._body_observation was replaced"):
+    with pytest.raises(RuntimeError, match=r"MultiTaskEnv.groups.0._default was replaced"):
         env.load_state_dict(env.state_dict())
 
 

@@ -194,11 +194,13 @@ class WorldSizes:
         obs_dim: Numbers in an observation.
         draws: Shape (candidates, R) of the random numbers that a world may need in a step.
         obs_scale: Factors that make the entries of an observation of order one, for `normalize=fixed`, or none.
+        actor_dim: Number of leading entries that a policy may see; None means all.
     """
 
     obs_dim: int
     draws: tuple[int, int]
     obs_scale: tuple[float, ...] = ()
+    actor_dim: int | None = None
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ DOMAIN_OPTIONS = (
     "level",
     "tiles",
     "body",
+    "privileged",
 )
 
 PARKOUR_GROUPS = ("curriculum", "scan", "tuning", "reality")  # groups of options that only parkour has

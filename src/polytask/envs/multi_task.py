@@ -46,8 +46,15 @@ class MultiTaskEnv:
         self.device = config.device
         counts, domain, sizes = config.share.envs_per_task, config.domain, config.sizes
         names = tuple(task.name for task in config.tasks)
-        length, scale = config.episode_length, sizes.obs_scale
-        self.spec = EnvSpec(sizes.obs_dim, domain.action_dim, names, counts, length, scale)
+        self.spec = EnvSpec(
+            obs_dim=sizes.obs_dim,
+            action_dim=domain.action_dim,
+            tasks=names,
+            envs_per_task=counts,
+            episode_length=config.episode_length,
+            obs_scale=sizes.obs_scale,
+            actor_dim=sizes.actor_dim,
+        )
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
         self._generator = torch.Generator(self.device).manual_seed(config.options.seed)
         self._buffers = self._make_buffers()

@@ -31,7 +31,8 @@ FIELDS: Fields = {
         "tasks": [str],
         "envs_per_task": [int],
         "episode_length": int,
-        "obs_scale": list | tuple | None,  # earlier versions did not save it
+        "obs_scale": list | tuple | None,  # earlier versions did not save this
+        "actor_dim": int | None,  # nor this
     },
     "algo": {"learners": dict},
     "env": dict,  # of several ranks: {"ranks": [their environments]}

@@ -42,6 +42,7 @@ class TrainSettings(TypedDict, total=False):
     level: int | None
     tiles: str | None
     body: str | None
+    privileged: str | None
     curriculum: Group
     scan: Group
     tuning: Group

@@ -23,8 +23,8 @@ def shake(robot: str, steps: int = 150) -> tuple[float, float, float]:
     """Command square waves of 1 rad, of another period in every joint.
 
     Returns:
-        By how much joints passed their limits, the highest speed as a share of the data sheet's, and the share of
-        readings that are more than a quarter above that.
+        By how much joints passed their limits, the speed that one reading in a thousand exceeds as a share of the data
+        sheet's, and the share of readings that are more than a quarter above the data sheet.
     """
     env = make("flat", num_envs=64, robot=robot)
     batch, generator = only(env).batch, torch.Generator().manual_seed(0)
@@ -43,21 +43,23 @@ def shake(robot: str, steps: int = 150) -> tuple[float, float, float]:
     batch.step = step  # type: ignore[method-assign]
     for index in range(steps):
         env.step(torch.where((index + phase) // period % 2 == 0, 1.0, -1.0))
-    shares = torch.stack(speeds)
-    return passed, float(shares.max()), float((shares > 1.25).float().mean())
+    shares = torch.stack(speeds).flatten().sort().values
+    return passed, float(shares[int(0.999 * len(shares))]), float((shares > 1.25).float().mean())
 
 
 def test_square_waves_break_the_benchmarks_body_but_not_the_real_one() -> None:
-    """Measured: limits passed by 0.452 and 0.090 rad; speeds of 2.97 and 1.37 of the data sheet; 1.3 % and 0.004 %.
+    """Measured over three seeds: limits are passed by 0.45 to 0.51 and by 0.08 to 0.10 rad.
 
-    The speeds of the real robot come from impacts of its feet.
+    Speeds that one reading in a thousand exceeds are 1.74 to 1.76 and 1.12 to 1.13 of the data sheet's. The real robot
+    is faster only when its feet hit the ground: at most 0.007 % of its readings are a quarter above, and at least 1.2 %
+    of the other's.
     """
     plain, real = shake("go1"), shake("go1_real")
     assert plain[0] == pytest.approx(0.44, abs=0.04)
-    assert plain[1] > 1.9
+    assert plain[1] > 1.7
     assert plain[2] > 0.01
     assert real[0] < 0.12
-    assert real[1] < 1.6
+    assert real[1] < 1.2
     assert real[2] < 0.0002
 
 

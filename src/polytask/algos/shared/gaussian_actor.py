@@ -137,7 +137,8 @@ class GaussianActor:
         self.success = None if cfg.final_std is None else RecentSuccess(loop.task, spec.num_tasks)
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
-        self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
+        policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std, width=spec.actor_dim)
+        self.policy = policy.to(self.device)
         self._fused_choose = fused(self._choose, self.device, is_wanted=cfg.compile)
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
