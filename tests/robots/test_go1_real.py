@@ -5,10 +5,12 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 from polytask.robots import ROBOTS, LeggedRobot
 from polytask.robots.go1 import DEFAULT
 from polytask.scenes import compile_scene
+from polytask.sim import BACKENDS, WarpSettings, make_batch
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,22 @@ def test_everything_else_is_as_in_the_benchmark(model: mujoco.MjModel) -> None:
 def test_a_standing_robot_does_not_touch_itself(model: mujoco.MjModel) -> None:
     assert contacts(model, np.array(DEFAULT)) == set()
     assert contacts(model, np.array([0.0, 1.5, -2.69] * 4)) == set()  # crouching
+
+
+def test_legs_that_meet_push_each_other_away_in_both_simulators() -> None:
+    crossed, forces = torch.tensor(DEFAULT), []
+    crossed[0], crossed[3] = -0.36, 0.36  # the front feet overlap by 16 mm
+    for sim in BACKENDS:
+        batch = make_batch(sim, compile_scene("parkour", "go1_real.xml"), 1, torch.device("cpu"), WarpSettings())
+        qpos = torch.cat([torch.tensor([0.0, 0.0, 5.0, 1.0, 0.0, 0.0, 0.0]), crossed])[None]
+        batch.reset(torch.ones(1, dtype=torch.bool), qpos, torch.zeros(1, 18))
+        batch.ctrl.copy_(crossed)
+        batch.step(1, refresh=False)
+        forces.append(batch.sensordata[0, :36].view(12, 3).norm(dim=-1))
+        assert batch.qvel[0, 6] > 0.1  # the left leg goes to the left,
+        assert batch.qvel[0, 9] < -0.1  # the right one to the right
+    assert forces[0].max() > 10.0
+    torch.testing.assert_close(forces[0], forces[1], rtol=0.02, atol=0.1)
 
 
 def test_legs_hit_each_other(model: mujoco.MjModel) -> None:

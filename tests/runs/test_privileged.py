@@ -148,6 +148,21 @@ def test_evaluation_and_continuation_of_the_run(run: Path, capsys: pytest.Captur
     assert main(["train", f"checkpoint={run}", "max_iterations=3"]) == 0
 
 
+@pytest.mark.gpu
+def test_real_robots_train_continue_and_are_evaluated_on_a_gpu(tmp_path: Path) -> None:
+    """Captured graphs replace robots, push them and read their memory; evaluations between them load another state."""
+    words = ["preset=parkour/go1_real_flat", "num_envs=84", "episode_length=20", "algo.minibatch=null", "threads=1"]
+    limits = ["max_iterations=3", "eval_every=1", "eval_episodes=1", f"run_dir={tmp_path / 'run'}"]
+    assert main(["train", *words, *limits]) == 0
+    assert main(["train", f"checkpoint={tmp_path / 'run'}", "max_iterations=4"]) == 0
+    state = load(tmp_path / "run")
+    (group,) = state["env"]["groups"]
+    assert all(tensor.isfinite().all() for tensor in (*group["reality"].values(), *group["body"].values()))
+    assert group["body"]["load"].std() > 0.5
+    assert group["reality"]["push_in"].min() > 0
+    assert group["reality"]["history"].abs().max() > 0
+
+
 def test_policies_of_arms_have_no_joint_targets(tmp_path: Path) -> None:
     from helpers.checkpoints import write_checkpoint
 

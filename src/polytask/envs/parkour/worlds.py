@@ -222,15 +222,18 @@ class ParkourGroup:
 
         Real robots get a random velocity in addition, each at its own times.
         """
-        velocity = self.batch.qvel.clone()
+        added: Tensor | None = None
         if self.reality is not None:
             is_due, added = self.reality.pushes(self._own_draws)
-            velocity[:, :2] += added
         else:
             is_due = (self.episode.clock % PUSH_EVERY == 0).expand_as(self.buffers.diverged)
-            velocity[:, :2] = PUSH * (2 * self.buffers.uniform[:, 0, _PUSH] - 1)
         if self.config.device.type == "cpu" and not bool(is_due.any()):
             return
+        velocity = self.batch.qvel.clone()
+        if added is None:
+            velocity[:, :2] = PUSH * (2 * self.buffers.uniform[:, 0, _PUSH] - 1)
+        else:
+            velocity[:, :2] += added
         self.batch.reset(is_due & ~self.buffers.diverged, self.batch.qpos.clone(), velocity)
 
     # Episodes
