@@ -25,14 +25,9 @@ from polytask.sim.base import Batch, Drive
 from polytask.sim.geometry import rotate_back
 
 SUBSTEPS = 4  # time steps of 5 ms
-_INDIVIDUAL = (
-    bodies.DRAWS,
-    JOINTS,
-    1,
-    JOINTS,
-    3,
-)  # random numbers of a robot: body, joint friction, delay, bias, mount
-_SENSES = (3, 2, 2, JOINTS, JOINTS, SCAN)  # random numbers of the errors of a step, in the order of `Senses`
+# Random numbers of a robot (body, joint friction, delay, bias, mount), and of the errors of a step, as in `Senses`.
+_INDIVIDUAL = (bodies.DRAWS, JOINTS, 1, JOINTS, 3)
+_SENSES = (3, 2, 2, JOINTS, JOINTS, SCAN)
 _ROBOT = slice(0, sum(_INDIVIDUAL))
 _NOISE = slice(_ROBOT.stop, _ROBOT.stop + sum(_SENSES))
 _PUSH = slice(_NOISE.stop, _NOISE.stop + 3)

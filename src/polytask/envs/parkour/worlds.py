@@ -62,9 +62,9 @@ class ParkourGroup:
         self._default = constant(go1.DEFAULT, self.episode.command)
         layout = observation.layout_of(config)
         self._see, self._move = observation_mirror(config.device, layout), action_mirror(config.device)
-        robot, self.reality = config.robot, None
-        if robot.motors is not None:
-            self.reality = Reality(config.options.reality, robot.motors, self.batch, self.body)
+        self.reality: Reality | None = None
+        if config.robot.motors is not None:
+            self.reality = Reality(config.options.reality, config.robot.motors, self.batch, self.body)
         self._edges = tiles.edges() if self.tuning.edge_penalty > 0 else None
         self._write_worlds()
 
