@@ -26,6 +26,7 @@ class EnvSpec:
     envs_per_task: tuple[int, ...]
     episode_length: int
     obs_scale: tuple[float, ...] = ()  # factor of each entry that makes it of order one; empty if there are none
+    actor_dim: int | None = None  # number of leading entries that a policy may see, if a critic sees more
     places: tuple[int, ...] = ()  # for the hand and each object, the entry at which its position begins (three numbers)
 
     @property

@@ -108,7 +108,10 @@ def test_a_loaded_module_is_in_the_cache(needed: dict[Variant, None]) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("scene", "robot", "refresh"), [("drawer", "sawyer.xml", True), ("parkour", "go1.xml", False)])
+@pytest.mark.parametrize(
+    ("scene", "robot", "refresh"),
+    [("drawer", "sawyer.xml", True), ("parkour", "go1.xml", False), ("parkour", "go1_real.xml", False)],
+)
 def test_on_a_gpu_the_recorded_modules_are_those_that_the_work_loads(scene: str, robot: str, refresh: bool) -> None:
     device = torch.device("cuda", 0)
 

@@ -15,7 +15,7 @@ policy see the same input.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,7 @@ class PPOConfig(SurrogateConfig):
     """Settings of PPO; the defaults are MTBench's where it has the setting."""
 
     name: str = "ppo"
+    critic_may_see_more: ClassVar[bool] = True  # than the policy: `privileged=critic`
     horizon: int = setting(32, "steps T of every world per iteration", at_least=1, at_most=10**6)
     lam: float = setting(0.95, "weight of longer returns in GAE", at_least=0.0, at_most=1.0)
     clip_value: bool = setting(True, "clip the value loss too")

@@ -10,7 +10,8 @@ from typing import Any
 from polytask.config.groups import GROUPS
 from polytask.config.presets import presets
 from polytask.config.schema import ListConfig
-from polytask.envs.make import domain_of
+from polytask.envs.make import resolve
+from polytask.envs.options import EnvOptions
 from polytask.envs.suites import SUITES
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
@@ -104,6 +105,6 @@ def _about(name: str, config: type[Any]) -> str:
 
 def _parameters(suite: str) -> list[dict[str, Any]]:
     """Return the parameter counts of the networks for the observations and actions of a suite."""
-    tasks = SUITES[suite]
-    domain = domain_of([TASKS[name] for name in tasks])
-    return [dict(row) for row in parameter_table(domain.obs_dim, domain.action_dim, len(tasks), tasks)]
+    tasks, config = SUITES[suite], resolve(EnvOptions(suite=suite))
+    sizes = (config.sizes.obs_dim, config.domain.action_dim)
+    return [dict(row) for row in parameter_table(*sizes, len(tasks), tasks)]

@@ -199,6 +199,14 @@ def _parkour() -> Iterator[tuple[str, Preset]]:
             )
 
 
+def _real_parkour() -> Iterator[tuple[str, Preset]]:
+    about = "PPO for a Go1 with the limits and errors of a real one, whose policy sees what it measures"
+    for name, where in PARKOUR_SETTINGS.items():
+        parts = ("/parkour/base", "/parkour/method/vanilla", f"/parkour/setting/{name}", "/parkour/tuned")
+        extra = ("/parkour/tuned_cl",) if name == "hard_cl" else ()
+        yield f"go1_real_{name}", Preset(f"{about}, on {where}.", (*parts, *extra, "/parkour/real"))
+
+
 def _ptsl() -> Iterator[tuple[str, Preset]]:
     for suite in ("mt10", "mt50"):
         for length, steps in PTSL_LENGTHS.items():
@@ -217,7 +225,7 @@ def _ptsl() -> Iterator[tuple[str, Preset]]:
 @cache
 def products() -> dict[str, Preset]:
     """Build the presets of the tables, by name."""
-    families = {"mtbench": (_mtbench_methods, _mtbench_sizes), "parkour": (_parkour,), "ptsl": (_ptsl,)}
+    families = {"mtbench": (_mtbench_methods, _mtbench_sizes), "parkour": (_parkour, _real_parkour), "ptsl": (_ptsl,)}
     return {
         f"{family}/{name}": preset for family, makers in families.items() for make in makers for name, preset in make()
     }

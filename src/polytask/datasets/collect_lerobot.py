@@ -74,7 +74,7 @@ class LeRobotExport:
                 for camera in self._cameras:
                     renderer.check_camera(camera)
             self._closing = stack.pop_all()
-        layout = layout_of(env.spec.obs_dim, env.spec.action_dim)
+        layout = layout_of(env.spec.obs_dim, env.spec.action_dim, env.config.options.reality.history)
         self._split = _PROPRIOCEPTION if layout is MANIPULATION else env.spec.obs_dim
         about = About(env.config.robot.name, env.config.domain.control_rate, _names(layout, self._split))
         self._writer = LeRobotWriter(root, about)
@@ -142,6 +142,6 @@ def _names(layout: Layout | None, split: int) -> dict[str, Sequence[str]]:
     """Return the names of the numbers, where they are known."""
     if layout is None:
         return {}
-    numbers = [name if size == 1 else f"{name} {index}" for name, size, _ in layout.parts for index in range(size)]
+    numbers = [name if size == 1 else f"{name} {index}" for name, size, *_ in layout.parts for index in range(size)]
     actions = [name for name, _ in layout.action]
     return {STATE: numbers[:split], REST: numbers[split:], "action": actions}

@@ -42,8 +42,9 @@ class Buffers:
     extras: Tensor  # (N, E) domain-specific metrics of the episode so far
 
     @classmethod
-    def allocate(cls, num_envs: int, domain: Domain, tasks: Sequence[Any], device: torch.device) -> Buffers:
-        """Allocate zeroed tensors for the worlds of some tasks of a domain."""
+    def allocate(cls, num_envs: int, config: EnvConfig) -> Buffers:
+        """Allocate zeroed tensors for a number of worlds."""
+        domain, sizes, device = config.domain, config.sizes, config.device
         flags = [torch.zeros(num_envs, dtype=torch.bool, device=device) for _ in range(6)]
 
         def floats(*shape: int) -> Tensor:
@@ -51,8 +52,8 @@ class Buffers:
 
         return cls(
             action=floats(domain.action_dim),
-            obs=floats(domain.obs_dim),
-            next_obs=floats(domain.obs_dim),
+            obs=floats(sizes.obs_dim),
+            next_obs=floats(sizes.obs_dim),
             reward=floats(),
             success=flags[0],
             score=floats(),
@@ -62,7 +63,7 @@ class Buffers:
             diverged=flags[4],
             length=torch.zeros(num_envs, dtype=torch.int64, device=device),
             counts=flags[5],
-            uniform=floats(*domain.draws(tasks)),
+            uniform=floats(*sizes.draws),
             extras=floats(len(domain.metrics)),
         )
 
@@ -174,10 +175,34 @@ class EnvConfig:
     device: torch.device
 
     @property
+    def sizes(self) -> WorldSizes:
+        """Sizes of observations and random numbers."""
+        return self.domain.sizes(self)
+
+    @property
     def episode_length(self) -> int:
         """Control steps per episode."""
         assert self.options.episode_length is not None
         return self.options.episode_length
+
+
+@dataclass(frozen=True)
+class WorldSizes:
+    """What depends on the options of an environment.
+
+    Attributes:
+        obs_dim: Numbers in an observation.
+        draws: Shape (candidates, R) of the random numbers that a world may need in a step.
+        obs_scale: Factors that make the entries of an observation of order one, for `normalize=fixed`, or none.
+        actor_dim: Number of leading entries that a policy may see; None means all.
+        places: For the hand and each object, the entry at which its position begins.
+    """
+
+    obs_dim: int
+    draws: tuple[int, int]
+    obs_scale: tuple[float, ...] = ()
+    actor_dim: int | None = None
+    places: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -186,28 +211,22 @@ class Domain:
 
     Attributes:
         name: Name in messages.
-        obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
-        obs_scale: Factors that make the entries of an observation of order one, for `normalize=fixed`, or none.
-        places: For the hand and each object, the entry of an observation at which its position begins.
         control_rate: Control steps per second of simulated time.
         robot: Class of its robots.
         defaults: Defaults of domain-specific options; a domain-specific option that is missing here is rejected.
         metrics: Names of the additional episode metrics, the columns of `Buffers.extras`.
-        draws: Return the shape (candidates, R) of the random numbers that a world of some tasks may need in a step.
+        sizes: Return the sizes of observations and random numbers.
         make_groups: Build the groups on rows of the buffers; one-time random draws use the generator.
         share_batches: Return which tasks share a batch, with their numbers of worlds. A batch needs its own kernels.
     """
 
     name: str
-    obs_dim: int
     action_dim: int
-    obs_scale: tuple[float, ...]
-    places: tuple[int, ...]
     control_rate: int
     robot: type[Any]
     defaults: Mapping[str, Any]
     metrics: tuple[str, ...]
-    draws: Callable[[Sequence[Any]], tuple[int, int]]
+    sizes: Callable[[EnvConfig], WorldSizes]
     make_groups: Callable[[EnvConfig, Buffers, torch.Generator], Sequence[WorldGroup]]
     share_batches: Callable[[EnvConfig], Sequence[Sequence[tuple[Any, int]]]]

@@ -14,7 +14,7 @@ from polytask.envs.domain import Domain, EnvConfig
 from polytask.envs.manipulation.task import Task
 from polytask.envs.manipulation.worlds import DOMAIN as MANIPULATION
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import EnvOptions
+from polytask.envs.options import EnvOptions, RealityOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.suites import SUITES
@@ -23,7 +23,7 @@ from polytask.envs.warmup import prepare
 from polytask.errors import UserError, require_known, shown
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.parallel.worlds import WorldShare
-from polytask.robots import ROBOTS
+from polytask.robots import ROBOTS, LeggedRobot
 from polytask.settings import check_values
 from polytask.sim.config import SIMS, AutoSim, CpuSim, WarpSettings, WarpSim
 
@@ -40,9 +40,10 @@ DOMAIN_OPTIONS = (
     "level",
     "tiles",
     "body",
+    "privileged",
 )
 
-PARKOUR_GROUPS = ("curriculum", "scan", "tuning")  # groups of options that only parkour has
+PARKOUR_GROUPS = ("curriculum", "scan", "tuning", "reality")  # groups of options that only parkour has
 
 
 def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTaskEnv:
@@ -127,13 +128,16 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
     sim = _sim(options.sim)
     counts = _counts(len(names), options.num_envs, options.envs_per_task)
     robots = [name for name, robot in ROBOTS.items() if isinstance(robot, domain.robot)]
+    robot = ROBOTS[require_known(f"robot of {domain.name}", str(options.robot), robots)]
+    if options.reality != RealityOptions() and not (isinstance(robot, LeggedRobot) and robot.motors):
+        raise UserError(f"the settings reality.* do not apply: robot={robot.name} is not a real one; use go1_real")
     return EnvConfig(
         options=options,
         domain=domain,
         tasks=tasks,
         envs_per_task=counts,
         share=WorldShare(ranks, counts, device),
-        robot=ROBOTS[require_known(f"robot of {domain.name}", str(options.robot), robots)],
+        robot=robot,
         sim=("warp" if device.type == "cuda" else "cpu") if sim.name == "auto" else sim.name,
         sim_config=sim if isinstance(sim, WarpSettings) else WarpSettings(),
         device=device,

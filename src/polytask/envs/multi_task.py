@@ -44,10 +44,18 @@ class MultiTaskEnv:
         self.config, self._copies, self._is_closed = config, copy, False
         self._renderers: dict[tuple[str, int, int], Renderer] = {}
         self.device = config.device
-        counts, domain = config.share.envs_per_task, config.domain
+        counts, domain, sizes = config.share.envs_per_task, config.domain, config.sizes
         names = tuple(task.name for task in config.tasks)
-        length, about_obs = config.episode_length, (domain.obs_scale, domain.places)
-        self.spec = EnvSpec(domain.obs_dim, domain.action_dim, names, counts, length, *about_obs)
+        self.spec = EnvSpec(
+            obs_dim=sizes.obs_dim,
+            action_dim=domain.action_dim,
+            tasks=names,
+            envs_per_task=counts,
+            episode_length=config.episode_length,
+            obs_scale=sizes.obs_scale,
+            actor_dim=sizes.actor_dim,
+            places=sizes.places,
+        )
         self.task = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)).to(self.device)
         self._generator = torch.Generator(self.device).manual_seed(config.options.seed)
         self._buffers = self._make_buffers()
@@ -263,7 +271,7 @@ class MultiTaskEnv:
         n, device, domain = self.spec.num_envs, self.device, self.config.domain
         self._best, self._return = torch.zeros(n, device=device), torch.zeros(n, device=device)
         self._metrics = torch.zeros(self.spec.num_tasks, len(EPISODE_METRICS) + len(domain.metrics), device=device)
-        buffers = Buffers.allocate(n, domain, self.config.tasks, device)
+        buffers = Buffers.allocate(n, self.config)
         self._episode = {"length": buffers.length, "best": self._best, "return": self._return, "counts": buffers.counts}
         return buffers
 

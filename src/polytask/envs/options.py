@@ -7,11 +7,12 @@ from typing import Any
 
 from polytask.envs.suites import LEVELS, SUITE_LEVELS, SUITES
 from polytask.errors import UserError
-from polytask.settings import MAX_SEED, setting
+from polytask.settings import MAX_SEED, require_order, setting
 
 TILES, BODIES = ("trained", "held_out"), ("randomized", "nominal")  # of parkour
+PRIVILEGED = ("all", "critic", "none")
 REWARDS = ("dense", "shaped", "sparse")
-ROBOT_NAMES = ["sawyer", "panda", "go1"]  # the table `polytask.robots.ROBOTS`, without importing torch
+ROBOT_NAMES = ["sawyer", "panda", "go1", "go1_real"]  # the table `polytask.robots.ROBOTS`, without importing torch
 
 
 @dataclass
@@ -52,6 +53,57 @@ class TuningOptions:
         0.0, "parkour: end an episode, like a fall, this long after its last waypoint (0: do not)", at_least=0.0
     )
     mirror: bool = setting(False, "parkour: half of the episodes are seen in a mirror that swaps left and right")
+
+
+@dataclass
+class RealityOptions:
+    """What makes robot=go1_real real: every episode has another robot, with errors and pushes.
+
+    Numbers are drawn evenly between plus and minus the value, or from zero to it.
+    """
+
+    load: float = setting(3.0, "go1_real: most kilograms that the trunk carries", at_least=0.0, at_most=20.0)
+    shift: float = setting(
+        0.025,
+        "go1_real: most metres by which the trunk's centre of mass is off along each axis",
+        at_least=0.0,
+        at_most=0.2,
+    )
+    motors: float = setting(
+        0.1, "go1_real: share by which stiffness and damping of each motor differ", at_least=0.0, below=1.0
+    )
+    joint_friction: float = setting(
+        0.5, "go1_real: share by which the friction of each joint differs", at_least=0.0, below=1.0
+    )
+    min_friction: float = setting(0.4, "go1_real: least friction of the feet on the ground", above=0.0, at_most=10.0)
+    max_friction: float = setting(1.25, "go1_real: most friction of the feet on the ground", above=0.0, at_most=10.0)
+
+    delay: float = setting(
+        20.0, "go1_real: most milliseconds until motors follow a new target, in steps of 5", at_least=0.0, at_most=20.0
+    )
+    encoder_bias: float = setting(
+        0.015, "go1_real: error of each joint angle that stays for an episode, rad", at_least=0.0, at_most=1.0
+    )
+    imu_tilt: float = setting(
+        0.02, "go1_real: rotation of the IMU against the trunk about each axis, rad", at_least=0.0, at_most=0.5
+    )
+    spin_noise: float = setting(0.2, "go1_real: error of the angular velocity, rad/s", at_least=0.0, at_most=100.0)
+    tilt_noise: float = setting(0.05, "go1_real: error of roll and pitch, rad", at_least=0.0, at_most=3.0)
+    heading_noise: float = setting(0.05, "go1_real: error of the bearing of waypoints, rad", at_least=0.0, at_most=3.0)
+    joint_noise: float = setting(0.01, "go1_real: error of joint angles, rad", at_least=0.0, at_most=3.0)
+    speed_noise: float = setting(1.5, "go1_real: error of joint speeds, rad/s", at_least=0.0, at_most=100.0)
+    scan_noise: float = setting(0.1, "go1_real: error of the height scan, m", at_least=0.0, at_most=2.0)
+    push: float = setting(0.5, "go1_real: most speed that a push adds along x and y, m/s", at_least=0.0, at_most=10.0)
+    min_push_pause: float = setting(1.0, "go1_real: least seconds between pushes", at_least=0.02, at_most=10**6)
+    max_push_pause: float = setting(3.0, "go1_real: most seconds between pushes", at_least=0.02, at_most=10**6)
+    history: int = setting(
+        3, "go1_real: earlier control steps in the observation, of joints, trunk and actions", at_least=0, at_most=100
+    )
+
+    def check_together(self, prefix: str) -> None:
+        """Check the order of bounds."""
+        require_order(self, prefix, "min_friction", "max_friction")
+        require_order(self, prefix, "min_push_pause", "max_push_pause")
 
 
 @dataclass
@@ -103,9 +155,16 @@ class WorldOptions:
         "parkour: robots with randomized (default) load, centre of mass, friction and motors, or the nominal one",
         choices=BODIES,
     )
+    privileged: str | None = setting(
+        None,
+        "parkour: who sees what a robot cannot measure, such as its velocity: all (default), critic (the policy sees "
+        "what a robot measures; algo=ppo), or none",
+        choices=PRIVILEGED,
+    )
     curriculum: CurriculumOptions = setting(CurriculumOptions, "settings of the parkour curriculum")
     scan: ScanOptions = setting(ScanOptions, "settings of the height scan of parkour")
     tuning: TuningOptions = setting(TuningOptions, "what a parkour run adds to the benchmark's training")
+    reality: RealityOptions = setting(RealityOptions, "what makes robot=go1_real real")
     seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)
     threads: int | None = setting(
         None, "CPU threads for physics and torch (default: all cores)", at_least=1, at_most=1_024

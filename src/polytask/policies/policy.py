@@ -60,11 +60,30 @@ class Policy:
         """
         given = obs if isinstance(obs, Tensor) else torch.from_numpy(np.asarray(obs, dtype=np.float32))
         if given.dim() == 0 or given.shape[-1] != self.info.obs_dim:
-            raise UserError(f"an observation has {self.info.obs_dim} numbers, not {list(given.shape)}")
+            hint = "; worlds with privileged=none show these" if self.info.worlds.get("privileged") == "none" else ""
+            raise UserError(f"an observation has {self.info.obs_dim} numbers, not {list(given.shape)}{hint}")
         rows = given.to(self.device, torch.float32).reshape(-1, self.info.obs_dim)
         numbers = self._numbers(task, given.shape[:-1]).reshape(-1)
         action = self.actor(rows, numbers).view(*given.shape[:-1], self.info.action_dim)
         return action.to(given.device) if isinstance(obs, Tensor) else action.cpu().numpy()
+
+    @overload
+    def joint_targets(self, obs: Tensor, task: Tasks) -> Tensor: ...
+    @overload
+    def joint_targets(self, obs: NDArray[Any], task: Tasks) -> NDArray[np.float32]: ...
+    def joint_targets(self, obs: Tensor | NDArray[Any], task: Tasks) -> Tensor | NDArray[np.float32]:
+        """Return the joint angles (..., A) in rad that a walking robot's servos should follow until the next call.
+
+        Raises:
+            UserError: If the actions of this policy are no joint angles.
+        """
+        offsets = [entry.get("offset") for entry in self.info.action]
+        if not offsets or None in offsets:
+            raise UserError("the actions of this policy are not offsets of joint angles")
+        action = self(obs, task)
+        if isinstance(action, Tensor):
+            return action + action.new_tensor(offsets)
+        return action + np.asarray(offsets, dtype=np.float32)
 
     def _numbers(self, task: Tasks, shape: torch.Size) -> Tensor:
         """Return the task numbers of observations with this leading shape."""

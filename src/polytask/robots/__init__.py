@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from polytask.robots import go1, panda, sawyer
+from polytask.robots import go1, go1_real, panda, sawyer
 from polytask.robots.robot import Home, LeggedRobot, Robot, RobotState
 
-ROBOTS: dict[str, Robot | LeggedRobot] = {"sawyer": sawyer.ROBOT, "panda": panda.ROBOT, "go1": go1.ROBOT}
+ROBOTS: dict[str, Robot | LeggedRobot] = {
+    robot.name: robot for robot in (sawyer.ROBOT, panda.ROBOT, go1.ROBOT, go1_real.ROBOT)
+}
 
 __all__ = ["ROBOTS", "Home", "LeggedRobot", "Robot", "RobotState"]

@@ -89,6 +89,14 @@ class Robot:
 
 
 @dataclass(frozen=True)
+class MotorLimits:
+    """What the motors of a leg can do; hip, thigh, calf."""
+
+    torque: tuple[float, float, float]  # N m at rest
+    speed: tuple[float, float, float]  # rad/s at which no torque is left
+
+
+@dataclass(frozen=True)
 class LeggedRobot:
     """A legged robot.
 
@@ -98,8 +106,11 @@ class LeggedRobot:
         name: Name on the command line.
         about: One line for `polytask list robots`.
         file: MJCF file in `scenes/mjcf`.
+        motors: Limits of the motors. A robot that has them is also late, measures with errors and is another one in
+            every episode, as the options `reality.*` say. One without is the benchmark's.
     """
 
     name: str
     about: str
     file: str
+    motors: MotorLimits | None = None

@@ -31,8 +31,9 @@ FIELDS: Fields = {
         "tasks": [str],
         "envs_per_task": [int],
         "episode_length": int,
-        "obs_scale": list | tuple | None,  # earlier versions did not save this and the next
-        "places": list | tuple | None,
+        "obs_scale": list | tuple | None,  # earlier versions did not save this
+        "actor_dim": int | None,  # nor this
+        "places": list | tuple | None,  # nor this
     },
     "algo": {"learners": dict},
     "env": dict,  # of several ranks: {"ranks": [their environments]}

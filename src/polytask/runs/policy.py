@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from polytask.algos.shared.normalize import SharedNormalizer, TaskNormalizer
 from polytask.config.compose import compose, to_plain, upgrade
 from polytask.config.schema import PolicyConfig, TrainConfig
 from polytask.envs.layouts import layout_of
+from polytask.envs.options import WorldOptions
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.files import exists, read_json
@@ -29,7 +30,7 @@ from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.transfer import saved_parts
 
 # The options of the worlds that a policy was trained in, and that another evaluation of it should have, too.
-WORLD_OPTIONS = ("robot", "episode_length", "reward", "goals", "levels")
+WORLD_OPTIONS = ("robot", "episode_length", "reward", "goals", "levels", "scan", "reality", "privileged")
 FOREIGN = (".onnx", ".pt2")  # exports for other programs
 
 
@@ -99,9 +100,7 @@ def policy_of(state: dict[str, Any], path: Path, device: torch.device | str = "c
     actor = NoiselessActor(info)
     parts = saved_parts(state["algo"])
     tensors = weights_of(parts, layout, path)
-    load_weights(
-        actor, tensors | statistics_of(parts, config, info, state["spec"].get("obs_scale", ()), path), str(path)
-    )
+    load_weights(actor, tensors | statistics_of(parts, config, info, state["spec"], path), str(path))
     return Policy(info, actor, device)
 
 
@@ -129,7 +128,7 @@ def statistics_of(
     parts: dict[str, dict[str, Tensor]],
     config: TrainConfig,
     info: PolicyInfo,
-    obs_scale: Sequence[float],
+    spec: Mapping[str, Any],
     path: Path,
 ) -> dict[str, Tensor]:
     """Return what the actor subtracts from observations and multiplies them by, (K, O) each.
@@ -138,26 +137,30 @@ def statistics_of(
         parts: The tensors of the checkpoint, by the part of the algorithm.
         config: The settings of the run.
         info: What the policy is.
-        obs_scale: The factors of `normalize=fixed`.
+        spec: The spec of the worlds: sizes, and the factors of `normalize=fixed`.
         path: The checkpoint, for messages.
     """
     kind, floor = getattr(config.algo, "normalize", "per_task"), getattr(config.algo, "min_obs_std", 0.0)
-    shape = (len(info.tasks), info.obs_dim)
+    tasks, width = len(info.tasks), spec["obs_dim"]  # a critic may see more than the policy
+    seen = slice(info.obs_dim)
     if kind == "fixed":
-        return {"mean": torch.zeros(shape), "scale": torch.tensor(obs_scale).expand(shape)}
-    norm = SharedNormalizer(info.obs_dim, min_std=floor) if kind == "shared" else TaskNormalizer(*shape, min_std=floor)
+        scale = torch.tensor(spec.get("obs_scale", ()))[seen]
+        return {"mean": torch.zeros(tasks, len(scale)), "scale": scale.expand(tasks, -1)}
+    norm = SharedNormalizer(width, min_std=floor) if kind == "shared" else TaskNormalizer(tasks, width, min_std=floor)
     try:
         norm.load_state_dict(parts.get("obs_norm", {}))
     except RuntimeError as error:
         raise UserError(f"'{path}' is damaged: its statistics of the observations do not fit") from error
-    return {"mean": norm.mean.float().expand(shape), "scale": norm.scale().float().expand(shape)}
+    found = {"mean": norm.mean, "scale": norm.scale()}
+    return {name: statistic[:, seen].float().expand(tasks, -1) for name, statistic in found.items()}
 
 
 def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], path: Path) -> PolicyInfo:
     """Describe the policy of a checkpoint."""
     spec, saved = state["spec"], upgrade(state["config"])
-    words = layout_of(spec["obs_dim"], spec["action_dim"])
-    worlds = {name: value for name in WORLD_OPTIONS if (value := saved.get(name)) is not None}
+    obs_dim = spec.get("actor_dim") or spec["obs_dim"]
+    words = layout_of(obs_dim, spec["action_dim"], config.reality.history)
+    worlds = worlds_of(saved, is_apart=spec.get("actor_dim") is not None)
     beside = path.with_name(SUMMARY_FILE)
     summary = read_json(beside, "summary of a run", {}) if exists(beside) else {}
     run = {
@@ -171,7 +174,7 @@ def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], pa
     }
     return PolicyInfo(
         tasks=tuple(spec["tasks"]),
-        obs_dim=spec["obs_dim"],
+        obs_dim=obs_dim,
         action_dim=spec["action_dim"],
         out_dim=layout.outputs * spec["action_dim"],
         net=to_plain(config.net),
@@ -186,3 +189,17 @@ def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], pa
         run=run,
         plugins={what: origin for what, origin in (state.get("plugins") or {}).items() if what.startswith("net ")},
     )
+
+
+def worlds_of(saved: Mapping[str, Any], *, is_apart: bool) -> dict[str, Any]:
+    """Return the options of worlds for a policy: those of its run that differ from the defaults.
+
+    Args:
+        saved: The settings of the run.
+        is_apart: The policy sees only what a robot measures, so its worlds need not show more.
+    """
+    default = to_plain(WorldOptions())
+    worlds = {
+        name: value for name in WORLD_OPTIONS if (value := saved.get(name)) is not None and value != default[name]
+    }
+    return {**worlds, "privileged": "none"} if is_apart else worlds

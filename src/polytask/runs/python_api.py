@@ -42,9 +42,11 @@ class TrainSettings(TypedDict, total=False):
     level: int | None
     tiles: str | None
     body: str | None
+    privileged: str | None
     curriculum: Group
     scan: Group
     tuning: Group
+    reality: Group
     reward_scale: float | None
     termination_on_success: bool | None
     seed: int

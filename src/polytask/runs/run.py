@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from polytask.algos import require_apart
 from polytask.config.compose import to_plain, to_yaml
 from polytask.config.schema import TrainConfig
 from polytask.envs.multi_task import MultiTaskEnv
@@ -227,6 +228,8 @@ def check_config(config: TrainConfig) -> None:
         UserError: If a run cannot have these settings.
     """
     check_values(config)
+    if config.privileged == "critic":
+        require_apart(config.algo)
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
     if config.checkpoint is not None and config.init_from is not None:
         raise UserError("checkpoint continues a run and init_from starts a new one: give only one of them")

@@ -108,6 +108,11 @@ def load_policy(state: dict[str, Any], env: VecEnv) -> Policy:
     if unknown:
         known = ", ".join(spec.tasks)
         raise UserError(f"the checkpoint does not fit: it was not trained on '{unknown[0]}', only on {known}")
+    if env.spec.obs_dim != spec.obs_dim:
+        raise UserError(
+            f"the checkpoint does not fit: its policy was trained on observations of {spec.obs_dim} numbers, "
+            f"and these worlds show {env.spec.obs_dim}"
+        )
     algo = build_algo(compose(TrainConfig, [], saved=state["config"]), spec, env.device)
     restore(algo, state["algo"], "algorithm")
     number = torch.tensor([spec.tasks.index(task) for task in env.spec.tasks], device=env.device)

@@ -1,6 +1,7 @@
 """Scenes: one MJCF file each, written for this package and compiled together with a robot.
 
-A scene file includes `arena.xml`, usually `table.xml`, and `robot.xml`, a placeholder for the file of the robot.
+A scene file includes `arena.xml`, usually `table.xml`, and `robot.xml`, a placeholder for the file of the robot. Both
+models of the Go1 include `go1_parts.xml`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def load_spec(scene: str, robot_file: str) -> mujoco.MjSpec:
     path = _FOLDER / f"{scene}.xml"
     if not path.is_file():
         raise KeyError(f"there is no scene file {scene}.xml")
-    include = {name: (_FOLDER / name).read_bytes() for name in ("arena.xml", "table.xml")}
+    include = {name: (_FOLDER / name).read_bytes() for name in ("arena.xml", "table.xml", "go1_parts.xml")}
     include["robot.xml"] = (_FOLDER / robot_file).read_bytes()
     return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"), include=include)
 

@@ -19,6 +19,21 @@ class Shapes:
     size: Tensor  # (N, G, 3)
 
 
+@dataclass(frozen=True)
+class Drive:
+    """How position servos follow their targets: late, and with less torque the faster a joint turns.
+
+    A motor's torque falls linearly from its maximum at rest to zero at its highest speed. A joint that is moved faster
+    than that is braked, because the motor is then a generator. Against its motion a motor has its full torque.
+    """
+
+    target: Tensor  # (N, nu) written by the caller instead of `ctrl`
+    previous: Tensor  # (N, nu) target of the control step before
+    delay: Tensor  # (N,) int32 time steps of a control step in which the motors still follow `previous`
+    torque: Tensor  # (nu,) N m at rest
+    speed: Tensor  # (nu,) rad/s
+
+
 class Batch(Protocol):
     """N worlds of one scene.
 
@@ -72,6 +87,18 @@ class Batch(Protocol):
 
     def vary(self, fields: dict[str, Tensor]) -> None:
         """Set fields of the model, by MuJoCo's names, to a value per world (N, ...), and update derived constants."""
+        ...
+
+    def rewrite(self, mask: Tensor, fields: dict[str, Tensor]) -> None:
+        """Set fields that `vary` has set before to other values (N, ...) where `mask` (N,) is true.
+
+        A captured graph may contain this. The Warp backend keeps the derived constants of the last `vary`: they are a
+        whole forward pass, and only scale the softness of constraints. `body_subtreemass` is the caller's to give.
+        """
+        ...
+
+    def drive(self, drive: Drive) -> None:
+        """Let the motors follow `drive.target` from now on. Every time step sets `ctrl` and the torque limits."""
         ...
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:

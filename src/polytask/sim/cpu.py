@@ -5,22 +5,44 @@ MuJoCo keeps its state in float64; the float32 tensors mirror it. Results are bi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import mujoco
 import numpy as np
 import torch
 from mujoco.batch import Batch as MujocoBatch
 from torch import Tensor
 
-from polytask.sim.base import Shapes
+from polytask.sim.base import Drive, Shapes
 
 _STATE = ("qpos", "qvel", "time", "sensordata")
 _READ = (*_STATE, "xpos", "xquat", "site_xpos")
 _WRITTEN = ("ctrl", "mocap_pos")
+_TORQUE_LIMITS = "actuator_forcerange"
 _POSITION, _WHOLE = int(mujoco.mjtStage.mjSTAGE_POS), int(mujoco.mjtStage.mjSTAGE_ACC)
 # Without these two, the position stage computes poses and nothing else that takes long.
 _NO_CONTACTS = int(mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
 # Warnings that report a full buffer.
 _FULL = slice(int(mujoco.mjtWarning.mjWARN_CONTACTFULL), int(mujoco.mjtWarning.mjWARN_CNSTRFULL) + 1)
+
+
+@dataclass(frozen=True)
+class _CpuDrive:
+    """The arrays of a `Drive`, and those of MuJoCo that it reads and writes."""
+
+    arrays: dict[str, np.ndarray]  # by the names of `Drive`
+    dofs: np.ndarray  # (nu,) of the motors' joints
+    qvel: np.ndarray  # (N, nv)
+    ctrl: np.ndarray  # (N, nu)
+    limits: np.ndarray  # (N, nu, 2)
+
+    def prepare(self, index: int) -> None:
+        """Set targets and torque limits for the time step `index` of a control step."""
+        a = self.arrays
+        self.ctrl[:] = np.where((index < a["delay"])[:, None], a["previous"], a["target"])
+        share = self.qvel[:, self.dofs] / a["speed"]
+        self.limits[..., 0] = -a["torque"] * np.clip(1.0 + share, -1.0, 1.0)
+        self.limits[..., 1] = a["torque"] * np.clip(1.0 - share, -1.0, 1.0)
 
 
 class CpuBatch:
@@ -34,6 +56,7 @@ class CpuBatch:
         self._batch = MujocoBatch(model, num_worlds, nthread=1)
         self._flags = self._batch.expand("opt.disableflags")
         self._is_placed = False
+        self._drive: _CpuDrive | None = None
         self._source = {name: self._batch.bind(name) for name in (*_READ, *_WRITTEN, "mocap_quat")}
         tensors = {name: torch.zeros(array.shape, dtype=torch.float32) for name, array in self._source.items()}
         self.qpos, self.qvel, self.time = tensors["qpos"], tensors["qvel"], tensors["time"]
@@ -55,7 +78,12 @@ class CpuBatch:
         """Advance every world by `substeps` time steps; refresh all tensors or, without `refresh`, the state only."""
         self._push()
         self._warnings[:] = 0
-        self._batch.step(nstep=substeps)
+        if self._drive is None:
+            self._batch.step(nstep=substeps)
+        else:
+            for index in range(substeps):
+                self._drive.prepare(index)
+                self._batch.step(nstep=1)
         if refresh:
             self._derive()
         else:
@@ -89,6 +117,21 @@ class CpuBatch:
         for name, values in fields.items():
             self._batch.expand(name)[:] = values.numpy()
         self._batch.set_const()
+
+    def rewrite(self, mask: Tensor, fields: dict[str, Tensor]) -> None:
+        """Set model fields where `mask` is true and update the constants that derive from them."""
+        rows = np.flatnonzero(mask.numpy())
+        if len(rows):
+            for name, values in fields.items():
+                self._batch.expand(name)[rows] = values.numpy()[rows]
+            self._batch.set_const(rows)
+
+    def drive(self, drive: Drive) -> None:
+        """Let the motors follow `drive.target` from now on."""
+        dofs = self.model.jnt_dofadr[self.model.actuator_trnid[:, 0]]
+        arrays = {name: tensor.numpy() for name, tensor in vars(drive).items()}
+        source = self._source
+        self._drive = _CpuDrive(arrays, dofs, source["qvel"], source["ctrl"], self._batch.expand(_TORQUE_LIMITS))
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:
         """Move and resize the first geoms where `mask` is true, and update MuJoCo's bounding volumes."""

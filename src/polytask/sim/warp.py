@@ -19,7 +19,7 @@ import warp as wp
 from torch import Tensor
 
 from polytask.cuda_graph import no_collection
-from polytask.sim.base import Shapes
+from polytask.sim.base import Drive, Shapes
 from polytask.sim.config import WarpSettings
 from polytask.sim.geometry import rotation_matrix
 from polytask.sim.kernels import is_recording  # also initializes Warp
@@ -47,6 +47,31 @@ def _replace_non_finite(broken: wp.array[bool], rows: wp.array2d[float]) -> None
     world, entry = wp.tid()  # type: ignore[misc]  # the number of results depends on the launch
     if broken[world] and not wp.isfinite(rows[world, entry]):
         rows[world, entry] = 0.0
+
+
+@wp.kernel  # type: ignore[untyped-decorator]  # Warp is not typed
+def _prepare_motors(  # noqa: PLR0913  # a kernel takes its arrays one by one
+    index: int,
+    dofs: wp.array[int],
+    target: wp.array2d[float],
+    previous: wp.array2d[float],
+    delay: wp.array[int],
+    torque: wp.array[float],
+    speed: wp.array[float],
+    qvel: wp.array2d[float],
+    ctrl: wp.array2d[float],
+    limits: wp.array2d[wp.vec2],
+) -> None:
+    """Set targets and torque limits for the time step `index` of a control step; launched with (N, nu) threads."""
+    world, motor = wp.tid()  # type: ignore[misc]  # the number of results depends on the launch
+    if index < delay[world]:
+        ctrl[world, motor] = previous[world, motor]
+    else:
+        ctrl[world, motor] = target[world, motor]
+    share = qvel[world, dofs[motor]] / speed[motor]
+    low = -torque[motor] * wp.clamp(1.0 + share, -1.0, 1.0)
+    high = torque[motor] * wp.clamp(1.0 - share, -1.0, 1.0)
+    limits[world, motor] = wp.vec2(low, high)
 
 
 class WarpBatch:
@@ -92,6 +117,7 @@ class WarpBatch:
         self._any_diverged = torch.zeros(1, dtype=torch.int32, device=device)
         self._memory = [*_float_rows(data, num_worlds), *_float_rows(data.efc, num_worlds)]
         self._graphs: dict[tuple[int, bool], wp.Graph] = {}
+        self._motors: tuple[wp.array, ...] = ()  # of a `Drive`, with what it reads and writes
         self._varied: dict[str, Tensor] = {}  # fields of the model that have a value per world
         kinds = torch.from_numpy(model.geom_type.copy())[:, None].to(device)
         self._is_box = kinds == int(mujoco.mjtGeom.mjGEOM_BOX)  # (ngeom, 1)
@@ -150,6 +176,20 @@ class WarpBatch:
             for name in _DERIVED:
                 self.per_world(name)
             mjw.set_const(self.warp_model, self.warp_data, mjw.SetConstGroup.FIXED | mjw.SetConstGroup.INERT0)
+
+    def rewrite(self, mask: Tensor, fields: dict[str, Tensor]) -> None:
+        """Set model fields where `mask` is true; only their own memory changes, so a graph may contain this."""
+        for name, values in fields.items():
+            tensor = self.per_world(name)
+            tensor.copy_(torch.where(mask.view(-1, *[1] * (values.dim() - 1)), values, tensor))
+
+    def drive(self, drive: Drive) -> None:
+        """Let the motors follow `drive.target` from now on."""
+        dofs = torch.from_numpy(self.model.jnt_dofadr[self.model.actuator_trnid[:, 0]].copy()).to(self.device)
+        tensors = (dofs, drive.target, drive.previous, drive.delay, drive.torque, drive.speed, self.qvel, self.ctrl)
+        limits = self.per_world("actuator_forcerange")
+        self._motors = (*(wp.from_torch(tensor) for tensor in tensors), wp.from_torch(limits, dtype=wp.vec2))
+        self._graphs.clear()  # they do without it
 
     def place(self, mask: Tensor, shapes: Shapes) -> None:
         """Move and resize the first geoms and their bounds where `mask` is true; Warp never updates static geoms."""
@@ -219,6 +259,9 @@ class WarpBatch:
             # Nothing reads sensors within a control step: only the last time step computes them.
             is_read = left == 0 and not refresh
             self.warp_model.opt.disableflags = flags if is_read else flags | int(mjw.DisableBit.SENSOR)
+            if self._motors:
+                launch = (self.num_worlds, self.model.nu)
+                wp.launch(_prepare_motors, dim=launch, inputs=[substeps - 1 - left, *self._motors])
             mjw.step(self.warp_model, self.warp_data)
         self.warp_model.opt.disableflags = flags
         if refresh:

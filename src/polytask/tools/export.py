@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from polytask.config.compose import compose
 from polytask.config.schema import ExportPolicyConfig, TrainConfig
@@ -107,12 +108,14 @@ def original_of(state: dict[str, Any], source: Path) -> Run:
     config: TrainConfig = compose(TrainConfig, [], saved=state["config"])
     if getattr(config.algo, "bf16", False):  # a choice of speed, which the exported policy does not have
         config.algo = replace(config.algo, bf16=False)
-    algo = build_algo(config, spec_of(state), torch.device("cpu"))
+    spec = spec_of(state)
+    algo = build_algo(config, spec, torch.device("cpu"))
     saved = dict(state["algo"])
     if "experience" in saved:  # without the replay buffer, which may be as large as the memory
         saved["experience"] = {name: value for name, value in saved["experience"].items() if name != "replay"}
     restore(algo, saved, "algorithm")
-    return lambda obs, task: algo.act(obs, task, explore=False)
+    # The exported policy has only what a robot measures. The rest, which the policy does not read, is zero.
+    return lambda obs, task: algo.act(pad(obs, (0, spec.obs_dim - obs.shape[-1])), task, explore=False)
 
 
 def tolerance_of(config: ExportPolicyConfig) -> float:

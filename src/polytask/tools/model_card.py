@@ -32,7 +32,8 @@ def write_card(path: Path, saved: dict[str, Any], config: ExportPolicyConfig) ->
         The card.
     """
     words = [f"episodes={config.episodes}", f"device={config.device}"]
-    worlds: EvalConfig = compose(EvalConfig, words, saved={**saved, "goals": None})
+    shown = "none" if saved.get("privileged") == "critic" else saved.get("privileged")  # what the file's policy sees
+    worlds: EvalConfig = compose(EvalConfig, words, saved={**saved, "goals": None, "privileged": shown})
     evaluator = Evaluator(worlds, config.episodes)
     policy = open_policy(path, evaluator.env.device)
     summary = evaluator.run_and_show(policy.for_tasks(evaluator.env.spec.tasks))

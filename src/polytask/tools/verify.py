@@ -22,7 +22,7 @@ from polytask.envs.make import resolve
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import FRAME, Task
 from polytask.envs.manipulation.tasks import TASKS
-from polytask.envs.manipulation.worlds import ACTIONS, DOMAIN, ManipulationGroup
+from polytask.envs.manipulation.worlds import ACTIONS, ManipulationGroup
 from polytask.envs.options import EnvOptions
 from polytask.errors import UserError
 from polytask.result import Result, Table
@@ -120,7 +120,7 @@ def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -
     """Return our frame (T, 18), reward (T,) and success (T,) for every reference step."""
     steps = len(episode)
     config = resolve(EnvOptions(tasks=[task.name], num_envs=steps, sim="cpu"))
-    buffers = Buffers.allocate(steps, DOMAIN, [task], config.device)
+    buffers = Buffers.allocate(steps, config)
     buffers.action.copy_(torch.from_numpy(record["action"]).reshape(steps, ACTIONS))
     group = ManipulationGroup([(task, steps)], buffers, config)
     worlds = group.tasks[0]

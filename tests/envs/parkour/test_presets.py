@@ -50,8 +50,26 @@ def test_tuned_presets_add_what_they_say_and_change_nothing_else(net: str) -> No
     assert torch.isfinite(algo.act(env.obs, env.task, explore=False)).all()
 
 
-def test_fixed_scales_bring_every_number_to_order_one() -> None:
-    env = polytask.make("parkour-hard", num_envs=210, threads=1, stagger=False)
+@pytest.mark.parametrize("setting", ["flat", *SETTINGS])
+def test_real_presets_are_the_tuned_ones_with_another_robot(setting: str) -> None:
+    real = compose(TrainConfig, [f"preset=parkour/go1_real_{setting}"])
+    words = [f"preset=parkour/vanilla_{setting}_tuned", "robot=go1_real", "privileged=critic"]
+    assert real == compose(TrainConfig, words)
+    assert (real.device, real.num_envs) == ("cuda", 4096)
+
+
+def test_learner_of_a_real_robot_builds_and_acts() -> None:
+    config = compose(TrainConfig, ["preset=parkour/go1_real_easy", "device=cpu"])
+    env = polytask.make("parkour-easy", num_envs=21, threads=1, robot="go1_real", privileged="critic")
+    algo = build_algo(config, env.spec, torch.device("cpu"))
+    assert torch.isfinite(algo.act(env.obs, env.task, explore=False)).all()
+    small = compose(TrainConfig, ["preset=parkour/go1_real_cpu"])
+    assert (small.tasks, small.device, small.privileged, small.robot) == (["flat"], "cpu", "critic", "go1_real")
+
+
+@pytest.mark.parametrize("robot", ["go1", "go1_real"])
+def test_fixed_scales_bring_every_number_to_order_one(robot: str) -> None:
+    env = polytask.make("parkour-hard", num_envs=210, threads=1, stagger=False, robot=robot)
     generator = torch.Generator().manual_seed(0)
     actions = (2 * torch.rand(210, 12, generator=generator) - 1 for _ in range(20))
     seen = [env.step(action).next_obs.clone() for action in actions]

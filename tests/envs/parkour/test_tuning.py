@@ -161,7 +161,6 @@ def test_the_mirror_shows_what_a_mirrored_robot_on_mirrored_ground_sees() -> Non
     for name in ("load", "friction"):
         getattr(other.body, name).copy_(getattr(plain.body, name))
     other.body.shift.copy_(plain.body.shift * torch.tensor([1.0, -1.0, 1.0]))
-    other._body_observation.copy_(other.body.observation())
     other.episode.command.copy_(plain.episode.command)
     plain.buffers.action.copy_(action)
     everyone = torch.ones(1, dtype=torch.bool)

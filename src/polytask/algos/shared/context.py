@@ -55,23 +55,27 @@ class AlgoContext:
         return torch.Generator(device or self.device).manual_seed(seed)
 
     def actor_net(self, out_dim: int) -> nn.Module:
-        """Build the actor's network, whose input is the observation."""
-        return self._build(self.net, out_dim, "actor")
+        """Build the actor's network, whose input is the observation, or the part of it that a policy may see."""
+        return self._build(self.net, out_dim, "actor", obs_dim=self.spec.actor_dim)
 
     def value_net(self, out_dim: int, name: str = "critic", *, action_dim: int = 0) -> nn.Module:
         """Build a critic's network, whose input is the observation and `action_dim` entries of an action.
 
         Several critics need different names to get different weights.
         """
-        return self._build(self.net if self.critic_net is None else self.critic_net, out_dim, name, action_dim)
+        net = self.net if self.critic_net is None else self.critic_net
+        return self._build(net, out_dim, name, action_dim=action_dim)
 
     def grad_method(self, group: str, generator: torch.Generator) -> GradMethod:
         """Build the gradient method of a parameter group, "actor" or "critic"."""
         return build_for(group, self.grads, self.spec.num_tasks, self.device, generator)
 
-    def _build(self, cfg: Any, out_dim: int, name: str, action_dim: int = 0) -> nn.Module:
+    def _build(
+        self, cfg: Any, out_dim: int, name: str, *, obs_dim: int | None = None, action_dim: int = 0
+    ) -> nn.Module:
         # Weights are drawn on the CPU, so that a seed gives the same network on every device.
         generator = self.generator(f"nets/{name}", "cpu")
         spec = self.spec
-        shape = NetShape(spec.obs_dim + action_dim, out_dim, spec.num_tasks, tuple(spec.tasks), action_dim)
+        width = (obs_dim or spec.obs_dim) + action_dim
+        shape = NetShape(width, out_dim, spec.num_tasks, tuple(spec.tasks), action_dim)
         return nets.build_shaped(cfg, shape, generator).to(self.device)

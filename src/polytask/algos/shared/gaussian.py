@@ -26,7 +26,16 @@ class GaussianPolicy(nn.Module):
     Means may lie outside [-1, 1]. The environment clips actions; densities are those of the unclipped action.
     """
 
-    def __init__(self, net: nn.Module, num_tasks: int, action_dim: int, task_std: bool, std: StdRange) -> None:
+    def __init__(
+        self,
+        net: nn.Module,
+        num_tasks: int,
+        action_dim: int,
+        task_std: bool,
+        std: StdRange,
+        *,
+        width: int | None = None,
+    ) -> None:
         """Wrap a network (B, O), (B,) -> (B, A).
 
         Args:
@@ -35,9 +44,10 @@ class GaussianPolicy(nn.Module):
             action_dim: Number of action entries A.
             task_std: Learn one standard deviation per task, so that solved tasks explore less than unsolved ones.
             std: Initial value and bounds of the standard deviation.
+            width: Number of leading entries of an observation that the network sees (default: all).
         """
         super().__init__()
-        self.net = net
+        self.net, self.width = net, width
         self.num_tasks = num_tasks
         self.lowest, self.log_highest = math.log(std.lowest), math.log(std.highest)
         self.log_std = nn.Parameter(torch.full((num_tasks if task_std else 1, action_dim), math.log(std.initial)))
@@ -48,7 +58,7 @@ class GaussianPolicy(nn.Module):
 
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the logarithm of the standard deviation, (B, A) each and float32."""
-        mean = self.net(obs, task).float()  # (B, A)
+        mean = self.net(obs[..., : self.width], task).float()  # (B, A)
         with torch.autocast(mean.device.type, enabled=False):
             log_std = rows(self.log_std.expand(self.num_tasks, -1), task)  # (B, A)
         return mean, log_std

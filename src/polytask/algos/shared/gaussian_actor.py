@@ -155,7 +155,8 @@ class GaussianActor:
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
-        self.policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std).to(self.device)
+        policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std, width=spec.actor_dim)
+        self.policy = policy.to(self.device)
         self._fused_choose = fused(self._choose, self.device, is_wanted=cfg.compile)
 
     def _novelty(self, spec: EnvSpec) -> Novelty | None:

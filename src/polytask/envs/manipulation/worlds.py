@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.envs.domain import Buffers, Domain, EnvConfig
+from polytask.envs.domain import Buffers, Domain, EnvConfig, WorldSizes
 from polytask.envs.manipulation.sampling import candidates, draw
 from polytask.envs.manipulation.stages import shaped_reward
 from polytask.envs.manipulation.state import State
@@ -26,6 +26,7 @@ from polytask.sim.base import Batch
 from polytask.sim.view import SceneView
 
 ACTIONS = 4
+PLACES = (0, 4, 11)  # entries at which the positions of the hand and of up to two objects begin
 SUBSTEPS = 5
 BATCHES = 8  # of about this size on Warp: the kernels of one batch run one after another, those of several overlap
 
@@ -311,17 +312,16 @@ def share_batches(config: EnvConfig) -> list[list[tuple[Task, int]]]:
     return list(members.values())
 
 
-def draws(tasks: Sequence[Task]) -> tuple[int, int]:
-    """Return the largest number of candidates and the largest size of a random vector."""
-    return max(candidates(task) for task in tasks), max(len(task.low) for task in tasks)
+def sizes(config: EnvConfig) -> WorldSizes:
+    """Return the sizes; every task may need the largest number of candidates and the largest random vector."""
+    tasks: Sequence[Task] = config.tasks
+    draws = max(candidates(task) for task in tasks), max(len(task.low) for task in tasks)
+    return WorldSizes(OBS, draws, places=PLACES)
 
 
 DOMAIN = Domain(
     name="manipulation",
-    obs_dim=OBS,
     action_dim=ACTIONS,
-    obs_scale=(),
-    places=(0, 4, 11),
     control_rate=80,
     robot=Robot,
     defaults={
@@ -332,7 +332,7 @@ DOMAIN = Domain(
         "goals": "random",
     },
     metrics=(),
-    draws=draws,
+    sizes=sizes,
     make_groups=make_groups,
     share_batches=share_batches,
 )

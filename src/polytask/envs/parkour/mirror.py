@@ -11,11 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.envs.parkour.tiles import SCAN_X, SCAN_Y
-from polytask.robots.go1 import JOINTS, LEGS
-
-_OTHER_SIDE = (1, 0, 3, 2)  # leg -> leg on the other side
-_JOINT_SIGNS = (-1.0, 1.0, 1.0) * LEGS  # a hip turns about the x axis, which the mirror reverses
+from polytask.envs.layouts import PARKOUR, Layout
+from polytask.envs.parkour.observation import JOINT_SIGNS, MIRRORED_JOINTS, kinds_of
 
 
 @dataclass(frozen=True)
@@ -32,32 +29,13 @@ class Mirror:
 
 def action_mirror(device: torch.device) -> Mirror:
     """Return the mirror of actions."""
-    index = [3 * leg + joint for leg in _OTHER_SIDE for joint in range(3)]
-    return Mirror(torch.tensor(index, device=device), torch.tensor(_JOINT_SIGNS, device=device))
+    return Mirror(torch.tensor(MIRRORED_JOINTS, device=device), torch.tensor(JOINT_SIGNS, device=device))
 
 
-def observation_mirror(device: torch.device) -> Mirror:
-    """Return the mirror of observations; its parts are those of `ParkourGroup._observation`."""
-    joints = [3 * leg + joint for leg in _OTHER_SIDE for joint in range(3)]
-    scan = [len(SCAN_Y) * (row + 1) - 1 - column for row in range(len(SCAN_X)) for column in range(len(SCAN_Y))]
-    plain, upright = (1.0,), (1.0, -1.0, 1.0)
-    parts: list[tuple[list[int], tuple[float, ...]]] = [
-        ([0, 1, 2], (-1.0, 1.0, -1.0)),  # angular velocity
-        ([0, 1], (-1.0, 1.0)),  # roll, pitch
-        ([0, 1], (-1.0, -1.0)),  # headings
-        ([0], plain),  # commanded speed
-        *[(joints, _JOINT_SIGNS)] * 3,  # angles, speeds, last action
-        (list(_OTHER_SIDE), plain * LEGS),  # foot contacts
-        (scan, plain * len(scan)),
-        ([0, 1, 2], upright),  # velocity
-        ([0], plain),  # load
-        ([0, 1, 2], upright),  # centre of mass
-        ([0], plain),  # friction
-        *[(joints, plain * JOINTS)] * 2,  # stiffness, damping
-    ]
-    index, sign, start = list[int](), list[float](), 0
-    for order, signs in parts:
-        index += [start + entry for entry in order]
-        sign += signs
-        start += len(order)
+def observation_mirror(device: torch.device, layout: Layout = PARKOUR) -> Mirror:
+    """Return the mirror of observations."""
+    index, sign = list[int](), list[float]()
+    for kind in kinds_of(layout):
+        index += [len(sign) + entry for entry in kind.order]
+        sign += kind.sign
     return Mirror(torch.tensor(index, device=device), torch.tensor(sign, device=device))

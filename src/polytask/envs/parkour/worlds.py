@@ -6,45 +6,33 @@ the share of waypoints reached. An episode is a success if all of them are reach
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from polytask.envs.domain import Buffers, Domain, EnvConfig
+from polytask.envs.domain import Buffers, Domain, EnvConfig, WorldSizes
 from polytask.envs.options import TuningOptions
+from polytask.envs.parkour import observation, reality
+from polytask.envs.parkour.body import ModelFields
 from polytask.envs.parkour.course import GOALS
 from polytask.envs.parkour.curriculum import next_level, played_level
 from polytask.envs.parkour.episode import ParkourEpisode
 from polytask.envs.parkour.layout import WorldLayout
 from polytask.envs.parkour.mirror import action_mirror, observation_mirror
+from polytask.envs.parkour.observation import VELOCITY, Senses
+from polytask.envs.parkour.reality import SUBSTEPS, Reality
 from polytask.envs.parkour.reward import STEP, Change, reward
 from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
-from polytask.envs.parkour.tiles import SCAN, Tiles, cell_at
+from polytask.envs.parkour.tiles import Tiles, cell_at
 from polytask.robots import LeggedRobot, go1
 from polytask.robots.go1 import JOINTS, Motion, Touch, read_feet, read_motion, read_touch
 from polytask.scenes import compile_scene
 from polytask.sim import make_batch
 from polytask.sim.view import constant
 
-OBS = 48 + SCAN + 3 + 29  # proprioception, height scan, velocity, body; the network appends the task code
-# legged_gym's factors of commands and heights. The other parts have them already: angular velocity 0.25, joint speeds
-# 0.05, velocity 2. The last four lines bring the body, which legged_gym does not show, to order one.
-SCALE = (
-    *(1.0,) * 7,  # angular velocity, roll, pitch, headings
-    2.0,  # commanded speed
-    *(1.0,) * 40,  # joints, last action, foot contacts
-    *(5.0,) * SCAN,
-    *(1.0,) * 3,  # velocity
-    1 / 3,  # load
-    *(5.0,) * 3,  # centre of mass
-    1.0,  # friction
-    *(5.0,) * 24,  # stiffness and damping of the motors
-)
 METRICS = ("progress", "falls", "time_to_goal", "level")
-SUBSTEPS = 4  # time steps of 5 ms
 START = (1.0, 0.0, 0.42, 1.0, 0.0, 0.0, 0.0)  # pose of the trunk at the start of an episode
 JOINT_SPREAD = 0.9  # radians by which a joint may start above its default
 COMMAND, COMMAND_EVERY = (0.3, 0.8), 300  # range of the commanded speed, and steps between its changes
@@ -56,6 +44,7 @@ RUNAWAY = 150.0  # rad/s or m/s; only a broken simulation is this fast
 _JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # columns of a step's random numbers
 _REVISIT = _PUSH  # free where an episode ends: the reset undoes a push
 DRAWS = 17
+_REALITY = slice(DRAWS, DRAWS + reality.DRAWS)  # more columns, for real robots
 CPU_WORLDS = 64  # worlds per batch on the CPU: few enough to keep any number of threads busy
 
 
@@ -71,8 +60,11 @@ class ParkourGroup:
         self.column, self.body = worlds.column, worlds.body
         self.episode = ParkourEpisode.begin(worlds.level)
         self._default = constant(go1.DEFAULT, self.episode.command)
-        self._body_observation = self.body.observation()
-        self._see, self._move = observation_mirror(config.device), action_mirror(config.device)
+        layout = observation.layout_of(config)
+        self._see, self._move = observation_mirror(config.device, layout), action_mirror(config.device)
+        self.reality: Reality | None = None
+        if config.robot.motors is not None:
+            self.reality = Reality(config.options.reality, config.robot.motors, self.batch, self.body)
         self._edges = tiles.edges() if self.tuning.edge_penalty > 0 else None
         self._write_worlds()
 
@@ -88,15 +80,21 @@ class ParkourGroup:
 
     def _write_worlds(self) -> None:
         """Write bodies and tiles into the physics."""
-        self._body_observation.copy_(self.body.observation())  # into it: a captured graph reads it
-        self.batch.vary(self.body.fields(self.batch.model))
-        self.batch.place(torch.ones_like(self.buffers.diverged), self.tiles.layout(self.tile))
+        everyone = torch.ones_like(self.buffers.diverged)
+        if self.reality is None:
+            self.batch.vary(ModelFields(self.batch.model, self.config.device, is_real=False)(self.body))
+        else:
+            self.reality.write(everyone)
+        self.batch.place(everyone, self.tiles.layout(self.tile))
 
     # A control step
 
     def act(self) -> None:
         """Set the servo targets to the default pose plus the action."""
-        torch.add(self._default, self._own_action(), out=self.batch.ctrl)
+        if self.reality is None:
+            torch.add(self._default, self._own_action(), out=self.batch.ctrl)
+        else:
+            self.reality.follow(self._default + self._own_action())
 
     def _own_action(self) -> Tensor:
         """Return the actions of the robots, also of those that are seen in a mirror. (N, 12)"""
@@ -119,7 +117,10 @@ class ParkourGroup:
         self._look(motion, (e.clock % self.config.options.scan.every == 0).expand_as(is_due))
         self._judge(motion, touch, to_goal)
         self._remember_step(touch)
-        b.next_obs.copy_(self._observation(motion))
+        seen = self._measure(motion)
+        b.next_obs.copy_(self._observation(motion, seen))
+        if self.reality is not None:
+            self.reality.remember(seen)
         b.hide_diverged()
         b.obs.copy_(b.next_obs)
         self._push()
@@ -192,32 +193,47 @@ class ParkourGroup:
         e.touching.copy_(touching)
         e.action.copy_(self._own_action())
 
-    def _observation(self, motion: Motion) -> Tensor:
-        """Return the observation. (N, 212)"""
-        e = self.episode
-        parts = (
-            0.25 * motion.spin_body,
-            torch.stack([motion.roll, motion.pitch], -1),
-            e.heading,
-            e.command[:, None],
-            motion.joints - self._default,
-            0.05 * motion.speeds,
-            e.action,
-            e.contact.float() - 0.5,
-            e.scan,
-            2.0 * motion.velocity_body,
-            self._body_observation,
-        )
-        seen = torch.cat(parts, -1).clamp(-100.0, 100.0)
-        return self._see(seen, e.mirrored) if self.tuning.mirror else seen
+    def _measure(self, motion: Motion) -> Tensor:
+        """Return what the robots measure. (N, 180)"""
+        senses = Senses.true(motion, self.episode)
+        if self.reality is not None:
+            senses = self.reality.measure(senses, self._own_draws)
+        return observation.measured(senses, self.episode).clamp(-100.0, 100.0)
+
+    def _observation(self, motion: Motion, seen: Tensor) -> Tensor:
+        """Return the observation (N, O), which begins with what the robots measure (N, 180)."""
+        parts = [seen] if self.reality is None else [self.reality.recall(seen)]
+        if self.config.options.privileged != "none":
+            known = [VELOCITY * motion.velocity_body, self.body.observation()]
+            if self.reality is not None:
+                true, individual = self.reality.hidden(Senses.true(motion, self.episode))
+                known = [true, *known, individual]
+            parts += known
+        full = torch.cat(parts, -1).clamp(-100.0, 100.0)
+        return self._see(full, self.episode.mirrored) if self.tuning.mirror else full
+
+    @property
+    def _own_draws(self) -> Tensor:
+        """The random numbers of this step for real robots."""
+        return self.buffers.uniform[:, 0, _REALITY]
 
     def _push(self) -> None:
-        """Replace every robot's horizontal velocity by a random one, every `PUSH_EVERY` steps."""
-        is_due = (self.episode.clock % PUSH_EVERY == 0).expand_as(self.buffers.diverged)
+        """Replace every robot's horizontal velocity by a random one, every `PUSH_EVERY` steps.
+
+        Real robots get a random velocity in addition, each at its own times.
+        """
+        added: Tensor | None = None
+        if self.reality is not None:
+            is_due, added = self.reality.pushes(self._own_draws)
+        else:
+            is_due = (self.episode.clock % PUSH_EVERY == 0).expand_as(self.buffers.diverged)
         if self.config.device.type == "cpu" and not bool(is_due.any()):
             return
         velocity = self.batch.qvel.clone()
-        velocity[:, :2] = PUSH * (2 * self.buffers.uniform[:, 0, _PUSH] - 1)
+        if added is None:
+            velocity[:, :2] = PUSH * (2 * self.buffers.uniform[:, 0, _PUSH] - 1)
+        else:
+            velocity[:, :2] += added
         self.batch.reset(is_due & ~self.buffers.diverged, self.batch.qpos.clone(), velocity)
 
     # Episodes
@@ -243,14 +259,26 @@ class ParkourGroup:
         e.command.copy_(torch.where(mask, self._drawn_command(), e.command))
         if self.tuning.mirror:
             e.mirrored.copy_(torch.where(mask, coin(uniform[:, _COMMAND]), e.mirrored))
+        if self.reality is not None:
+            self._replace_robots(self.reality, mask)
         joints = self._default + JOINT_SPREAD * uniform[:, _JOINTS]
         joints = torch.clamp(joints, constant(go1.LOW, joints), constant(go1.HIGH, joints))
         qpos = torch.cat([constant(START, joints).expand(len(joints), -1), joints], -1)
         self.batch.reset(mask, qpos, torch.zeros_like(self.batch.qvel))
         motion = read_motion(self.batch)
         self._look(motion, mask)
+        seen = self._measure(motion)
+        if self.reality is not None:
+            self.reality.hold(mask, joints)
+            self.reality.forget(mask, seen)
         b = self.buffers
-        b.obs.copy_(torch.where(mask[:, None], self._observation(motion), b.obs))
+        b.obs.copy_(torch.where(mask[:, None], self._observation(motion, seen), b.obs))
+
+    def _replace_robots(self, real: Reality, mask: Tensor) -> None:
+        """Let other robots play the next episodes, unless all are nominal."""
+        if self.config.options.body == "randomized":
+            real.replace(mask, self._own_draws)
+        real.schedule(mask, self._own_draws)
 
     def _drawn_command(self) -> Tensor:
         low, high = COMMAND
@@ -267,17 +295,24 @@ class ParkourGroup:
 
     def state_dict(self) -> dict[str, Any]:
         """Return physics, bodies and episodes."""
-        parts = {"episode": self.episode, "body": self.body}
-        state = {name: {key: value.clone() for key, value in vars(part).items()} for name, part in parts.items()}
+        state = {
+            name: {key: value.clone() for key, value in vars(part).items()} for name, part in self._parts().items()
+        }
         return {"batch": self.batch.state_dict(), **state}
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the records of tensors that are saved, by name."""
+        parts: dict[str, Any] = {"episode": self.episode, "body": self.body}
+        return parts if self.reality is None else {**parts, "reality": self.reality.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         # States of earlier versions know one level, and no mirror.
         older = {"own_level": state["episode"]["level"], "mirrored": torch.zeros_like(self.episode.mirrored)}
-        for part, saved in ((self.episode, older | state["episode"]), (self.body, state["body"])):
+        saved = {**state, "episode": older | state["episode"]}
+        for name, part in self._parts().items():
             for key, tensor in vars(part).items():
-                tensor.copy_(saved[key])
+                tensor.copy_(saved[name][key])
         self._write_worlds()
         self.batch.load_state_dict(state["batch"])
 
@@ -315,17 +350,18 @@ def share_batches(config: EnvConfig) -> list[list[tuple[Terrain, int]]]:
     return [list(zip(config.tasks, config.share.envs_per_task, strict=True))]
 
 
-def draws(tasks: Sequence[Terrain]) -> tuple[int, int]:
-    """Return the shape of the random numbers that a world may need in a step."""
-    return 1, DRAWS
+def sizes(config: EnvConfig) -> WorldSizes:
+    """Return the sizes of observations and random numbers."""
+    layout, count = observation.layout_of(config), DRAWS
+    if config.robot.motors is not None:
+        count += reality.DRAWS
+    seen = layout.measured if config.options.privileged == "critic" else None
+    return WorldSizes(layout.obs_dim, (1, count), observation.scale_of(layout), seen)
 
 
 DOMAIN = Domain(
     name="parkour",
-    obs_dim=OBS,
     action_dim=JOINTS,
-    obs_scale=SCALE,
-    places=(),
     control_rate=50,
     robot=LeggedRobot,
     defaults={
@@ -335,9 +371,10 @@ DOMAIN = Domain(
         "level": None,
         "tiles": "trained",
         "body": "randomized",
+        "privileged": "all",
     },
     metrics=METRICS,
-    draws=draws,
+    sizes=sizes,
     make_groups=make_groups,
     share_batches=share_batches,
 )
