@@ -140,7 +140,7 @@ def section(number: int, step: Step, wheel: str, folder: Path) -> tuple[str, flo
         total += seconds
         lines += [f"$ {command.replace('{wheel}', wheel)}", *([output] if output else []), f"# {seconds:.1f} s"]
     block = "\n".join(lines)
-    return f"## {number}. {step.title}\n\n{step.about}\n\n```console\n{block}\n```\n", total
+    return f"## {number}. {step.title}\n\n{step.about}\n\n```shell-session\n{block}\n```\n", total
 
 
 def main() -> None:
