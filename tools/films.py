@@ -114,8 +114,8 @@ def page(solved: int) -> str:
         f"plays the first {STEPS} control steps of one episode of each task, with the goals of seed {SEED}. The films "
         f"run at {1 / SLOWER:g} times the speed of the robot. The green ball is the goal, and the green mark appears "
         f"when the task succeeds. In these episodes the network solves {solved} of {len(card['tasks'])} tasks. The "
-        f"number beside a name is its success in {card['episodes']} other episodes. The [gallery](gallery.md) "
-        "describes the tasks."
+        f"number beside a name is its success in the {card['episodes']} episodes of its evaluation. The "
+        "[gallery](gallery.md) describes the tasks."
     )
     lines = ["# Films of the fifty tasks", "", fill(about, 120), "", '<div class="films" markdown>', ""]
     for task, figures in card["tasks"].items():

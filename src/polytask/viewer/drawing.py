@@ -67,7 +67,7 @@ class Drawing:
             aim[2] = max(float(scene.low[2]), -0.2)
             span = np.ptp(scene.offsets, axis=0)[:2] + size[:2]
             distance = 0.8 * float(np.linalg.norm(span))
-        distance *= max(1.0, _WIDE / aspect)  # on a phone, from further away
+        distance *= max(1.0, _WIDE / max(aspect, 0.1))  # on a phone, from further away
         return (aim + distance * _FROM).astype(np.float32), aim.astype(np.float32)
 
     def show_handle(self, world: int, goal: Floats, moved: Callable[[Floats], None]) -> None:
