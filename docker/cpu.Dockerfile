@@ -5,6 +5,6 @@ RUN apt-get update && apt-get install -y --no-install-recommends libegl1 libegl-
 COPY . /opt/polytask
 RUN pip install --no-cache-dir torch --constraint /opt/polytask/constraints.txt \
         --index-url https://download.pytorch.org/whl/cpu \
-    && pip install --no-cache-dir --constraint /opt/polytask/constraints.txt '/opt/polytask[video,report,export,label]'
+    && pip install --no-cache-dir --constraint /opt/polytask/constraints.txt '/opt/polytask[video,report,export,label,viewer]'
 WORKDIR /work
 ENTRYPOINT ["polytask"]

@@ -5,7 +5,7 @@ FROM python:3.12-slim
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev libegl1 libgl1 \
     && rm -rf /var/lib/apt/lists/*
 COPY . /opt/polytask
-RUN pip install --no-cache-dir --constraint /opt/polytask/constraints.txt '/opt/polytask[gpu,video,report,export,label]'
+RUN pip install --no-cache-dir --constraint /opt/polytask/constraints.txt '/opt/polytask[gpu,video,report,export,label,viewer]'
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,graphics
 WORKDIR /work
 ENTRYPOINT ["polytask"]

@@ -104,6 +104,7 @@ OWNERS = {
     "ray": {"mtopt", "parallel", "runs"},
     "submitit": {"runs"},
     "viser": {"viewer"},
+    "glfw": {"viewer"},
     "hydra": {"config"},
     "omegaconf": {"config", "runs", "cli", "mtopt"},
     "rich": {"runs", "envs", "cli"},

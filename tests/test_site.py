@@ -92,6 +92,25 @@ def test_links_lead_to_the_repository_or_to_a_page() -> None:
     assert link("results.md", docs, REPOSITORY) == "results.md"
 
 
+def test_pictures_are_loaded_when_they_are_seen() -> None:
+    loaded = load_script("site_links").on_page_content
+    assert (
+        loaded('<p><img alt="reach" src="reach.webp"></p>')
+        == '<p><img loading="lazy" alt="reach" src="reach.webp"></p>'
+    )
+
+
+def test_the_walk_has_every_command_of_its_script_and_names_no_machine() -> None:
+    script, page = load_script("walkthrough"), (ROOT / "docs/walkthrough.md").read_text()
+    wheel = re.search(r"polytask-[\w.]+-py3-none-any\.whl", page)
+    assert wheel is not None
+    for number, step in enumerate(script.STEPS, 1):
+        assert f"## {number}. {step.title}\n\n{step.about}\n" in page
+        for command in step.commands:
+            assert f"$ {command.replace('{wheel}', wheel[0])}\n" in page
+    assert re.findall(r"/(?:tmp|root|home|work|opt)/", page) == []
+
+
 @pytest.mark.slow
 def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""A hook of the docs site: links that make sense in the repository but not on the site lead to the right place.
+"""Hooks of the docs site: links that make sense in the repository but not on the site lead to the right place.
 
 Pages link to files beside docs/, such as `../benchmarks/results/speed.json`, and to folders. On GitHub both work. The
 site has neither, so a link out of docs/ becomes an address of the repository, and a folder becomes its index page.
@@ -19,6 +19,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """Rewrite the links of a page. MkDocs calls this before it turns the page into HTML."""
     folder = (DOCS / page.file.src_uri).parent
     return LINK.sub(lambda found: site_link(found[1], folder, config.repo_url) + (found[2] or ""), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let browsers load pictures when they come into view: a gallery has fifty. MkDocs calls this for each page."""
+    return html.replace("<img ", '<img loading="lazy" ')
 
 
 def site_link(target: str, folder: Path, repository: str) -> str:

@@ -1,7 +1,8 @@
-"""Walk through polytask as a new user would, and write docs/walkthrough.md. Run python tools/walkthrough.py
+"""Walk through polytask as a new user would, and write docs/walkthrough.md.
 
-Every command runs for real, in an empty folder with an environment of its own into which the wheel is installed. The
-page has the commands, what they print and their times. If one fails, the page is not written.
+Run `python tools/walkthrough.py PYTHON`, where PYTHON is an interpreter that has LeRobot. Every command runs for real,
+in an empty folder with an environment of its own into which the wheel is installed. The page has the commands, what
+they print and their times. If one fails, the page is not written.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "walkthrough.md"
 SHOWN = 24  # lines of a command's output, the last ones
-LOAD = """python -c "
-import json, pyarrow.dataset
-info = json.load(open('data/lerobot/meta/info.json'))
-rows = pyarrow.dataset.dataset('data/lerobot/data', format='parquet').to_table()
-print('LeRobot', info['codebase_version'], '-', info['total_episodes'], 'episodes,', rows.num_rows, 'frames')
-print(', '.join(rows.column_names))"
+LOAD = """lerobot-env/bin/python -c "
+import importlib.metadata
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+data = LeRobotDataset('local/walk', root='data/lerobot')
+print('LeRobot', importlib.metadata.version('lerobot'), '-', data.num_episodes, 'episodes,', len(data), 'frames')
+for name, value in data[0].items():
+    print(f'{name:30}', value if isinstance(value, str) else tuple(value.shape))"
 """
 
 
@@ -45,7 +47,7 @@ STEPS = (
         (
             "python -m venv env && source env/bin/activate",
             "pip install --quiet torch==2.13.0",
-            "pip install --quiet --constraint constraints.txt './{wheel}[video,report,export]'",
+            "pip install --quiet --constraint constraints.txt './{wheel}[video,report,export,viewer]'",
             "polytask --version",
         ),
     ),
@@ -54,6 +56,7 @@ STEPS = (
         "Policies for MT10 and MT50 come with the package. This one solves ten tasks with one network.",
         (
             "polytask eval policy=pretrained suite=mt10 episodes=5",
+            "timeout --preserve-status --signal=INT 20 polytask play policy=pretrained 2>&1  # Ctrl-C after 20 seconds",
             "polytask record policy=pretrained suite=mt10 task=door-open width=320 height=240 output=door.mp4",
         ),
     ),
@@ -85,7 +88,10 @@ STEPS = (
     ),
     Step(
         "Collect a LeRobot data set, and load it",
-        "The pretrained policy plays, and the episodes are written with pictures, states, actions and task sentences.",
+        "The pretrained policy plays, and the episodes are written with pictures, states, actions and task sentences. "
+        "LeRobot's own loader reads them. `lerobot-env` is an environment that has LeRobot already. LeRobot asks for "
+        "an older torch than this walk has, so it was installed there without its dependencies, and those that the "
+        "loader needs beside it.",
         (
             "polytask collect policy=pretrained tasks=[reach,door-open] episodes=2 num_envs=4 "
             "output=data export=lerobot",
@@ -95,13 +101,14 @@ STEPS = (
 )
 
 
-def prepare(folder: Path) -> str:
-    """Put what a new user has into the folder: the wheel and the examples. Return the name of the wheel."""
+def prepare(folder: Path, lerobot_python: Path) -> str:
+    """Put what a new user has into the folder: the wheel, the examples, LeRobot. Return the name of the wheel."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
     subprocess.run(command, check=True)
     shutil.copy(ROOT / "constraints.txt", folder)
     shutil.copy(ROOT / "examples" / "run_onnx.py", folder)
     shutil.copytree(ROOT / "examples" / "plugin", folder / "plugin")
+    (folder / "lerobot-env").symlink_to(lerobot_python.absolute().parents[1])
     return next(folder.glob("*.whl")).name
 
 
@@ -133,14 +140,16 @@ def section(number: int, step: Step, wheel: str, folder: Path) -> tuple[str, flo
         total += seconds
         lines += [f"$ {command.replace('{wheel}', wheel)}", *([output] if output else []), f"# {seconds:.1f} s"]
     block = "\n".join(lines)
-    return f"## {number}. {step.title}\n\n{step.about}\n\n```console\n{block}\n```\n", total
+    return f"## {number}. {step.title}\n\n{step.about}\n\n```shell-session\n{block}\n```\n", total
 
 
 def main() -> None:
     """Walk all steps and write the page."""
+    if len(sys.argv) != 2:
+        raise SystemExit("name an interpreter that has LeRobot")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        wheel = prepare(folder)
+        wheel = prepare(folder, Path(sys.argv[1]))
         parts = [section(number, step, wheel, folder) for number, step in enumerate(STEPS, 1)]
     rows = [f"| {number}. {step.title} | {parts[number - 1][1]:.0f} |" for number, step in enumerate(STEPS, 1)]
     page = [

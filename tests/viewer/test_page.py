@@ -186,6 +186,16 @@ def test_goals_of_parkour_are_said_to_be_fixed():
         assert "waypoints" in page._goal.content
 
 
+def test_a_narrow_screen_sees_the_worlds_from_further_away():
+    with shown() as (page, _):
+        clients = [SimpleNamespace(camera=SimpleNamespace(aspect=aspect)) for aspect in (0.5, 1.2, 2.0)]
+        for client in clients:
+            page._aim(client)
+        phone, desktop, wide = (np.linalg.norm(one.camera.position - one.camera.look_at) for one in clients)
+        assert phone / desktop == pytest.approx(2.1, rel=1e-3)
+        assert wide == pytest.approx(desktop, rel=1e-5)
+
+
 def test_a_camera_that_follows_moves_with_the_robot():
     with shown(policy="random", tasks=["flat"], worlds=2) as (page, _):
         page._watch.value = "1: flat"

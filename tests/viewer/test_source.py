@@ -84,16 +84,6 @@ def test_a_run_is_followed(tmp_path):
     session.close()
 
 
-def test_a_window_needs_a_display(monkeypatch, capsys):
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.setattr("sys.platform", "linux")
-    assert main(["play", "policy=random", "task=reach", "viewer=native"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "polytask: viewer=native needs a display, and there is none; use viewer=web, the default"
-    ]
-
-
 def test_a_missing_extra_is_one_clear_line(monkeypatch, capsys):
     monkeypatch.setattr("polytask.viewer.server.find_spec", lambda name: None)
     assert main(["play", "policy=random", "task=reach"]) == 2

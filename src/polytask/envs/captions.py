@@ -67,33 +67,33 @@ def add_caption(image: Image, caption: Caption) -> Image:
     shaded = image.copy()
     shaded[:strip] = (shaded[:strip] * _SHADE).astype(np.uint8)
     picture = Pictures.fromarray(shaded)
-    draw, font, middle = ImageDraw.Draw(picture), _font(size), strip / 2
+    draw, letters, middle = ImageDraw.Draw(picture), font(size), strip / 2
     right = float(width - margin)
     if caption.score >= 1.0:
-        _mark(draw, right - size, middle, size)
+        draw_mark(draw, right - size, middle, size)
         right -= size + margin
     elif caption.score > 0.0:
         text = f"{100 * caption.score:.0f} %"
-        draw.text((right, middle), text, _GREEN, font, anchor="rm")
-        right -= draw.textlength(text, font) + margin
-    draw.text((margin, middle), caption.task, _WHITE, font, anchor="lm")
-    free = right - 2 * margin - draw.textlength(caption.task, font)
+        draw.text((right, middle), text, _GREEN, letters, anchor="rm")
+        right -= draw.textlength(text, letters) + margin
+    draw.text((margin, middle), caption.task, _WHITE, letters, anchor="lm")
+    free = right - 2 * margin - draw.textlength(caption.task, letters)
     for step in (f"step {caption.step}", str(caption.step)):  # the shorter one if there is little room
-        if draw.textlength(step, font) <= free:
-            draw.text((right, middle), step, _WHITE, font, anchor="rm")
+        if draw.textlength(step, letters) <= free:
+            draw.text((right, middle), step, _WHITE, letters, anchor="rm")
             break
     return np.asarray(picture)
 
 
 @cache
-def _font(size: int) -> Any:
+def font(size: int) -> Any:
     """Return Pillow's own font, so that pictures look the same on every machine."""
     from PIL import ImageFont
 
     return ImageFont.load_default(size)
 
 
-def _mark(draw: Any, left: float, middle: float, size: int) -> None:
+def draw_mark(draw: Any, left: float, middle: float, size: int) -> None:
     """Draw a green disc with a tick, `size` pixels wide."""
     draw.ellipse((left, middle - size / 2, left + size, middle + size / 2), fill=_GREEN)
     tick = [(0.26, 0.02), (0.44, 0.20), (0.76, -0.20)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from polytask.config.watching import PlayConfig
@@ -23,7 +25,7 @@ def play(config: PlayConfig) -> Result:
 
 
 def _play_in_window(config: PlayConfig) -> Result:
-    session = source.build(config)
+    session = source.build(replace(config, worlds=1))  # more would not be seen
     try:
         with stop_requests("picture", is_announced=False) as stops:
             native.run(session, stops)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _FLOOR, _LINES = (222, 226, 230), (196, 202, 208)
 _FROM = np.array([0.60, 0.50, 0.62])  # direction from which the worlds are seen
+_WIDE = 1.05  # width / height of a picture from which on its height limits what it shows
 _HANDLE = 0.16  # metres
 _GAMMA = 2.2  # of a screen
 
@@ -55,8 +56,8 @@ class Drawing:
                 if text != self._texts[world]:
                     self._texts[world] = self._labels[world].text = text
 
-    def view(self, world: int | None) -> tuple[Floats, Floats]:
-        """Return position and aim of a camera that sees one world, or all of them."""
+    def view(self, world: int | None, aspect: float = _WIDE) -> tuple[Floats, Floats]:
+        """Return position and aim of a camera that sees one world, or all; `aspect` is the picture's width / height."""
         scene = self.scene
         size = scene.high - scene.low
         if world is not None:
@@ -66,6 +67,7 @@ class Drawing:
             aim[2] = max(float(scene.low[2]), -0.2)
             span = np.ptp(scene.offsets, axis=0)[:2] + size[:2]
             distance = 0.8 * float(np.linalg.norm(span))
+        distance *= max(1.0, _WIDE / max(aspect, 0.1))  # on a phone, from further away
         return (aim + distance * _FROM).astype(np.float32), aim.astype(np.float32)
 
     def show_handle(self, world: int, goal: Floats, moved: Callable[[Floats], None]) -> None:

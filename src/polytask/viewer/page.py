@@ -180,7 +180,8 @@ class Page:
         self._orders.put(lambda: self._aim(client))
 
     def _aim(self, client: viser.ClientHandle) -> None:
-        client.camera.position, client.camera.look_at = self.drawing.view(self.watched)
+        view = self.drawing.view(self.watched, client.camera.aspect)
+        client.camera.position, client.camera.look_at = view
 
     # Time
 

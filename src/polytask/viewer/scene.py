@@ -69,7 +69,14 @@ class Poses:
 
 
 class WorldScene:
-    """One world: its model, which in parkour has terrain of its own, and its pose."""
+    """One world: its model, which in parkour has terrain of its own, and its pose.
+
+    Attributes:
+        place: Where the world is.
+        model: Its whole model.
+        data: Its pose.
+        root_body: Number of the body of a robot that walks.
+    """
 
     def __init__(self, place: Place, *, robot_moves: bool) -> None:
         """Copy the world's layout.
@@ -84,7 +91,7 @@ class WorldScene:
         self.data = mujoco.MjData(self.model)
         self._geom_body = self.model.geom_bodyid
         free = np.flatnonzero(self.model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)
-        self._root = int(self.model.jnt_bodyid[free[0]]) if robot_moves and len(free) else None
+        self.root_body = int(self.model.jnt_bodyid[free[0]]) if robot_moves and len(free) else None
 
     def pose(self, qpos: Floats, mocap_pos: Floats, mocap_quat: Floats) -> None:
         """Compute the poses of all bodies and geoms."""
@@ -101,7 +108,7 @@ class WorldScene:
     @property
     def root(self) -> Floats | None:
         """Position of a robot that walks. (3,)"""
-        return None if self._root is None else self.data.xpos[self._root].astype(np.float32)
+        return None if self.root_body is None else self.data.xpos[self.root_body].astype(np.float32)
 
     def visible(self) -> NDArray[np.int64]:
         """Return the geoms to draw; a floor is drawn once for all worlds."""
