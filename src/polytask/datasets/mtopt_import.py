@@ -81,7 +81,7 @@ def _incoming(config: ImportConfig, run: RunConfig) -> Iterable[Incoming]:
 def _new_run(config: ImportConfig) -> RunConfig:
     """Return the settings of a run that begins with the data set."""
     run = RunConfig(run_dir=config.run_dir)
-    run.world.name, run.learner.network = ROBOT.name, config.network
+    run.world.kind, run.learner.network = ROBOT.name, config.network
     first = next(iter(_incoming(config, run)))
     world = run.world
     world.image_size, world.image_width = _size(first, first.frames, config, config.image_size, _SIZES[0])

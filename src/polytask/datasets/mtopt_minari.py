@@ -106,7 +106,7 @@ def _is_ended(episode: Episode, world: WorldConfig | None, layout: ActionConfig)
     """Return whether the last action ended the episode, in the bins by the rule of `BinWorld`; else by its steps."""
     action, is_closed = episode.actions[-1], bool(episode.closed[-2])
     ends = END in layout.commands and bool(action[layout.entry(END)] > COMMANDED)
-    if world is not None and world.name == BINS.name and world.assisted:
+    if world is not None and world.kind == BINS.name and world.assisted:
         closes, opens = (bool(action[layout.entry(name)] > COMMANDED) for name in ("close", "open"))
         is_low = bool(episode.height[-2] + world.reach * action[2] < ASSIST_HEIGHT)
         ends = ends or ((closes or is_low) and not is_closed) or (opens and not closes and is_closed)

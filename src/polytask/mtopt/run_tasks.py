@@ -32,7 +32,7 @@ def tasks_of(config: RunConfig) -> TaskTable:
     path = config.root / FILE
     if path.exists():
         return read(path)
-    own = world_spec(config.world.name).tasks
+    own = world_spec(config.world.kind).tasks
     spare = 0 if (config.root / STATE).exists() else SPARE  # a run that began before runs had this file
     return TaskTable(own, len(own) + spare if config.task_slots is None or not spare else config.task_slots)
 

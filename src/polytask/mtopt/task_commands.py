@@ -44,14 +44,14 @@ def _run_of(config: TaskConfig) -> RunConfig:
     if folder.read() is not None:
         return folder.config()
     run = RunConfig(run_dir=config.run_dir)
-    run.world.name = world_spec(config.world).name
+    run.world.kind = world_spec(config.world).name
     return run
 
 
 def _list(config: TaskConfig) -> Result:
     """List the tasks of a run."""
     run = _run_of(config)
-    tasks, spec = tasks_of(run), world_spec(run.world.name)
+    tasks, spec = tasks_of(run), world_spec(run.world.kind)
     rows = [
         {
             **asdict(info),
@@ -83,7 +83,7 @@ def _add(config: TaskConfig, name: str) -> Result:
     tasks = add_task(run.root, info, tasks_of(run))
     _store_examples(config, name, pictures)
     lines = [f"task {name} added to {config.run_dir}: {len(tasks)} of {tasks.slots} places are taken"]
-    lines += _skill_lines(info, world_spec(run.world.name))
+    lines += _skill_lines(info, world_spec(run.world.kind))
     lines += [f"next: label successes and failures: polytask label run_dir={config.run_dir} tasks=[{name}]"]
     return Result({"task": asdict(info), "place": tasks.index(name), "examples": len(pictures)}, [], lines)
 
@@ -145,7 +145,7 @@ def _learn(config: TaskConfig, name: str) -> Result:
         tasks = tasks_of(run)
         tasks.require([name])
         run.tasks = list(dict.fromkeys((*run.learned, name)))
-        if world_spec(run.world.name).build is not None:
+        if world_spec(run.world.kind).build is not None:
             skills_of(run, tasks)  # refuses a task that the world cannot start
         state = folder.require()
         world = {**state["config"]["world"], "lid": run.world.lid or needs_lid(run.tasks, tasks)}

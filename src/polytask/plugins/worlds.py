@@ -46,7 +46,7 @@ def register_robot(robot: AnyRobot) -> AnyRobot:
 
 
 def register_world(spec: WorldSpec) -> WorldSpec:
-    """Add a world of MT-Opt, and return what it declares. Runs choose it by `world.name`.
+    """Add a world of MT-Opt, and return what it declares. Runs choose it by `world.kind`.
 
     Its `build` makes a `polytask.mtopt.world.World` from the settings of the run's worlds.
     """

@@ -85,3 +85,11 @@ def test_every_bound_of_the_hand_must_be_in_order():
     CameraConfig(low=[0.1, 0.5], high=[0.1, 0.7]).check_together()
     with pytest.raises(UserError, match=r"low=\[-0.2, 0.8\] is not valid; it must be at most camera.high=\[0.2, 0.7\]"):
         CameraConfig(low=[-0.2, 0.8], high=[0.2, 0.7]).check_together("camera.")
+
+
+def test_a_wide_picture_shows_more_at_its_sides():
+    """The field of view is vertical: with twice the width, a place lies half as far from the middle."""
+    place = torch.tensor([[0.165, 0.6, 0.02], [-0.2, 0.7, 0.2]])
+    square, wide = (project(camera_matrix(CameraConfig(), aspect), place) for aspect in (1.0, 2.0))
+    assert_close(wide[:, 0], square[:, 0] / 2)
+    assert_close(wide[:, 1], square[:, 1])

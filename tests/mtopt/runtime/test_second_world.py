@@ -19,7 +19,7 @@ pytest.importorskip("fastapi")
 def small(root, **changes):
     """Return a run on two drawers."""
     config = RunConfig(run_dir=str(root))
-    config.world.name = "drawer"
+    config.world.kind = "drawer"
     config.learner.network.image_size = 16
     return tiny(
         root, tasks=[], world=changes.pop("world", None) or _world(config.world), learner=config.learner, **changes
@@ -79,15 +79,15 @@ def test_a_run_stays_in_its_world(finished):
     config, _ = finished
     with pytest.raises(UserError, match="has no tasks of world 'bins'; choose another run_dir"):
         tiny(config.root, tasks=[])
-    config = replace(config, world=replace(config.world, name="robot"))
-    with pytest.raises(UserError, match=r"world\.name=drawer, not robot; choose another run_dir"):
+    config = replace(config, world=replace(config.world, kind="robot"))
+    with pytest.raises(UserError, match=r"world\.kind=drawer, not robot; choose another run_dir"):
         RunFolder(config.root).check(config)
 
 
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (lambda c: setattr(c.world, "name", "drawr"), "unknown world 'drawr'; did you mean 'drawer'"),
+        (lambda c: setattr(c.world, "kind", "drawr"), "unknown world 'drawr'; did you mean 'drawer'"),
         (lambda c: setattr(c.learner.network, "merge", "located"), "the camera of world 'drawer' is not known"),
         (
             lambda c: setattr(c.learner.bellman, "cem", CEMConfig(modes=[0.5, 0.2, 0.2, 0.1])),

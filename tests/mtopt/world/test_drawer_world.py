@@ -14,7 +14,7 @@ WORLDS = 6
 
 @pytest.fixture(scope="module")
 def world():
-    made = make_world(WorldConfig(WORLDS, name="drawer", image_size=16, image_width=32, outcome_width=24, reach=0.08))
+    made = make_world(WorldConfig(WORLDS, kind="drawer", image_size=16, image_width=32, outcome_width=24, reach=0.08))
     yield made
     made.close()
 
@@ -92,6 +92,6 @@ def test_closing_goes_on_from_an_open_drawer_or_is_handed_one(world):
 
 def test_a_world_that_cannot_be_built_is_refused_in_one_line():
     with pytest.raises(UserError, match="unknown world 'drawr'; did you mean 'drawer'"):
-        make_world(WorldConfig(name="drawr"))
+        make_world(WorldConfig(kind="drawr"))
     with pytest.raises(UserError, match="cannot be simulated: import its episodes"):
-        make_world(WorldConfig(name="robot"))
+        make_world(WorldConfig(kind="robot"))

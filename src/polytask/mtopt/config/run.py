@@ -155,7 +155,7 @@ class RunConfig(FolderCommandConfig):
     )
     device: str = setting("cpu", "torch device that learns: cpu, cuda or cuda:<index>")
     world: WorldConfig = setting(
-        WorldConfig, "worlds (world.name=drawer, world.num_envs=..., world.sim=warp, world.assisted=true)"
+        WorldConfig, "worlds (world.kind=drawer, world.num_envs=..., world.sim=warp, world.assisted=true)"
     )
     script: ScriptConfig = setting(ScriptConfig, "how scripted policies err (script.noise=...)")
     storage: StoreConfig = setting(StoreConfig, "how episodes are written (storage.fsync=...)")
@@ -176,7 +176,7 @@ class RunConfig(FolderCommandConfig):
     @property
     def learned(self) -> tuple[str, ...]:
         """Return the names of the tasks that are learned."""
-        return tuple(self.tasks) or world_spec(self.world.name).learned
+        return tuple(self.tasks) or world_spec(self.world.kind).learned
 
     @property
     def root(self) -> Path:

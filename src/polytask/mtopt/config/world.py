@@ -46,7 +46,7 @@ class WorldConfig:
     substeps: int = setting(10, "time steps of a part", at_least=1, at_most=1_000)
     settle_segments: int = setting(8, "parts in which dropped objects come to rest", at_least=0, at_most=1_000)
     seed: int = setting(0, "seed of the scenes; a run sets its own", at_least=0, at_most=MAX_SEED)
-    name: str = setting(BINS.name, "kind of world: bins, drawer, robot (imported episodes), or a plug-in's")
+    kind: str = setting(BINS.name, "kind of world: bins, drawer, robot (imported episodes), or a plug-in's")
     # The defaults suffice: no world has needed more than 41 contacts and 167 constraints.
     slots: WarpSettings = field(default_factory=WarpSettings, metadata={"about": "settings of the warp backend"})
 
@@ -56,7 +56,7 @@ class WorldConfig:
         Raises:
             UserError: If it does not.
         """
-        world_spec(self.name)
+        world_spec(self.kind)
 
     @property
     def image_shape(self) -> tuple[int, int]:

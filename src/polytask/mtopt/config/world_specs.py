@@ -18,7 +18,7 @@ class WorldSpec:
     """A kind of world.
 
     Attributes:
-        name: For `world.name`.
+        name: For `world.kind`.
         about: One line.
         build: Makes the world from a `WorldConfig`: a class or function, or its place as `module:name`, which is
             imported when a world is built. The result is a `world.protocol.World`. None: nothing can be simulated.

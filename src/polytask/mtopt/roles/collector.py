@@ -174,7 +174,7 @@ def skills_of(config: RunConfig, tasks: TaskTable) -> list[str]:
     Raises:
         UserError: If a task is unknown, or the world has no such skill.
     """
-    spec = world_spec(config.world.name)
+    spec = world_spec(config.world.kind)
     tasks.require(config.learned)
     for task in config.learned:
         skill = tasks[task].skill

@@ -32,7 +32,7 @@ class Controller:
             UserError: If a learned task is unknown.
         """
         self.config = config
-        known, broad = tasks_of(config), world_spec(config.world.name).broad
+        known, broad = tasks_of(config), world_spec(config.world.kind).broad
         known.require(config.learned)
         self._broad = {task: broad.get(known[task].skill, task) for task in config.learned}  # who helps at first
         self._others: dict[str, str] = {}  # sources of tasks that this process does not learn

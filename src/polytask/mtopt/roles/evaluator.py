@@ -64,7 +64,7 @@ class Evaluator:
         Raises:
             UserError: If the world cannot start a learned task.
         """
-        self.config, self.spec, self.tasks = config, world_spec(config.world.name), tasks_of(config)
+        self.config, self.spec, self.tasks = config, world_spec(config.world.kind), tasks_of(config)
         self.action = config.learner.network.action
         skills_of(config, self.tasks)
         self.world = world or make_world(config.world)

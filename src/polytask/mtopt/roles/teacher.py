@@ -68,7 +68,7 @@ class Teacher:
         stand_in = StandIn(client, self.store.truth, labels.error_rate, seed)
         before = {row["name"]: row["successes"] + row["failures"] for row in get(client, "/api/state")["tasks"]}
         made = 0
-        graded = world_spec(self.config.world.name).graded
+        graded = world_spec(self.config.world.kind).graded
         for task in (one for one in self.config.learned if one in graded):  # of others, only people know the truth
             # If a kill interrupted the round, each queue gives the rest of its part.
             first, count = min(start, before[task]), before[task]

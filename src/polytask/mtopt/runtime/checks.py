@@ -44,7 +44,7 @@ def prepared(config: RunConfig) -> RunConfig:
         UserError: If a value cannot work.
     """
     check_values(config)
-    spec, tasks = world_spec(config.world.name), tasks_of(config)
+    spec, tasks = world_spec(config.world.kind), tasks_of(config)
     if not config.tasks and not set(spec.learned) <= set(tasks):
         raise UserError(f"the run in '{config.run_dir}' has no tasks of world '{spec.name}'; choose another run_dir")
     tasks.require(config.tasks)

@@ -50,7 +50,7 @@ _EVALUATION: Fields = {**get_type_hints(Evaluation), "tasks": list, "chains": li
 # Settings that cannot change within a run: episodes, buffers and networks would no longer fit together.
 FIXED = (
     ("seed",),
-    ("world", "name"),
+    ("world", "kind"),
     ("world", "image_size"),
     ("world", "image_width"),
     ("world", "outcome_size"),
@@ -250,7 +250,7 @@ def label_settings(config: LabelConfig) -> dict[str, Any] | None:
     if state is None:
         return None
     saved = with_present_names(state["config"])
-    spec = world_spec(_at(saved, ("world", "name")) or BINS.name)
+    spec = world_spec(_at(saved, ("world", "kind")) or BINS.name)
     sizes = {key: _at(saved, ("world", key)) for key in ("outcome_size", "outcome_width")}
     known = {key: size for key, size in sizes.items() if size is not None}
     return {

@@ -32,9 +32,9 @@ def make_world(config: WorldConfig) -> World:
     Raises:
         UserError: If there is no such world, or it is not simulated.
     """
-    build = world_spec(config.name).build
+    build = world_spec(config.kind).build
     if build is None:
-        raise UserError(f"world '{config.name}' cannot be simulated: import its episodes (polytask mtopt import)")
+        raise UserError(f"world '{config.kind}' cannot be simulated: import its episodes (polytask mtopt import)")
     if isinstance(build, str):
         module, _, name = build.partition(":")
         build = getattr(import_module(module), name)

@@ -62,7 +62,7 @@ class EpisodeBatch:
 
 def world_tasks(world: World) -> TaskTable:
     """Return the tasks that a world knows by itself, without those of a run."""
-    own = world_spec(world.config.name).tasks
+    own = world_spec(world.config.kind).tasks
     return TaskTable(own, len(own))
 
 
@@ -88,7 +88,7 @@ def run_episodes(
         max_steps: Most actions of an episode.
         table: Tasks of the run; None for the world's own.
     """
-    known, spec = table or world_tasks(world), world_spec(world.config.name)
+    known, spec = table or world_tasks(world), world_spec(world.config.kind)
     assert spec.action is not None, "a world that runs declares its actions"
     task = tasks if isinstance(tasks, Tensor) else task_indices(tasks, world, known)
     count, device = world.num_envs, world.device

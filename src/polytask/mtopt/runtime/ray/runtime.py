@@ -94,7 +94,7 @@ class RayRuntime(Runtime):
             )
 
         names = [f"collector-{number}" for number in range(config.ray.collectors)]
-        spec = world_spec(config.world.name)
+        spec = world_spec(config.world.kind)
         known = (tasks_of(config), spec)
         self.collectors = [add(name, workers.CollectorWorker, spread, name, *known) for name in names]
         self.writer = add("writer", workers.WriterWorker, here)
