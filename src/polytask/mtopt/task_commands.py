@@ -145,8 +145,9 @@ def _learn(config: TaskConfig, name: str) -> Result:
         tasks = tasks_of(run)
         tasks.require([name])
         run.tasks = list(dict.fromkeys((*run.learned, name)))
-        if world_spec(run.world.kind).build is not None:
-            skills_of(run, tasks)  # refuses a task that the world cannot start
+        spec = world_spec(run.world.kind)
+        if spec.build is not None:
+            skills_of(run.tasks, tasks, spec)  # refuses a task that the world cannot start
         state = folder.require()
         world = {**state["config"]["world"], "lid": run.world.lid or needs_lid(run.tasks, tasks)}
         folder.update({**state["config"], "tasks": run.tasks, "world": world})

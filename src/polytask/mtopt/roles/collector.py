@@ -8,6 +8,7 @@ and of the weights alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.config.world_specs import world_spec
+from polytask.mtopt.config.world_specs import WorldSpec, world_spec
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.acting import Exploration
 from polytask.mtopt.learning.weights import WeightFolder, Weights
@@ -64,7 +65,7 @@ class Collector:
         self.store: EpisodeLog = EpisodeStore(config.root, config.storage) if log is None else log
         self.writer = self.store.writer(name)
         self.tasks = tasks or tasks_of(config)
-        self.skills = skills_of(config, self.tasks)
+        self.skills = skills_of(config.learned, self.tasks, world_spec(config.world.kind))
         self.world = make_world(config.world)
         self.judge = Judge(config.detectors, config.world.device)
         self.folder = WeightFolder(config.weights)
@@ -168,19 +169,18 @@ class Collector:
         return LearnedPolicy(self.weights, self.config.learner.bellman.cem, seed, exploration)
 
 
-def skills_of(config: RunConfig, tasks: TaskTable) -> list[str]:
-    """Return the skills of the learned tasks, in the order of a sequence of their world.
+def skills_of(names: Sequence[str], tasks: TaskTable, spec: WorldSpec) -> list[str]:
+    """Return the skills of tasks, in the order of a sequence of their world.
 
     Raises:
         UserError: If a task is unknown, or the world has no such skill.
     """
-    spec = world_spec(config.world.kind)
-    tasks.require(config.learned)
-    for task in config.learned:
+    tasks.require(names)
+    for task in names:
         skill = tasks[task].skill
         if skill not in spec.skills:
             raise UserError(
                 f"the world '{spec.name}' cannot start task '{task}': its skill '{skill}' is none of "
                 f"{', '.join(spec.skills)}; import episodes of it instead, and train"
             )
-    return [skill for skill in spec.skills if any(tasks[task].skill == skill for task in config.learned)]
+    return [skill for skill in spec.skills if any(tasks[task].skill == skill for task in names)]

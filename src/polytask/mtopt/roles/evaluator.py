@@ -59,14 +59,9 @@ class Evaluator:
     """Owns a batch of worlds; their episodes are not stored."""
 
     def __init__(self, config: RunConfig, world: World | None = None) -> None:
-        """Build worlds, or use those of a role that does not run at the same time.
-
-        Raises:
-            UserError: If the world cannot start a learned task.
-        """
+        """Build worlds, or use those of a role that does not run at the same time."""
         self.config, self.spec, self.tasks = config, world_spec(config.world.kind), tasks_of(config)
         self.action = config.learner.network.action
-        skills_of(config, self.tasks)
         self.world = world or make_world(config.world)
         self.judge = Judge(config.detectors, config.world.device)
         self.folder = WeightFolder(config.weights)
@@ -101,8 +96,13 @@ class Evaluator:
             return evaluation, store.last()
 
     def step(self, tasks: Sequence[str] | None = None, *, is_scripted: bool = False) -> Evaluation:
-        """Evaluate tasks, or all learned ones, with the weights of the last `sync` or with the scripts."""
+        """Evaluate tasks, or all learned ones, with the weights of the last `sync` or with the scripts.
+
+        Raises:
+            UserError: If the world cannot start one of them.
+        """
         names = tuple(tasks or self.config.learned)
+        skills_of(names, self.tasks, self.spec)
         kind, settings = SCRIPT if is_scripted else LEARNED, self.config.evaluator
         rows: list[TaskResult] = []
         for skill in dict.fromkeys(self.tasks[task].skill for task in names):

@@ -22,6 +22,7 @@ from polytask.mtopt.records import Observation
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import layout
 from polytask.mtopt.world.arm import FINGER_OPEN, fingertips, follow, pose_at
+from polytask.mtopt.world.camera_set import CameraSet
 from polytask.mtopt.world.drop import draw_objects, parked_lid, put_one_on_plate, uniform
 from polytask.mtopt.world.graders import Situation, grade
 from polytask.mtopt.world.protocol import Policy
@@ -30,7 +31,6 @@ from polytask.robots.panda_arm import JOINTS, find_arm
 from polytask.scenes.mtopt import compile_mtopt
 from polytask.sim import make_batch
 from polytask.sim.base import Batch
-from polytask.sim.cameras import Cameras, make_cameras
 from polytask.sim.view import constant
 
 _GRIPS = 0.004  # finger joints that stay this far open after closing hold an object
@@ -51,7 +51,7 @@ class BinWorld:
         self._bodies = [int(model.body(name).id) for name in names]
         self._free = [int(model.joint(name).qposadr[0]) for name in names]
         self._plate = int(model.joint("plate").qposadr[0])
-        self._cameras: dict[str, Cameras] = {}
+        self._cameras = CameraSet(self.batch)
         worlds, device = config.num_envs, self.device
         self.place = torch.zeros(worlds, 3, device=device)  # commanded fingertips
         self.yaw = torch.zeros(worlds, device=device)  # commanded turn
@@ -179,7 +179,7 @@ class BinWorld:
 
     def observe(self) -> Observation:
         """Render what the policies see now."""
-        image = self._render("observation", layout.OBSERVATION_CAMERAS, self.config.image_shape)[:, 0]
+        image = self._cameras.render(layout.OBSERVATION_CAMERAS, self.config.image_shape)[:, 0]
         pose = torch.cat([self.place[:, :2], self.yaw[:, None]], -1)
         return Observation(image, self.closed.float(), fingertips(self.batch)[:, 2].clone(), pose)
 
@@ -220,7 +220,7 @@ class BinWorld:
         above = torch.cat([self.place[:, :2], self.place[:, 2:].clamp(min=layout.START_HEIGHT)], -1)
         self._travel(above, self.yaw, 6)
         self._travel(constant(layout.PRESENT, self.place).expand_as(self.place), torch.zeros_like(self.yaw), 12)
-        return self._render("outcome", layout.OUTCOME_CAMERAS, self.config.outcome_shape)
+        return self._cameras.render(layout.OUTCOME_CAMERAS, self.config.outcome_shape)
 
     # --- what is where ----------------------------------------------------------------------------------------------
 
@@ -249,9 +249,7 @@ class BinWorld:
 
     def close(self) -> None:
         """Free the cameras' contexts, in the thread that rendered with them."""
-        for cameras in self._cameras.values():
-            cameras.close()
-        self._cameras.clear()
+        self._cameras.close()
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -287,12 +285,6 @@ class BinWorld:
         # On the CPU this check is free; on a GPU it would wait for the device.
         if self.device.type != "cpu" or bool(self.batch.diverged.any()):
             self._write(self.batch.diverged, self._safe)
-
-    def _render(self, purpose: str, names: tuple[str, ...], size: tuple[int, int]) -> Tensor:
-        """Render with cameras that are opened when first needed."""
-        if purpose not in self._cameras:
-            self._cameras[purpose] = make_cameras(self.batch, names, size)
-        return self._cameras[purpose].render()
 
 
 def _set_controls(batch: Batch, place: Tensor, yaw: Tensor, closed: Tensor) -> None:

@@ -16,12 +16,12 @@ from torch import Tensor
 from polytask.mtopt.config.world import ScriptConfig, WorldConfig
 from polytask.mtopt.config.world_specs import DRAWER
 from polytask.mtopt.records import COMMANDED, Observation
+from polytask.mtopt.world.camera_set import CameraSet
 from polytask.mtopt.world.drawer_script import DrawerScript
 from polytask.mtopt.world.drop import uniform
 from polytask.robots import ROBOTS, Robot
 from polytask.scenes.mtopt_drawer import compile_mtopt_drawer
 from polytask.sim import make_batch
-from polytask.sim.cameras import Cameras, make_cameras
 from polytask.sim.view import SceneView, constant
 
 HOME = (0.0, 0.55, 0.28)  # where the hand starts and where it goes to show the outcome
@@ -54,7 +54,7 @@ class DrawerWorld:
         self.scene = SceneView(self.batch, slice(0, config.num_envs))
         self._hand, self._case = (int(model.body(name).mocapid[0]) for name in ("mocap", "drawer"))
         self._joint = int(model.joint("goal_slidey").qposadr[0])
-        self._cameras: dict[str, Cameras] = {}
+        self._cameras = CameraSet(self.batch)
         count, device = config.num_envs, self.device
         self._qpos, self._qvel, self._mocap = (
             torch.as_tensor(row, dtype=torch.float32, device=device).expand(count, *row.shape).clone()
@@ -111,7 +111,7 @@ class DrawerWorld:
     def observe(self) -> Observation:
         """Render what the policies see now: both views side by side."""
         height, width = self.config.image_shape
-        views = self._render("policy", ("left", "right"), (height, width // 2))  # (N, 2, H, W / 2, 3)
+        views = self._cameras.render(("left", "right"), (height, width // 2))  # (N, 2, H, W / 2, 3)
         image = torch.cat([views[:, 0], views[:, 1]], 2)
         pose = torch.cat([self.place[:, :2], torch.zeros_like(self.place[:, :1])], -1)
         return Observation(image, torch.zeros_like(self.place[:, 0]), self.hand()[:, 2].clone(), pose)
@@ -130,7 +130,7 @@ class DrawerWorld:
         up[:, 2] = HOME[2]
         self._travel(up, self._strides(0.2))
         self._travel(constant(HOME, self.place).expand_as(self.place), self._strides(0.3))
-        return self._render("outcome", ("side", "above"), self.config.outcome_shape)
+        return self._cameras.render(("side", "above"), self.config.outcome_shape)
 
     def script(self, skill: str, config: ScriptConfig) -> DrawerScript:
         """Make the script that pulls or pushes the handle."""
@@ -168,9 +168,7 @@ class DrawerWorld:
 
     def close(self) -> None:
         """Free the cameras' contexts, in the thread that rendered with them."""
-        for cameras in self._cameras.values():
-            cameras.close()
-        self._cameras.clear()
+        self._cameras.close()
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -209,9 +207,3 @@ class DrawerWorld:
         if self.device.type != "cpu" or bool(self.batch.diverged.any()):
             self.batch.reset(self.batch.diverged, self._safe, self._qvel)
             self.batch.forward()
-
-    def _render(self, purpose: str, names: tuple[str, ...], size: tuple[int, int]) -> Tensor:
-        """Render with cameras that are opened when first needed."""
-        if purpose not in self._cameras:
-            self._cameras[purpose] = make_cameras(self.batch, names, size)
-        return self._cameras[purpose].render()
