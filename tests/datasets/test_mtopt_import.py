@@ -13,10 +13,11 @@ from PIL import Image
 from polytask.cli.main import main
 from polytask.datasets.incoming import commanded
 from polytask.datasets.mtopt_lerobot import WHOLE, to_lerobot
+from polytask.mtopt.config import LabelConfig
 from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.learning.sharing import Shared
-from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.runtime.folder import RunFolder, label_settings
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 
@@ -209,5 +210,7 @@ def test_a_robot_of_its_own_brings_its_tasks_and_actions(capsys, tmp_path):
     capsys.readouterr()
     assert main(["mtopt", "status", f"run_dir={tmp_path / 'run'}"]) == 0
     assert "wipe-table" in capsys.readouterr().out
+    page = label_settings(LabelConfig(run_dir=str(tmp_path / "run")))
+    assert page.keys() == {"detector", "outcome_size"}, "imported outcomes have any number of views"
     assert main(["mtopt", "collect", f"run_dir={tmp_path / 'run'}"]) == 2
     assert "the world 'robot' cannot start task 'wipe-table'" in capsys.readouterr().err

@@ -39,6 +39,7 @@ def test_state_lists_tasks_with_meaning_and_progress(page):
 
 def test_a_task_added_on_the_page_is_data_of_the_run(page, store, config):
     """It shares the episodes of its skill, is labelled like the others, and stays when the page starts again."""
+    page.get("/api/state")  # the page has read the episodes already
     body = {"name": "lift-2-red", "skill": "lift", "sentence": "The hand holds two red things up."}
     assert page.post("/api/tasks", body).status == 201
     rows = {row["name"]: row for row in page.get("/api/state").json()["tasks"]}
@@ -53,6 +54,7 @@ def test_a_task_added_on_the_page_is_data_of_the_run(page, store, config):
 
 
 def test_a_task_that_another_process_adds_appears_on_the_page(page, store):
+    page.get("/api/state")
     add(store.root, TaskInfo("place-two", "place", "Two objects lie on the plate."), TASKS)
     assert page.get("/api/tasks/place-two/questions").status == 404
     names = [row["name"] for row in page.get("/api/state").json()["tasks"]]

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from polytask.errors import UserError, shown
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.config.world_specs import BINS
 from polytask.mtopt.label.pictures import strip
 from polytask.mtopt.label.queues import ORDERS
 from polytask.mtopt.label.security import COOKIE, Access, Guard
@@ -102,7 +101,7 @@ class Api:
             "detector": verdicts.version if verdicts else None,
             "in_use": self.training.in_use(),
             "views": views,
-            "captions": list(self.session.config.captions or BINS.captions),
+            "captions": list(self.session.config.captions),
             "skills": list(dict.fromkeys(one.skill for one in table.values())),
             "free_places": table.slots - len(table),
             "judged": [task for task in self.session.names if verdicts and verdicts.of(task)],

@@ -140,13 +140,12 @@ class RunFolder:
         Raises:
             UserError: If a setting that must not change within a run differs.
         """
-        state, plain = self.read(), asdict(config)
+        state, plain, slots = self.read(), asdict(config), run_tasks.tasks_of(config).slots
+        if config.task_slots not in (None, slots):
+            raise UserError(f"the run in '{self.root}' has task_slots={slots}, not {config.task_slots}")
         if state is None:
             return
         saved = asdict(self.config())  # with the defaults of settings that are newer than the run
-        slots = run_tasks.tasks_of(config).slots
-        if config.task_slots not in (None, slots):
-            raise UserError(f"the run in '{self.root}' has task_slots={slots}, not {config.task_slots}")
         for path in FIXED:
             for name, old, new in _differences(_at(saved, path), _at(plain, path), ".".join(path)):
                 line = f"the run in '{self.root}' has {name}={shown(old)}, not {shown(new)}; choose another run_dir"
@@ -252,13 +251,10 @@ def label_settings(config: LabelConfig) -> dict[str, Any] | None:
     saved = with_present_names(state["config"])
     spec = world_spec(_at(saved, ("world", "kind")) or BINS.name)
     sizes = {key: _at(saved, ("world", key)) for key in ("outcome_size", "outcome_width")}
-    known = {key: size for key, size in sizes.items() if size is not None}
-    return {
-        "detector": saved.get("detector", {}),
-        "views": len(spec.captions),
-        "captions": list(spec.captions),
-        **known,
-    }
+    known: dict[str, Any] = {key: size for key, size in sizes.items() if size is not None}
+    if spec.captions:  # else its episodes, which are imported, have any number of views
+        known |= {"views": len(spec.captions), "captions": list(spec.captions)}
+    return {"detector": saved.get("detector", {}), **known}
 
 
 def with_present_names(settings: dict[str, Any]) -> dict[str, Any]:
