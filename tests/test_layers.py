@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "algos": BASE | {"nets", "grads"},
     "mtopt": WORLDS | {"nets"},
     "config": BASE | {"sim", "envs", "nets", "grads", "algos"},
-    "plugins": BASE | {"robots", "envs", "config"},
+    "plugins": BASE | {"robots", "envs", "mtopt", "config"},
     "policies": BASE | {"nets", "algos", "plugins"},
     "runs": BASE | {"envs", "nets", "grads", "algos", "config", "plugins", "policies"},
     "datasets": WORLDS | {"envs", "mtopt", "config", "runs"},
@@ -61,13 +61,15 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 # The same for the folders of MT-Opt.
-MTOPT_BASE = {"config", "records", "tasks", "policy_names", "seeds"}
+MTOPT_BASE = {"config", "records", "tasks", "task_table", "run_tasks", "policy_names", "seeds"}
 MTOPT: dict[str, set[str]] = {
     "records": set(),
     "policy_names": set(),
     "seeds": set(),
     "tasks": {"records"},
-    "config": {"records", "tasks"},
+    "task_table": {"records"},
+    "config": {"records", "tasks", "task_table"},
+    "run_tasks": {"config", "records", "task_table"},
     "networks": MTOPT_BASE,
     "store": MTOPT_BASE,
     "world": MTOPT_BASE,
@@ -79,6 +81,7 @@ MTOPT: dict[str, set[str]] = {
     "status": MTOPT_BASE | {"store", "detector", "learning", "roles", "runtime"},
     "evaluation_tables": MTOPT_BASE | {"roles"},
     "act": MTOPT_BASE | {"learning", "label", "runtime"},
+    "task_commands": MTOPT_BASE | {"store", "label", "roles", "runtime"},
     "commands": MTOPT_BASE | {"act", "store", "detector", "label", "roles", "runtime", "status", "evaluation_tables"},
 }
 

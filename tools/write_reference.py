@@ -38,7 +38,7 @@ def rows_of(config: type[Any], prefix: str = "") -> Iterator[Row]:
     """Describe the settings of a class, and those of the classes inside it."""
     kinds = get_type_hints(config)
     for each in fields(config):
-        if "about" not in each.metadata or each.name == "name":  # an entry's own name, which `algo=NAME` sets
+        if "about" not in each.metadata or (prefix and each.name == "name"):  # an entry's own, which `algo=NAME` sets
             continue
         default, key = default_of(each), prefix + each.name
         if is_dataclass(default):

@@ -29,11 +29,11 @@ from experiment import (
 from labelled import Pool, detector_flags, fit_detector, verdicts
 from torch import Tensor
 
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.learning import BellmanConfig, CEMConfig, ReplayConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.learning.buffers import TaskBuffers
-from polytask.mtopt.learning.cem import MODES
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.tasks import ALL_TASKS
 from polytask.mtopt.world import EpisodeBatch, ScriptedPick, run_episodes
@@ -189,7 +189,7 @@ def habits(episodes: EpisodeBatch) -> dict[str, Any]:
     last = flags[torch.arange(len(flags), device=flags.device), (episodes.length - 1).clamp(min=0)]
     return {
         "length": float(episodes.length.float().mean()),
-        "modes": dict(zip(MODES, modes, strict=True)),
+        "modes": dict(zip(ActionConfig().modes, modes, strict=True)),
         "ended_by_terminate": float(last[:, 2].float().mean()),
         "motion": float(episodes.actions[..., :3][taken].abs().mean()),
     }

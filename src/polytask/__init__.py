@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from polytask.plugins.worlds import register_robot as register_robot
     from polytask.plugins.worlds import register_task as register_task
     from polytask.plugins.worlds import register_terrain as register_terrain
+    from polytask.plugins.worlds import register_world as register_world
     from polytask.runs.policy import load_policy as load_policy
     from polytask.runs.python_api import TrainedRun as TrainedRun
     from polytask.runs.python_api import train as train
@@ -72,7 +73,9 @@ _PUBLIC = {
     "TrainedRun": "polytask.runs.python_api",
     "load_plugins": "polytask.plugins.loading",
     **dict.fromkeys(("register_net", "register_grad", "register_algo", "register_suite"), "polytask.plugins.register"),
-    **dict.fromkeys(("register_task", "register_terrain", "register_robot"), "polytask.plugins.worlds"),
+    **dict.fromkeys(
+        ("register_task", "register_terrain", "register_robot", "register_world"), "polytask.plugins.worlds"
+    ),
 }
 
 

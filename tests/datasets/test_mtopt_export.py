@@ -11,9 +11,10 @@ from helpers.tiny_run import tiny
 from PIL import Image
 
 from polytask.cli.main import main
-from polytask.datasets.mtopt_lerobot import ACTION_NAMES, IMAGE, WHOLE, to_lerobot
+from polytask.datasets.mtopt_lerobot import IMAGE, WHOLE, to_lerobot
 from polytask.datasets.mtopt_minari import mtopt_to_minari
 from polytask.errors import UserError
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.learning.sharing import Shared
@@ -85,7 +86,7 @@ def test_a_limit_of_steps_is_no_termination(tmp_path, monkeypatch, action, is_cl
     episode = make(0, steps=2, size=40)
     actions = np.zeros_like(episode.actions)
     for name, value in action.items():
-        actions[-1, ACTION_NAMES.index(name)] = value
+        actions[-1, ActionConfig().names.index(name)] = value
     closed, height = np.full(3, is_closed, np.float32), np.full(3, 0.15, np.float32)
     store = EpisodeStore(tmp_path / "log", StoreConfig(fsync=False))
     with store.writer("a") as writer:

@@ -13,9 +13,11 @@ from PIL import Image
 from polytask.cli.main import main
 from polytask.datasets.incoming import commanded
 from polytask.datasets.mtopt_lerobot import WHOLE, to_lerobot
+from polytask.mtopt.config import LabelConfig
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.learning.sharing import Shared
-from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.runtime.folder import RunFolder, label_settings
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import TASKS
 
@@ -99,14 +101,14 @@ def test_the_data_set_of_another_program_needs_only_pictures_and_actions(tmp_pat
     assert np.array_equal(found[1].images, written[1].images)
     assert np.array_equal(found[1].actions, written[1].actions)
     assert np.array_equal(found[1].outcome, written[1].images[-1:]), "the last frame is the only view"
-    assert np.array_equal(found[1].closed, commanded(written[1].actions))
+    assert np.array_equal(found[1].closed, commanded(written[1].actions, ActionConfig()))
     assert found[1].pose is None
 
 
 def test_the_gripper_follows_the_commands():
     actions = np.zeros((4, 8), np.float32)
     actions[1, 5] = actions[3, 6] = 0.9
-    assert commanded(actions).tolist() == [0.0, 0.0, 1.0, 1.0, 0.0]
+    assert commanded(actions, ActionConfig()).tolist() == [0.0, 0.0, 1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("has_pose", [True, False])
@@ -121,13 +123,17 @@ def test_a_folder_of_pictures_comes_in(tmp_path, has_pose):
     assert len(stored(tmp_path)[0]) == 6
 
 
-def test_rectangular_pictures_are_refused_or_fitted(capsys, tmp_path):
+def test_rectangular_pictures_stay_as_they_are_or_are_fitted(capsys, tmp_path):
     wide = [replace(one, images=one.images[:, 8:32], outcome=one.outcome[:, :, 8:32]) for one in episodes()]
     root = write_folder(tmp_path / "data", wide)
-    assert call(tmp_path, f"data={root}") == 2
-    line = "episode '000': the picture has 40 x 24 pixels, the run needs 40 x 40; set fit=crop or fit=stretch"
+    assert call(tmp_path, f"data={root}", "image_size=24") == 2
+    line = "episode '000': the picture has 40 x 24 pixels, the run needs 24 x 24; set fit=crop or fit=stretch"
     assert line in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+    assert call(tmp_path / "whole", f"data={root}") == 0
+    run, found = RunFolder(tmp_path / "whole" / "run").config(), stored(tmp_path / "whole")[0]
+    assert (run.world.image_shape, run.learner.network.image_width) == ((24, 40), 40)
+    assert np.array_equal(found[0].images, wide[0].images)
     assert call(tmp_path, f"data={root}", "fit=crop", "image_size=24", "outcome_size=32") == 0
     found, _ = stored(tmp_path)
     assert np.array_equal(found[0].images, wide[0].images[:, :, 8:32]), "its central square"
@@ -141,7 +147,7 @@ def test_rectangular_pictures_are_refused_or_fitted(capsys, tmp_path):
         (
             {"actions": [[0.0] * 7]},
             (),
-            "episode '000': actions has the shape (1, 7), not any x 8; an action of MT-Opt has 8",
+            "episode '000': actions has the shape (1, 7), not any x 8; an action of this run has 8",
         ),
         ({"actions": [["x"] * 8]}, (), "episode '000': actions must be rows of numbers"),
         ({"actions": [[0.0] * 8] * 2}, (), "episode '000' has 2 frames and 2 actions; there must be one frame more"),
@@ -186,3 +192,25 @@ def test_views_must_be_those_of_the_run(capsys, tmp_path):
     one = [replace(each, outcome=each.outcome[:1]) for each in episodes()]
     assert call(tmp_path, f"data={write_folder(tmp_path / 'one', one)}") == 2
     assert "the episodes have outcomes (1, 40, 40, 3), those of the run (2, 40, 40, 3)" in capsys.readouterr().err
+
+
+def test_a_robot_of_its_own_brings_its_tasks_and_actions(capsys, tmp_path):
+    """The task is added first; the action has two motions and one command, and no gripper."""
+    add = ("mtopt", "task", "add", f"run_dir={tmp_path / 'run'}", "name=wipe-table", "skill=wipe", "world=robot")
+    assert main([*add, "sentence=The table is clean."]) == 0
+    slim = [replace(one, task="wipe-table", actions=one.actions[:, :3].copy(), pose=None) for one in episodes()]
+    root = write_folder(tmp_path / "data", slim)
+    assert call(tmp_path, f"data={root}") == 2
+    assert "an action of this run has 8: dx, dy, dz" in capsys.readouterr().err
+    layout = ("network.action.axes=[x,y]", "network.action.turns=[]", "network.action.commands=[terminate]")
+    assert call(tmp_path, f"data={root}", *layout, "network.action.shares=[0.8,0.2]") == 0
+    run, (found, _) = RunFolder(tmp_path / "run").config(), stored(tmp_path)
+    assert (run.learned, run.learner.network.action.size) == (("wipe-table",), 3)
+    assert [np.array_equal(one.actions, given.actions) for one, given in zip(found, slim, strict=True)] == [True] * 3
+    capsys.readouterr()
+    assert main(["mtopt", "status", f"run_dir={tmp_path / 'run'}"]) == 0
+    assert "wipe-table" in capsys.readouterr().out
+    page = label_settings(LabelConfig(run_dir=str(tmp_path / "run")))
+    assert page.keys() == {"detector", "outcome_size"}, "imported outcomes have any number of views"
+    assert main(["mtopt", "collect", f"run_dir={tmp_path / 'run'}"]) == 2
+    assert "the world 'robot' cannot start task 'wipe-table'" in capsys.readouterr().err

@@ -4,6 +4,8 @@ import math
 
 from torch import nn
 
+from polytask.mtopt.config.action import ActionConfig
+
 
 class KnownQ(nn.Module):
     """Values an action by its x alone, at most `peak` where x is `best`; counts how often it processes pictures."""
@@ -11,6 +13,7 @@ class KnownQ(nn.Module):
     def __init__(self, peak, best):
         super().__init__()
         self.peak, self.best, self.looks = peak, best, 0
+        self.action = ActionConfig()
 
     def image_part(self, image):
         self.looks += 1

@@ -9,13 +9,17 @@ import numpy as np
 from polytask.mtopt.label.client import InProcessClient
 from polytask.mtopt.label.server import address, build_server, listen
 from polytask.mtopt.records import Episode, TaskInfo
+from polytask.mtopt.task_table import TaskTable
 
 SIZE = 32
-TASKS = {
-    "lift-any": TaskInfo("lift-any", "lift", "The hand holds any object up."),
-    "lift-can": TaskInfo("lift-can", "lift", "The hand holds the can up."),
-    "place-any": TaskInfo("place-any", "place", "An object lies on the plate."),
-}
+TASKS = TaskTable(
+    (
+        TaskInfo("lift-any", "lift", "The hand holds any object up."),
+        TaskInfo("lift-can", "lift", "The hand holds the can up."),
+        TaskInfo("place-any", "place", "An object lies on the plate."),
+    ),
+    slots=5,
+)
 
 
 def picture(rng, lifted):

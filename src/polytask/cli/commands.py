@@ -34,6 +34,7 @@ from polytask.mtopt.config import (
     RelabelConfig,
     RunConfig,
     StatusConfig,
+    TaskConfig,
 )
 
 
@@ -250,6 +251,18 @@ COMMANDS: dict[str, Command] = {
             "polytask mtopt relabel run_dir=runs/bins",
             "polytask mtopt relabel run_dir=runs/bins add=[lift-red-thing] train=true",
         ),
+    ),
+    "mtopt task": Command(
+        "list the tasks of a run, add one with its examples, or let the run learn one from now on",
+        TaskConfig,
+        "polytask.mtopt.task_commands:task",
+        (
+            "polytask mtopt task list run_dir=runs/bins",
+            "polytask mtopt task add run_dir=runs/bins name=lift-yellow skill=lift "
+            "sentence='The hand holds the banana or something else that is yellow up.'",
+            "polytask mtopt task learn run_dir=runs/bins name=cover-object",
+        ),
+        positional="action",
     ),
     "mtopt status": Command(
         "show the content and the progress of a run",

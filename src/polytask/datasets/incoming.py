@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polytask.errors import UserError
-from polytask.mtopt.records import ACTION_DIM, COMMANDED, POSE_DIM
+from polytask.mtopt.config.action import ActionConfig
+from polytask.mtopt.records import COMMANDED, POSE_DIM
 
 MAX_BYTES, MAX_PIXELS = 64 * 2**20, 2**26  # of a picture
-ACTION_HINT = "an action of MT-Opt has 8: dx, dy, dz, sin and cos of twice the turn, close, open, terminate"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Incoming:
     task: str  # name or sentence
     frames: Sequence[bytes]
     outcome: Sequence[bytes]  # V views of the end
-    actions: NDArray[np.float32]  # (T, 8)
+    actions: NDArray[np.float32]  # (T, A)
     closed: NDArray[np.float32]  # (T + 1,)
     height: NDArray[np.float32]  # (T + 1,)
     pose: NDArray[np.float32] | None  # (T + 1, 3)
@@ -33,13 +33,14 @@ class Incoming:
     success: Mapping[str, bool] = field(default_factory=dict)  # task, by name or sentence -> what the data set states
 
 
-def numbers(values: Any, shape: tuple[int | None, ...], what: str) -> NDArray[np.float32]:
+def numbers(values: Any, shape: tuple[int | None, ...], what: str, hint: str = "") -> NDArray[np.float32]:
     """Return numbers as an array.
 
     Args:
         values: A list, or an array.
         shape: Its wanted shape; None means any length.
         what: Episode and field, for the message.
+        hint: What the numbers are, for the message.
 
     Raises:
         UserError: If the shape differs, or a value is not a finite number.
@@ -51,20 +52,19 @@ def numbers(values: Any, shape: tuple[int | None, ...], what: str) -> NDArray[np
     fits = array.ndim == len(shape) and all(want in (None, size) for size, want in zip(array.shape, shape, strict=True))
     if not fits:
         wanted = " x ".join("any" if want is None else str(want) for want in shape)
-        hint = f"; {ACTION_HINT}" if shape[-1] == ACTION_DIM else ""
-        raise UserError(f"{what} has the shape {array.shape}, not {wanted}{hint}")
+        raise UserError(f"{what} has the shape {array.shape}, not {wanted}{f'; {hint}' if hint else ''}")
     if not np.isfinite(array).all():
         raise UserError(f"{what} has values that are not finite")
     return array
 
 
-def hand(actions: NDArray[np.float32], values: Mapping[str, Any], what: str) -> dict[str, Any]:
+def hand(actions: NDArray[np.float32], values: Mapping[str, Any], what: str, layout: ActionConfig) -> dict[str, Any]:
     """Return gripper, height and pose of T + 1 frames from those that are known.
 
     Without `closed`, the gripper starts open and follows the commands; without `height`, it is 0 everywhere.
     """
     frames = len(actions) + 1
-    closed = commanded(actions) if values.get("closed") is None else values["closed"]
+    closed = commanded(actions, layout) if values.get("closed") is None else values["closed"]
     height = np.zeros(frames) if values.get("height") is None else values["height"]
     pose = values.get("pose")
     return {
@@ -74,10 +74,12 @@ def hand(actions: NDArray[np.float32], values: Mapping[str, Any], what: str) -> 
     }
 
 
-def commanded(actions: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return (T + 1,) 1 where the gripper is closed, if it starts open and follows the commands."""
+def commanded(actions: NDArray[np.float32], layout: ActionConfig) -> NDArray[np.float32]:
+    """Return (T + 1,) 1 where the gripper is closed, if it starts open and follows the commands, if there are any."""
+    if not {"close", "open"} <= set(layout.commands):
+        return np.zeros(len(actions) + 1, np.float32)
     state, found = 0.0, [0.0]
-    for closes, opens in (actions[:, 5:7] > COMMANDED).tolist():
+    for closes, opens in (actions[:, [layout.entry("close"), layout.entry("open")]] > COMMANDED).tolist():
         state = 1.0 if closes else 0.0 if opens else state
         found.append(state)
     return np.array(found, np.float32)

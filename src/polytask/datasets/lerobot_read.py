@@ -14,34 +14,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.datasets.incoming import ACTION_HINT, Incoming, hand
+from polytask.datasets.incoming import Incoming, hand
 from polytask.datasets.lerobot import INFO, SENTENCE, TASKS, VERSION, check_pyarrow
 from polytask.datasets.mtopt_lerobot import ACTION, POSE_NAMES, STATE, SUCCESS, WHOLE
 from polytask.errors import UserError, require_known
 from polytask.files import read_json
 from polytask.mtopt.config import ImportConfig
-from polytask.mtopt.records import ACTION_DIM
+from polytask.mtopt.config.action import ActionConfig
 
 
 class LeRobotReader:
     """Reads a data set file by file."""
 
-    def __init__(self, root: Path, config: ImportConfig) -> None:
-        """Read the description of the data set.
+    def __init__(self, root: Path, config: ImportConfig, layout: ActionConfig) -> None:
+        """Read the description of a data set, which must have actions of a layout.
 
         Raises:
             UserError: If it cannot be read, has other actions, or has no pictures that can be used.
         """
         check_pyarrow()
-        self.root = root
+        self.root, self._layout = root, layout
         info = read_json(root / INFO, "description of a LeRobot data set", {"codebase_version": str, "features": dict})
         if info["codebase_version"] != VERSION:
             found = info["codebase_version"]
             raise UserError(f"'{root}' has LeRobot's version {found}, not {VERSION}; LeRobot's own scripts convert it")
         self._features: dict[str, Any] = info["features"]
         shape = self._features.get(ACTION, {}).get("shape")
-        if shape != [ACTION_DIM]:
-            raise UserError(f"'{root}' has actions of the shape {shape}; {ACTION_HINT}")
+        if shape != [layout.size]:
+            raise UserError(f"'{root}' has actions of the shape {shape}; {layout.describe()}")
         self._camera = self._choose(config.camera)
         self._outcome = [self._choose(name) for name in config.outcome_cameras] or [self._camera]
 
@@ -108,7 +108,7 @@ class LeRobotReader:
             policy=about.get("policy", "import"),
             seed=about.get("seed", number),
             success=stated,
-            **hand(actions, self._hand(rows), name),
+            **hand(actions, self._hand(rows), name, self._layout),
         )
 
     def _hand(self, rows: dict[str, list[Any]]) -> dict[str, NDArray[np.float32]]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from polytask.datasets.mtopt_lerobot import to_lerobot
 from polytask.datasets.mtopt_minari import mtopt_to_minari
-from polytask.errors import UserError, require_known
+from polytask.errors import UserError
 from polytask.mtopt.config import ExportConfig, RunConfig
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.sharing import Shared, share
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import TASKS
 from polytask.result import Result, Table
 
 
@@ -21,8 +21,8 @@ def export(config: ExportConfig) -> Result:
     """Run `polytask mtopt export`."""
     run = RunFolder(config.run_dir).config()
     tasks = tuple(config.tasks) or run.learned
-    for task in tasks:
-        require_known("task", task, TASKS)
+    known = tasks_of(run)
+    known.require(tasks)
     output = Path(config.output).expanduser() if config.output else run.root / config.to
     if output.exists():
         raise UserError(f"'{output}' exists already; name another folder with output=DIR")
@@ -32,9 +32,15 @@ def export(config: ExportConfig) -> Result:
         if not shared:
             raise UserError(f"no episode in '{run.root}' has a verdict on {', '.join(tasks)}: label some, then relabel")
         if config.to == "minari":
-            names = mtopt_to_minari(store, output, shared, run.world)
+            names = mtopt_to_minari(store, output, shared, run.world, run.learner.network.action)
         else:
-            to_lerobot(store, output, shared, {task: TASKS[task].sentence for task in tasks})
+            to_lerobot(
+                store,
+                output,
+                shared,
+                {task: known[task].sentence for task in tasks},
+                action_names=run.learner.network.action.names,
+            )
             names = [str(output)]
     finally:
         store.close()
@@ -53,4 +59,4 @@ def verdicts_of(store: EpisodeStore, run: RunConfig, tasks: tuple[str, ...]) -> 
     judge = Judge(run.detectors, "cpu")
     verdicts = {task: store.rewards(task, judge.version, judge.threshold(task)) for task in tasks}
     collected = [(row.id, row.task) for row in store.rows() if row.length]
-    return share(run.sharing.strategy, collected, TASKS, verdicts)
+    return share(run.sharing.strategy, collected, tasks_of(run), verdicts)

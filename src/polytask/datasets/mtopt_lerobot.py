@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from polytask.datasets.export_folder import export_folder
 from polytask.datasets.lerobot import About, LeRobotWriter, check_pyarrow
 from polytask.errors import UserError
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.learning.sharing import Shared
 from polytask.mtopt.records import Episode
 from polytask.mtopt.store import png
@@ -27,14 +28,18 @@ from polytask.mtopt.store.store import EpisodeStore
 
 IMAGE = "observation.images.shoulder"
 STATE, ACTION, LAST, SUCCESS = "observation.state", "action", "is_last", "next.success"
-ACTION_NAMES = ("dx", "dy", "dz", "sin_yaw", "cos_yaw", "close", "open", "terminate")
 HAND_NAMES = ("closed", "height")
 POSE_NAMES = ("x", "y", "yaw")
 WHOLE = "meta/polytask.parquet"
 
 
 def to_lerobot(
-    store: EpisodeStore, root: Path, shared: Sequence[Shared], sentences: Mapping[str, str], fps: int = 5
+    store: EpisodeStore,
+    root: Path,
+    shared: Sequence[Shared],
+    sentences: Mapping[str, str],
+    fps: int = 5,
+    action_names: Sequence[str] | None = None,
 ) -> int:
     """Export episodes to a data set in the folder `root`, and return its number of frames.
 
@@ -44,6 +49,7 @@ def to_lerobot(
         shared: The episodes to export, each with a task and the verdict on that task.
         sentences: The sentence that LeRobot uses for a task, by task name. A task without a sentence keeps its name.
         fps: Actions per second.
+        action_names: Names of the numbers of an action; None for those of the arm.
 
     Raises:
         UserError: If a package is missing, the folder exists, there is no episode to write, or the episodes differ in
@@ -57,7 +63,10 @@ def to_lerobot(
         raise UserError("there is no episode with actions to export")
     with export_folder(root):
         has_pose = store.read(chosen[0].episode).pose is not None
-        names = {STATE: (*HAND_NAMES, *(POSE_NAMES if has_pose else ())), ACTION: ACTION_NAMES}
+        names = {
+            STATE: (*HAND_NAMES, *(POSE_NAMES if has_pose else ())),
+            ACTION: tuple(action_names or ActionConfig().names),
+        }
         writer, whole = LeRobotWriter(root, About("panda", fps, names)), []
         for one in chosen:
             episode = store.read(one.episode)

@@ -15,15 +15,21 @@ import numpy as np
 
 from polytask.datasets.minari import check_minari, create_dataset, datasets_in
 from polytask.errors import UserError
+from polytask.mtopt.config.action import END, ActionConfig
 from polytask.mtopt.config.world import WorldConfig
+from polytask.mtopt.config.world_specs import BINS
 from polytask.mtopt.learning.sharing import Shared
-from polytask.mtopt.records import ACTION_DIM, COMMANDED, Episode
+from polytask.mtopt.records import COMMANDED, Episode
 from polytask.mtopt.store.store import EpisodeStore
 from polytask.mtopt.world.layout import ASSIST_HEIGHT
 
 
 def mtopt_to_minari(
-    store: EpisodeStore, root: Path, shared: Sequence[Shared], world: WorldConfig | None = None
+    store: EpisodeStore,
+    root: Path,
+    shared: Sequence[Shared],
+    world: WorldConfig | None = None,
+    layout: ActionConfig | None = None,
 ) -> list[str]:
     """Export episodes to Minari data sets in the folder `root`, and return their names.
 
@@ -33,6 +39,7 @@ def mtopt_to_minari(
         shared: The episodes to export, each with a task and the verdict on that task.
         world: The world of the episodes: in assisted ones, gripping and releasing end an episode, too. None: a real
             robot, whose episodes only end by the command to terminate.
+        layout: Of an action; None for that of the arm.
     """
     check_minari()
     groups: dict[str, list[Shared]] = {}
@@ -41,14 +48,16 @@ def mtopt_to_minari(
     if not groups:
         raise UserError("there is no episode to export")
     with datasets_in(root):
-        return [_export(store, task, group, world) for task, group in groups.items()]
+        return [_export(store, task, group, world, layout or ActionConfig()) for task, group in groups.items()]
 
 
-def _export(store: EpisodeStore, task: str, group: Sequence[Shared], world: WorldConfig | None) -> str:
+def _export(
+    store: EpisodeStore, task: str, group: Sequence[Shared], world: WorldConfig | None, layout: ActionConfig
+) -> str:
     """Write the data set of one task."""
     from gymnasium.spaces import Box, Dict
 
-    buffers = _buffers(store, group, world)
+    buffers = _buffers(store, group, world, layout)
     first = next(buffers, None)
     if first is None:
         raise UserError(f"no episode of '{task}' has actions, so there is nothing to export")
@@ -58,14 +67,16 @@ def _export(store: EpisodeStore, task: str, group: Sequence[Shared], world: Worl
         f"polytask/mtopt-{task}/log-v0",
         chain([first], buffers),
         observation_space=Dict({"image": Box(0, 255, size, np.uint8), "closed": scalar, "height": scalar}),
-        action_space=Box(-1.0, 1.0, (ACTION_DIM,), np.float32),
+        action_space=Box(-1.0, 1.0, (layout.size,), np.float32),
         algorithm_name="log",
         jpeg_encoding=False,  # store frames without loss
         description=f"{len(group)} episodes of the task {task} from camera images",
     )
 
 
-def _buffers(store: EpisodeStore, group: Sequence[Shared], world: WorldConfig | None) -> Iterator[Any]:
+def _buffers(
+    store: EpisodeStore, group: Sequence[Shared], world: WorldConfig | None, layout: ActionConfig
+) -> Iterator[Any]:
     """Convert episodes to Minari's episode buffers."""
     from minari.data_collector import EpisodeBuffer
 
@@ -76,7 +87,7 @@ def _buffers(store: EpisodeStore, group: Sequence[Shared], world: WorldConfig | 
             continue
         steps = len(episode.actions)
         is_last = np.arange(steps) == steps - 1
-        is_done = _is_ended(episode, world)
+        is_done = _is_ended(episode, world, layout)
         yield EpisodeBuffer(
             id=number,
             seed=episode.seed,
@@ -91,14 +102,15 @@ def _buffers(store: EpisodeStore, group: Sequence[Shared], world: WorldConfig | 
         number += 1
 
 
-def _is_ended(episode: Episode, world: WorldConfig | None) -> bool:
-    """Return whether the last action ended the episode, by the rule of `BinWorld`; else its steps were used up."""
+def _is_ended(episode: Episode, world: WorldConfig | None, layout: ActionConfig) -> bool:
+    """Return whether the last action ended the episode, in the bins by the rule of `BinWorld`; else by its steps."""
     action, is_closed = episode.actions[-1], bool(episode.closed[-2])
-    closes, opens, ends = (action[5:] > COMMANDED).tolist()
-    if world is not None and world.assisted:
+    ends = END in layout.commands and bool(action[layout.entry(END)] > COMMANDED)
+    if world is not None and world.kind == BINS.name and world.assisted:
+        closes, opens = (bool(action[layout.entry(name)] > COMMANDED) for name in ("close", "open"))
         is_low = bool(episode.height[-2] + world.reach * action[2] < ASSIST_HEIGHT)
         ends = ends or ((closes or is_low) and not is_closed) or (opens and not closes and is_closed)
-    return bool(ends)
+    return ends
 
 
 def _observations(episode: Episode) -> dict[str, np.ndarray[Any, Any]]:

@@ -1,6 +1,6 @@
 """Read episodes from a folder of pictures, one folder per episode, as any robot can write them.
 
-DATA/EPISODE/episode.json    task, actions (T x 8); optional: closed, height (T + 1), pose (T + 1 x 3: x, y, yaw),
+DATA/EPISODE/episode.json    task, actions (T x A); optional: closed, height (T + 1), pose (T + 1 x 3: x, y, yaw),
                              success (true or false), seed
 DATA/EPISODE/frames/         T + 1 pictures, in the order of their names (PNG, JPEG or WebP)
 DATA/EPISODE/outcome/        views of the end, optional; without them, the last frame is the only view
@@ -14,7 +14,7 @@ from pathlib import Path
 from polytask.datasets.incoming import Incoming, hand, numbers
 from polytask.errors import UserError
 from polytask.files import read_json
-from polytask.mtopt.records import ACTION_DIM
+from polytask.mtopt.config.action import ActionConfig
 
 FILE = "episode.json"
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -29,8 +29,8 @@ _FIELDS = {
 }
 
 
-def read_folder(root: Path) -> Iterator[Incoming]:
-    """Read the episodes of a folder in the order of their names.
+def read_folder(root: Path, layout: ActionConfig) -> Iterator[Incoming]:
+    """Read the episodes of a folder, with actions of a layout, in the order of their names.
 
     Raises:
         UserError: If there is none, or one is not complete.
@@ -39,14 +39,14 @@ def read_folder(root: Path) -> Iterator[Incoming]:
     if not folders:
         raise UserError(f"'{root}' has no episodes: there is no '{root / 'EPISODE' / FILE}'")
     for folder in folders:
-        yield _read(folder)
+        yield _read(folder, layout)
 
 
-def _read(folder: Path) -> Incoming:
+def _read(folder: Path, layout: ActionConfig) -> Incoming:
     """Read one episode."""
     found = read_json(folder / FILE, "description of an episode", _FIELDS)
     name = f"episode '{folder.name}'"
-    actions = numbers(found["actions"], (None, ACTION_DIM), f"{name}: actions")
+    actions = numbers(found["actions"], (None, layout.size), f"{name}: actions", layout.describe())
     frames, outcome = _pictures(folder / "frames"), _pictures(folder / "outcome")
     if len(frames) != len(actions) + 1:
         raise UserError(f"{name} has {len(frames)} frames and {len(actions)} actions; there must be one frame more")
@@ -59,7 +59,7 @@ def _read(folder: Path) -> Incoming:
         actions=actions,
         seed=found.get("seed") or 0,
         success={} if success is None else {found["task"]: success},
-        **hand(actions, found, name),
+        **hand(actions, found, name, layout),
     )
 
 

@@ -17,7 +17,8 @@ from polytask.mtopt.detector.folder import choose, in_use, newest, next_version
 from polytask.mtopt.detector.labels import labels_by_task
 from polytask.mtopt.evaluation_tables import evaluation_result
 from polytask.mtopt.label.server import NEEDS
-from polytask.mtopt.roles import BinEvaluator, DetectorTrainer, Grader
+from polytask.mtopt.roles import DetectorTrainer, Evaluator, Grader
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.base import restored_controller
 from polytask.mtopt.runtime.check_folder import check_folder
 from polytask.mtopt.runtime.checks import check_devices, needs_lid, prepared
@@ -26,7 +27,6 @@ from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import require_tasks
 from polytask.result import Result, Table, note
 from polytask.stopping import exit_code, stop_requests
 
@@ -85,13 +85,13 @@ def train(config: RunConfig) -> Result:
 def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
     settings = RunFolder(config.run_dir).config()
-    require_tasks(config.tasks)
+    tasks_of(settings).require(config.tasks)
     episodes = config.episodes or settings.evaluator.episodes
     settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
     if config.device is not None:
         settings.device = settings.world.device = config.device
     check_devices({"device": settings.world.device})
-    evaluator = BinEvaluator(settings)
+    evaluator = Evaluator(settings)
     if config.scripted:
         evaluator.judge.sync()
     else:
@@ -103,7 +103,7 @@ def relabel(config: RelabelConfig) -> Result:
     """Run `polytask mtopt relabel`."""
     folder = RunFolder(config.run_dir)
     folder.require()
-    require_tasks(config.add)
+    tasks_of(folder.config()).require(config.add)
     if config.train and config.detector is not None:
         raise UserError(
             f"train=true uses the detector that it trains, not detector={config.detector}: set only one of them"
@@ -171,7 +171,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
     settings.device = config.device or settings.device
     check_devices({"device": settings.device})
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
-    settings.world.lid = settings.world.lid or needs_lid(settings.tasks)
+    settings.world.lid = settings.world.lid or needs_lid(settings.tasks, tasks_of(settings))
     version = config.detector or newest(settings.detectors)
     if config.train:
         version = _train_detector(settings, config.add, stops)

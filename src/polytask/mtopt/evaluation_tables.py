@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from polytask.mtopt.roles.evaluation import COMMANDS, Evaluation
+from polytask.mtopt.roles.evaluation import ChainResult, Evaluation
+from polytask.mtopt.tasks import BROAD
 from polytask.result import Result, Table
 
 
 def evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
     """Return an evaluation as the result of a command."""
     tables = [_tasks(evaluation), *_simple(evaluation), *_chains(evaluation)]
-    lines = [f"mean success {evaluation.mean:.3f} (simulator's truth); run: {run_dir}"]
+    lines = [f"{_mean_line(evaluation)}; run: {run_dir}"]
     means = evaluation.simple_means()
     if means:
         best = max(means, key=lambda name: means[name])
@@ -20,7 +21,20 @@ def evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
     return Result(payload, tables, lines)
 
 
+def _mean_line(evaluation: Evaluation) -> str:
+    if evaluation.mean is not None:
+        return f"mean success {evaluation.mean:.3f} (simulator's truth)"
+    if evaluation.mean_verdict is not None:
+        return f"mean success {evaluation.mean_verdict:.3f} (the detector's verdict; these tasks have no truth)"
+    return "no task has a truth, and the detector judges none of them"
+
+
+def _interval(low: float | None, high: float | None) -> str | None:
+    return None if low is None or high is None else f"{low:.2f} to {high:.2f}"
+
+
 def _tasks(evaluation: Evaluation) -> Table:
+    modes = tuple(evaluation.tasks[0].commands or ())
     columns = (
         "task",
         "episodes",
@@ -29,24 +43,22 @@ def _tasks(evaluation: Evaluation) -> Table:
         "detector says",
         "wrongly accepted",
         "actions",
-        *COMMANDS,
+        *modes,
     )
     rows = []
     for row in evaluation.tasks:
         commands = row.commands or {}
-        figures = (row.task, row.episodes, row.success, f"{row.low:.2f} to {row.high:.2f}", row.verdict, row.wrong)
-        rows.append((*figures, row.length, *(commands.get(name) for name in COMMANDS)))
+        figures = (row.task, row.episodes, row.success, _interval(row.low, row.high), row.verdict, row.wrong)
+        rows.append((*figures, row.length, *(commands.get(name) for name in modes)))
     return Table(f"{evaluation.policy}, detector {evaluation.detector or 'none'}", columns, rows)
 
 
 def _simple(evaluation: Evaluation) -> list[Table]:
-    names = list(evaluation.tasks[0].simple or ())
+    graded = [row for row in evaluation.tasks if row.success is not None]
+    names = list(graded[0].simple or ()) if graded else []
     if not names:
         return []
-    rows = [
-        (row.task, row.success, *((row.simple or {}).get(name) for name in names), row.script)
-        for row in evaluation.tasks
-    ]
+    rows = [(row.task, row.success, *((row.simple or {}).get(name) for name in names), row.script) for row in graded]
     means = evaluation.simple_means()
     rows.append(("mean", evaluation.mean, *(means[name] for name in names), means.get("script")))
     return [Table("success from the same starts", ("task", evaluation.policy, *names, "scripts"), rows)]
@@ -56,8 +68,12 @@ def _chains(evaluation: Evaluation) -> list[Table]:
     if not evaluation.chains:
         return []
     rows = [
-        (f"lift-any, {row.task}", row.episodes, row.lifted, row.success, f"{row.low:.2f} to {row.high:.2f}", row.script)
+        (_chain(row), row.episodes, row.lifted, row.success, _interval(row.low, row.high), row.script)
         for row in evaluation.chains
     ]
-    columns = ("chain", "episodes", "lifted", "success", "95 % interval", "scripts")
-    return [Table("chains: place what was lifted, nothing is handed over", columns, rows)]
+    columns = ("chain", "episodes", "reached", "success", "95 % interval", "scripts")
+    return [Table("chains: go on from what the first episode reached, nothing is handed over", columns, rows)]
+
+
+def _chain(row: ChainResult) -> str:
+    return f"{row.after or BROAD['lift']}, {row.task}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 SCRIPTED = "scripted"  # how names of scripts begin
-_POLICY = re.compile(r"q:(\d+)(?::([a-z-]+))?")
+_POLICY = re.compile(r"q:(\d+)(?::([a-z0-9-]+))?")
 
 
 def policy_name(version: int, acts_as: str | None = None) -> str:

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:  # this module must not import torch: settings import it, and `--help` needs them at once
     from torch import Tensor
 
-# An action: translation (3) and the sine and cosine of twice the turn, each in [-1, 1]. The angle is doubled because a
-# gripper looks the same after half a turn. Then close, open and terminate, which are given where they exceed one half.
+# Numbers of an action in the bins, and where nothing declares another layout (`config.action`): translation (3) and the
+# sine and cosine of twice the turn, each in [-1, 1]. The angle is doubled because a gripper looks the same after half a
+# turn. Then close, open and terminate, which are given where they exceed one half.
 ACTION_DIM = 8
-COMMANDED = 0.5  # close, open and terminate are given above this
+COMMANDED = 0.5  # commands are given above this
 POSE_DIM = 3  # of the hand: x, y (m) and yaw (rad)
 
 
@@ -46,8 +47,8 @@ class Episode:
     images: NDArray[np.uint8]  # (T + 1, H, W, 3)
     closed: NDArray[np.float32]  # (T + 1,) 1 where the gripper is closed
     height: NDArray[np.float32]  # (T + 1,) of the fingertips above the bin's floor, m
-    actions: NDArray[np.float32]  # (T, 8)
-    outcome: NDArray[np.uint8]  # (V, S, S, 3) what the success detector judges: V views of the end
+    actions: NDArray[np.float32]  # (T, A)
+    outcome: NDArray[np.uint8]  # (V, H, W, 3) what the success detector judges: V views of the end
     task: str  # commanded
     policy: str  # name and version of what acted
     seed: int  # of the scene

@@ -14,9 +14,9 @@ from polytask.mtopt.detector.labels import TEACHERS
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.roles.orders import SCRIPT
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import TASKS
 from polytask.result import Table
 
 LOSSES = ("loss", "excess", "error", "value", "target", "lag/targets", "lag/policy", "scripted")
@@ -128,12 +128,12 @@ def status_of(folder: RunFolder) -> RunStatus:
 def task_counts(store: EpisodeStore, config: RunConfig, judge: Judge, sources: Mapping[str, str]) -> list[TaskCounts]:
     """Count the episodes and verdicts of every learned task."""
     taught, refused = judge.taught(config.learned), judge.refused(config.learned)
-    commanded = store.counts_by("task")
+    commanded, known = store.counts_by("task"), tasks_of(config)
     given = {source: store.label_counts(source) for source in TEACHERS}
     counts = []
     for task in config.learned:
         tallies = store.tally(task, judge.version, judge.threshold(task))
-        mine = [one for one in tallies if one.commanded in TASKS and TASKS[one.commanded].skill == TASKS[task].skill]
+        mine = [one for one in tallies if one.commanded in known and known[one.commanded].skill == known[task].skill]
         successes, judged = sum(one.successes for one in mine), sum(one.episodes for one in mine)
         labels = (given["person"].get(task, 0), given["oracle"].get(task, 0))
         numbers = (commanded.get(task, 0), successes, judged - successes, *labels)

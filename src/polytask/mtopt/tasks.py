@@ -1,10 +1,10 @@
-"""The tasks of MT-Opt by name. What counts as success is learned from labelled pictures; people read the sentences."""
+"""The tasks of the bins by name. What counts as success is learned from labelled pictures; people read the sentences.
+
+A run has these and those that people add to it (`run_tasks`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from polytask.errors import require_known
 from polytask.mtopt.records import TaskInfo
 
 KINDS = ("banana", "bottle", "sausage", "milk", "box", "can", "carrot")  # objects, in the scene's order
@@ -40,17 +40,6 @@ TASKS: dict[str, TaskInfo] = {
         TaskInfo("cover-object", "cover", "The black lid lies on top of an object."),
     )
 }
-# The order of a task's index in networks, detectors and episodes. It includes tasks that a run does not learn yet, so
-# that a new task needs new data and no new network.
+# In the order of their places in networks and detectors. They include tasks that a run does not learn yet, so that a
+# new task needs new data and no new network.
 ALL_TASKS = tuple(TASKS)
-
-
-def require_tasks(names: Iterable[str], known: Iterable[str] = ALL_TASKS) -> None:
-    """Check that all tasks are known.
-
-    Raises:
-        UserError: If one is not known.
-    """
-    words = tuple(known)
-    for name in names:
-        require_known("task", name, words)

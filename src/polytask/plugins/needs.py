@@ -8,7 +8,7 @@ from typing import Any
 
 from polytask.errors import UserError
 
-# The plug-in that each entry came from: (kind, name) -> module. Kinds: task, suite, robot, net, grads, algo.
+# The plug-in that each entry came from: (kind, name) -> module. Kinds: task, suite, robot, net, grads, algo, world.
 ORIGINS: dict[tuple[str, str], str] = {}
 WORLDS = ("task", "suite", "robot")  # kinds that a policy alone does not need
 

@@ -1,4 +1,4 @@
-"""Add tasks, terrains and robots from outside the package."""
+"""Add tasks, terrains, robots and worlds of MT-Opt from outside the package."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from polytask.envs.options import ROBOT_NAMES
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
+from polytask.mtopt.config.world_specs import WORLDS, WorldSpec
 from polytask.plugins.table import add_entry
 from polytask.robots import ROBOTS, LeggedRobot, Robot
 
@@ -42,3 +43,15 @@ def register_robot(robot: AnyRobot) -> AnyRobot:
     if robot.name not in ROBOT_NAMES:
         ROBOT_NAMES.append(robot.name)
     return robot
+
+
+def register_world(spec: WorldSpec) -> WorldSpec:
+    """Add a world of MT-Opt, and return what it declares. Runs choose it by `world.kind`.
+
+    Its `build` makes a `polytask.mtopt.world.World` from the settings of the run's worlds.
+    """
+    if not isinstance(spec, WorldSpec):
+        raise UserError(f"register_world takes a WorldSpec, not {type(spec).__name__}")
+    spec.check()
+    add_entry("world", spec.name, spec, WORLDS)
+    return spec

@@ -36,8 +36,8 @@ class Cameras(Protocol):
         ...
 
 
-def make_cameras(batch: Batch, names: Sequence[str], size: int) -> Cameras:
-    """Create the named cameras of the scene for a batch; pictures are `size` by `size` pixels."""
+def make_cameras(batch: Batch, names: Sequence[str], size: tuple[int, int]) -> Cameras:
+    """Create the named cameras of the scene for a batch; pictures have this height and width, pixels."""
     if isinstance(batch, CpuBatch):
         return CpuCameras(batch, names, size)
     from polytask.sim.warp import WarpBatch
@@ -49,18 +49,18 @@ def make_cameras(batch: Batch, names: Sequence[str], size: int) -> Cameras:
 class CpuCameras:
     """Cameras for worlds on the CPU; MuJoCo's renderer draws one picture after another."""
 
-    def __init__(self, batch: CpuBatch, names: Sequence[str], size: int) -> None:
+    def __init__(self, batch: CpuBatch, names: Sequence[str], size: tuple[int, int]) -> None:
         """Open an off-screen OpenGL context."""
         self._batch = batch
         self._model = copy.copy(batch.model)
         # The whole off-screen buffer is filled and read: one larger than the pictures would take most of the time.
-        self._model.vis.global_.offwidth = self._model.vis.global_.offheight = size
+        self._model.vis.global_.offheight, self._model.vis.global_.offwidth = size
         self._data = mujoco.MjData(self._model)
         self._cameras = [int(batch.model.camera(name).id) for name in names]
-        self._renderer = make_renderer(self._model, size, size)
+        self._renderer = make_renderer(self._model, size[1], size[0])
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
             self._renderer.scene.flags[flag] = False
-        self._images = torch.zeros(batch.num_worlds, len(names), size, size, 3, dtype=torch.uint8)
+        self._images = torch.zeros(batch.num_worlds, len(names), *size, 3, dtype=torch.uint8)
 
     def render(self) -> Tensor:
         """Draw the current state of all worlds. (N, V, H, W, 3)"""
@@ -84,18 +84,19 @@ class CpuCameras:
 class WarpCameras:
     """Cameras for worlds in MuJoCo Warp; one launch draws them all, without waiting for the device."""
 
-    def __init__(self, batch: WarpBatch, names: Sequence[str], size: int) -> None:
+    def __init__(self, batch: WarpBatch, names: Sequence[str], size: tuple[int, int]) -> None:
         """Build the ray caster's bounding volume hierarchy of the geoms."""
         import mujoco_warp as mjw
         import warp as wp
 
         self._warp, self._batch = mjw, batch
-        self._shape = (batch.num_worlds, len(names), size, size, 4)
+        height, width = size
+        self._shape = (batch.num_worlds, len(names), height, width, 4)
         with batch.on_stream():
             self._context = mjw.create_render_context(
                 batch.model,
                 nworld=batch.num_worlds,
-                cam_res=(size, size),
+                cam_res=(width, height),
                 cam_active=list(names),
                 render_rgb=True,
                 render_depth=False,

@@ -133,3 +133,31 @@ def test_a_threshold_is_not_raised_until_nothing_is_accepted():
     task = torch.zeros(4, dtype=torch.long)
     assert fit_thresholds(said, task, value, 1, config(least_precision=0.7)) == {}, "above 0.7 no success is left"
     assert fit_thresholds(said, task, value * 0, 1, config(least_precision=0.7)) == {}, "none to keep"
+
+
+def test_a_task_that_is_added_has_a_spare_place_in_the_detector_that_it_continues_from(tmp_path):
+    """With one update of no size, the network is the one before; a network of other places starts anew."""
+    examples, generator = labelled(60, torch.Generator().manual_seed(0)), torch.Generator
+    first = train_detector(*examples, config(updates=20, batch=8, slots=5), generator().manual_seed(0))
+    assert first.network.tasks == 5 and first.tasks == tuple(NAMES)
+    assert first.predict_all(examples[0][:2]).shape == (2, 5)
+    path = tmp_path / "7.pt"
+    first.save(path)
+    again = Detector.load(path)
+    assert torch.equal(again.logits(*examples[:2]), first.logits(*examples[:2]))
+    more = replace(config(updates=1, batch=8, lr=1e-12, weight_decay=0.0, slots=5), tasks=[*NAMES, "lift-green"])
+    then = train_detector(*examples, more, generator().manual_seed(1), start=again)
+    assert then.tasks[-1] == "lift-green" and "lift-green" not in then.taught
+    assert torch.allclose(then.logits(*examples[:2]), first.logits(*examples[:2]), atol=1e-4)
+    wider = train_detector(*examples, replace(more, slots=6), generator().manual_seed(1), start=again)
+    assert not torch.allclose(wider.logits(*examples[:2]), first.logits(*examples[:2]), atol=1e-2)
+
+
+def test_rectangular_outcomes_are_learned_from_and_are_never_turned():
+    frames, task, value = labelled(20, torch.Generator().manual_seed(0))
+    wide = torch.cat((frames, frames), 3)  # (M, V, S, 2 S, 3)
+    found = train_detector(wide, task, value, config(updates=2, batch=8), torch.Generator().manual_seed(0))
+    assert (found.config.image_size, found.config.image_width) == (frames.shape[2], 2 * frames.shape[2])
+    assert found.predict_all(wide[:3]).shape == (3, len(NAMES))
+    with pytest.raises(UserError, match="only square pictures can be turned"):
+        train_detector(wide, task, value, config(turned=[0]), torch.Generator().manual_seed(0))

@@ -10,6 +10,8 @@ from PIL import Image
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.session import Verdicts
+from polytask.mtopt.records import TaskInfo
+from polytask.mtopt.run_tasks import FILE, add, read
 from polytask.mtopt.store import EpisodeStore
 
 
@@ -33,6 +35,58 @@ def test_state_lists_tasks_with_meaning_and_progress(page):
     assert rows["place-any"]["candidates"] == 3
     assert state["goal"] == 20
     assert state["detector"] is None
+
+
+def test_a_task_added_on_the_page_is_data_of_the_run(page, store, config):
+    """It shares the episodes of its skill, is labelled like the others, and stays when the page starts again."""
+    page.get("/api/state")  # the page has read the episodes already
+    body = {"name": "lift-2-red", "skill": "lift", "sentence": "The hand holds two red things up."}
+    assert page.post("/api/tasks", body).status == 201
+    rows = {row["name"]: row for row in page.get("/api/state").json()["tasks"]}
+    assert (rows["lift-2-red"]["sentence"], rows["lift-2-red"]["candidates"]) == (body["sentence"], 40)
+    page.answer(1, True, "lift-2-red")
+    assert stored(store, "lift-2-red") == {1: 1.0}
+    tasks = read(store.root / FILE)
+    assert (tasks.names, tasks.slots) == ((*TASKS, "lift-2-red"), TASKS.slots)
+    again = Page(create_app(config, tasks, store))
+    assert again.get("/api/state").json()["free_places"] == 1
+    assert again.ask("lift-2-red") != []
+
+
+def test_a_task_that_another_process_adds_appears_on_the_page(page, store):
+    page.get("/api/state")
+    add(store.root, TaskInfo("place-two", "place", "Two objects lie on the plate."), TASKS)
+    assert page.get("/api/tasks/place-two/questions").status == 404
+    names = [row["name"] for row in page.get("/api/state").json()["tasks"]]
+    assert names == [*TASKS, "place-two"]
+    assert len(page.ask("place-two")) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"name": "Lift Red"}, "name='Lift Red' is not valid"),
+        ({"name": "lift-any"}, "there is already a task 'lift-any': The hand holds any object up."),
+        ({"skill": ""}, "skill='' is not valid"),
+        ({"sentence": " "}, "say in one line of at most 300 characters what success looks like"),
+        ({"sentence": "one\ntwo"}, "say in one line"),
+        ({"more": 1}, "more: Extra inputs are not permitted"),
+    ],
+)
+def test_a_task_that_cannot_be_added_is_refused_in_one_line(page, store, changes, line):
+    body = {"name": "lift-red", "skill": "lift", "sentence": "The hand holds something red up."} | changes
+    reply = page.post("/api/tasks", body)
+    assert (reply.status, "\n" in reply.json()["detail"]) == (422, False)
+    assert line in reply.json()["detail"]
+    assert not (store.root / FILE).exists()
+
+
+def test_there_is_room_for_a_fixed_number_of_tasks(page):
+    for number in range(TASKS.slots - len(TASKS)):
+        body = {"name": f"lift-{number}", "skill": "lift", "sentence": "The hand holds it up."}
+        assert page.post("/api/tasks", body).status == 201
+    reply = page.post("/api/tasks", body | {"name": "lift-more"})
+    assert (reply.status, reply.json()["detail"][:36]) == (422, "all 5 places for tasks are taken; a ")
 
 
 def test_outcome_shows_all_views(page, store):

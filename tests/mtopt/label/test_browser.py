@@ -273,12 +273,28 @@ def test_zoom_shows_one_view_beside_the_other_and_labels_from_there(open_page, s
     sync_api.expect(dialog.locator("#zoom-heading")).to_contain_text(f"episode {shown(page)[3]}")
 
 
-def test_captions_name_the_views_of_the_bins(open_page, monkeypatch):
-    monkeypatch.setattr("polytask.mtopt.label.app.OUTCOME_CAPTIONS", ("hand", "plate"))
+def test_captions_name_the_views_of_the_world(open_page, config):
+    config.captions = ["hand", "plate"]
     page = open_page()
     sync_api.expect(page.locator(".tile").first.locator(".captions span")).to_have_text(["hand", "plate"])
     page.keyboard.press("z")
     sync_api.expect(page.locator("#zoom figcaption")).to_have_text(["hand", "plate"])
+
+
+def test_a_person_adds_a_task_and_labels_it_at_once(open_page, store):
+    page = open_page()
+    page.locator("#new-task summary").click()
+    page.fill("#new-name", "lift-red")
+    page.fill("#new-skill", "lift")
+    page.fill("#new-sentence", "The hand holds something red up.")
+    page.locator("#new-task-form button").click()
+    sync_api.expect(page.locator("#task-name")).to_have_text("lift-red")
+    sync_api.expect(page.locator("#task-sentence")).to_have_text("The hand holds something red up.")
+    episode = current(page)
+    page.locator(".tile").first.focus()
+    page.keyboard.press("s")
+    counts(page, "1 of 20 labels: 1 ✓, 0 ✗")
+    assert stored(store, "lift-red") == {episode: 1.0}
 
 
 def test_the_detector_view_names_what_training_uses_and_tasks_that_need_labels(open_page, store, config):

@@ -90,7 +90,7 @@ def test_transparency_and_grey_become_colour():
 def test_a_single_picture_stands_for_every_view():
     image = np.zeros((40, 80, 3), np.uint8)
     image[:, 20:60] = 100  # the central square
-    found = views(Image.fromarray(image), 3, 16)
+    found = views(Image.fromarray(image), 3, (16, 16))
     assert found.shape == (3, 16, 16, 3)
     assert found.dtype == np.uint8
     assert (found == 100).all()
@@ -98,4 +98,4 @@ def test_a_single_picture_stands_for_every_view():
 
 def test_a_strip_is_cut_into_its_views():
     outcome = np.random.default_rng(0).integers(0, 255, (2, 16, 16, 3), dtype=np.uint8)
-    assert (views(decode(strip(outcome), LIMITS), 2, 16) == outcome).all()
+    assert (views(decode(strip(outcome), LIMITS), 2, (16, 16)) == outcome).all()

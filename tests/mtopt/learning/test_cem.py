@@ -7,6 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from polytask.errors import UserError
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.learning.cem import Sampler, draw, draw_mode, first_sampler, maximize, refit, usable_modes
 
@@ -198,3 +199,38 @@ def test_axes_limit_the_search():
     assert (action[:, 1] <= 0.5).all()
     with pytest.raises(UserError, match="axes must be 3"):
         first_sampler(1, CEMConfig(axes=[1.0, 1.0]), torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        ActionConfig(["x", "y", "z"], [], ["terminate"], [0.75, 0.25]),
+        ActionConfig(["a", "b", "c", "d", "e", "f"], [], [], [1.0]),
+        ActionConfig([], ["pan", "tilt"], ["shoot"], [0.5, 0.5]),
+    ],
+    ids=lambda layout: "-".join(layout.names),
+)
+def test_any_layout_of_an_action_is_searched(layout):
+    """The best value of the first number, or of the first angle's sine, is found; commands keep their shares."""
+    config = CEMConfig(samples=64, elites=6, iterations=6)
+    drawn = draw(first_sampler(2, config, CPU, layout=layout), 64, torch.Generator().manual_seed(0))
+    assert drawn.shape == (2, 64, layout.size)
+    for index, share in enumerate(layout.shares[1:]):
+        assert drawn[..., layout.motion + index].mean() == pytest.approx(share)
+    for name in layout.turns:
+        sine = layout.turn(name)
+        assert_close(drawn[..., sine].square() + drawn[..., sine + 1].square(), torch.ones(2, 64))
+    best, _ = maximize(
+        lambda action: -(action[..., 0] - 0.6).abs(), 2, config, torch.Generator().manual_seed(0), layout=layout
+    )
+    assert best.shape == (2, layout.size)
+    assert_close(best[:, 0], torch.full((2,), 0.6), atol=0.05, rtol=0)
+
+
+def test_the_world_decides_which_modes_there_are():
+    layout = ActionConfig(["x"], [], ["terminate"], [0.5, 0.5])
+    assert usable_modes(torch.tensor([0.0, 1.0]), CEMConfig(), layout) is None, "it has no gripper"
+    with pytest.raises(UserError, match="modes must be 2 shares"):
+        first_sampler(1, CEMConfig(modes=[0.4, 0.25, 0.25, 0.1]), CPU, layout=layout)
+    with pytest.raises(UserError, match="axes must be 1 parts"):
+        first_sampler(1, CEMConfig(axes=[1.0, 1.0, 1.0]), CPU, layout=layout)

@@ -10,11 +10,11 @@ from polytask.mtopt.networks.augment import augment, colour_matrix, crop, photom
 def test_crop_takes_whole_windows_and_repeats_the_edge():
     row = torch.arange(10, dtype=torch.uint8)
     image = (row[:, None] * 10 + row)[None, :, :, None].repeat(500, 1, 1, 3)
-    inside = crop(image, 8, 0, torch.Generator().manual_seed(0))
+    inside = crop(image, (8, 8), 0, torch.Generator().manual_seed(0))
     corner = inside[:, 0, 0, 0]
     assert set(corner.tolist()) == {0, 1, 2, 10, 11, 12, 20, 21, 22}
     assert torch.equal(inside[:, 3, 5, 0], corner + 35)
-    shifted = crop(image, 10, 2, torch.Generator().manual_seed(0))
+    shifted = crop(image, (10, 10), 2, torch.Generator().manual_seed(0))
     assert shifted[:, 0, 0, 0].min() == 0 and shifted[:, -1, -1, 0].max() == 99
     assert set((shifted[:, 4, 4, 0].int() - 44).tolist()) == {10 * y + x for y in range(-2, 3) for x in range(-2, 3)}
 
@@ -32,8 +32,8 @@ def test_photometric_noise_stays_in_its_ranges():
 def test_no_noise_changes_nothing():
     image = torch.randint(0, 256, (2, 8, 8, 3), dtype=torch.uint8)
     still = AugmentConfig(True, shift=0, brightness=0, contrast=0, saturation=0, hue=0)
-    assert torch.equal(augment(image, 8, still, torch.Generator()), image)
-    assert augment(image, 8, AugmentConfig(), torch.Generator()) is image
+    assert torch.equal(augment(image, (8, 8), still, torch.Generator()), image)
+    assert augment(image, (8, 8), AugmentConfig(), torch.Generator()) is image
 
 
 def test_hue_turns_red_to_green_to_blue_and_saturation_zero_is_grey():

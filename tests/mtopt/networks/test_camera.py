@@ -7,6 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from polytask.errors import UserError
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.network import CameraConfig
 from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turn_grid
@@ -46,7 +47,7 @@ def test_limits_are_those_of_the_world():
 def test_destination_by_hand():
     camera = CameraConfig(reach=0.1)
     action = torch.stack([move(0.5, -0.2, math.pi / 2), move(1.0, 1.0, -math.pi)])
-    target = destination(torch.tensor([[0.25, 0.65, -1.0]]), action[None], camera)[0]
+    target = destination(torch.tensor([[0.25, 0.65, -1.0]]), action[None], camera, ActionConfig())[0]
     # A turn counts half; the hand stays in its box and within a quarter turn.
     expected = torch.tensor([[0.285, 0.63, -1.0 + math.pi / 4], [0.285, 0.72, -math.pi / 2]])
     assert_close(target, expected)
@@ -67,7 +68,7 @@ def test_actions_lead_where_the_network_looks():
         action = torch.rand(6, 8, generator=generator) * 2 - 1
         action[:, 5:] = 0.0
         world.step(action)
-        expected = destination(before, action[:, None], CameraConfig(reach=world.config.reach))[:, 0]
+        expected = destination(before, action[:, None], CameraConfig(reach=world.config.reach), ActionConfig())[:, 0]
         assert_close(world.observe().pose, expected)
 
 
@@ -84,3 +85,11 @@ def test_every_bound_of_the_hand_must_be_in_order():
     CameraConfig(low=[0.1, 0.5], high=[0.1, 0.7]).check_together()
     with pytest.raises(UserError, match=r"low=\[-0.2, 0.8\] is not valid; it must be at most camera.high=\[0.2, 0.7\]"):
         CameraConfig(low=[-0.2, 0.8], high=[0.2, 0.7]).check_together("camera.")
+
+
+def test_a_wide_picture_shows_more_at_its_sides():
+    """The field of view is vertical: with twice the width, a place lies half as far from the middle."""
+    place = torch.tensor([[0.165, 0.6, 0.02], [-0.2, 0.7, 0.2]])
+    square, wide = (project(camera_matrix(CameraConfig(), aspect), place) for aspect in (1.0, 2.0))
+    assert_close(wide[:, 0], square[:, 0] / 2)
+    assert_close(wide[:, 1], square[:, 1])

@@ -49,7 +49,7 @@ def test_the_same_place_reached_from_elsewhere_is_read_alike():
     seen = q.trunk.image_part(image)
 
     def read(pose, action):
-        target = destination(pose, action.view(1, 1, 8), q.trunk.camera)
+        target = destination(pose, action.view(1, 1, 8), q.trunk.camera, q.trunk.action)
         return q.trunk._read(seen.fine, target, torch.full((1,), 0.02))
 
     first = read(torch.tensor([[0.15, 0.6, 0.0]]), move(0.5, 0.0, 1.0))

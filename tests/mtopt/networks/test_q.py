@@ -6,6 +6,7 @@ from helpers.states import TASKS, poses, states
 from torch.testing import assert_close
 
 from polytask.errors import UserError
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.network import MERGES, NetworkConfig
 from polytask.mtopt.networks import QNetwork
 
@@ -127,3 +128,26 @@ def test_larger_pictures_are_cropped_at_the_centre():
     image, *_ = states(1, 80)
     with torch.no_grad():
         assert_close(q.image_part(image), q.image_part(image[:, 8:72, 8:72]))
+
+
+@pytest.mark.parametrize("merge", MERGES)
+def test_rectangular_pictures_and_other_actions_are_accepted(merge):
+    """What a picture shows at its right edge matters, too: it is not cropped to a square."""
+    action = ActionConfig(["x", "y"], [], ["terminate"], [0.8, 0.2])
+    q = build_q("small", image_size=24, image_width=48, merge=merge, action=action).eval()
+    image = torch.zeros(1, 24, 48, 3, dtype=torch.uint8)
+    changed = image.clone()
+    changed[:, :, 40:] = 255
+    rest = (torch.zeros(1), torch.zeros(1), torch.zeros(1, dtype=torch.long), torch.rand(1, 5, 3), poses(1))
+    with torch.no_grad():
+        one, other = q(image, *rest), q(changed, *rest)
+    assert one.shape == (1, 5) and (one != other).all()
+    with pytest.raises(UserError, match="24 x 48"):
+        q(image[:, :, :40], *rest)
+
+
+def test_places_need_the_motions_x_and_y():
+    joints = ActionConfig(["a", "b"], [], [], [1.0])
+    assert build_q("small", action=joints).trunk.__class__.__name__ == "ImageTrunk"
+    with pytest.raises(UserError, match="merge=located needs actions with the motions x and y"):
+        build_q("small", action=joints, merge="located")

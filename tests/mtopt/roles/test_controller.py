@@ -150,3 +150,14 @@ def test_a_task_is_switched_at_parity_and_the_broad_task_helps_before(controller
     tries["lift-can"][OWN] = Tries(10, 2)
     assert controller.compare(tries) == ["lift-can"]
     assert controller.compare(tries) == [], "for good"
+
+
+def test_tasks_that_one_command_leaves_out_keep_what_acts_for_them(tmp_path):
+    """`collect tasks=[cover-object]` saves the controller of a run that has switched other tasks."""
+    whole = Controller(tiny(tmp_path))
+    whole.sources["lift-any"] = OWN
+    part = Controller(tiny(tmp_path, tasks=["cover-object"]))
+    part.load_state_dict(whole.state_dict())
+    assert part.sources == {"cover-object": SCRIPT}
+    whole.load_state_dict(part.state_dict())
+    assert whole.sources["lift-any"] == OWN

@@ -7,7 +7,7 @@ from helpers.detectors import save_detector
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.records import Observation
-from polytask.mtopt.roles import BinEvaluator
+from polytask.mtopt.roles import Evaluator
 from polytask.mtopt.roles.evaluation import ChainResult, Evaluation, TaskResult
 from polytask.mtopt.roles.simple_policies import ConstantPolicy, RandomPolicy
 from polytask.mtopt.seeds import derive
@@ -18,7 +18,7 @@ from polytask.mtopt.world import run_episodes
 def test_an_evaluation_is_repeatable_and_shows_truth_beside_verdict(config):
     config.world.num_envs = 3
     config.evaluator.episodes = 4
-    evaluator = BinEvaluator(config)
+    evaluator = Evaluator(config)
     with pytest.raises(UserError, match="no weights to evaluate"):
         evaluator.sync()
     first = evaluator.step(["place-any"], is_scripted=True)
@@ -50,12 +50,13 @@ def test_the_same_starts_are_played_by_policies_that_see_nothing(config):
     """With all worlds in one batch, each rate is that of the policy's own episodes from the same seed."""
     config.world.num_envs = config.evaluator.episodes = 4
     config.evaluator.simple = True
-    evaluator = BinEvaluator(config)
+    evaluator = Evaluator(config)
     found = evaluator.step(["place-any"], is_scripted=True)
     row = found.tasks[0]
     assert set(row.simple) == {"open now", "close now", "end now", "random"}
     assert row.script == row.success, "the scripts' column comes from the evaluator's own starts"
-    evaluator._begin("place", derive(config.evaluator.seed, "place", 0))
+    evaluator.world.reseed(derive(config.evaluator.seed, "place", 0))
+    evaluator.world.start("place")
     batch = run_episodes(evaluator.world, ConstantPolicy("open now"), ["place-any"], config.collector.max_steps)
     index = ALL_TASKS.index("place-any")
     assert row.simple["open now"] == pytest.approx(float(batch.truth[:, index].float().mean()))
@@ -70,7 +71,7 @@ def test_the_same_starts_are_played_by_policies_that_see_nothing(config):
 def test_commands_are_counted_until_the_end_of_an_episode(config):
     """Opening ends an assisted place at once; closing a hand that is closed does nothing, so it goes on."""
     config.world.num_envs = config.evaluator.episodes = 2
-    evaluator = BinEvaluator(config)
+    evaluator = Evaluator(config)
     for name, commands, length in (("open now", [0, 0, 1, 0], 1), ("close now", [0, 1, 0, 0], 2)):
         scores = evaluator._skill("place", ["place-any"], name)["place-any"]
         assert [one / length for one in scores.commands[0]] == commands
@@ -80,28 +81,28 @@ def test_commands_are_counted_until_the_end_of_an_episode(config):
 def test_a_chain_succeeds_only_where_something_was_lifted(config, monkeypatch):
     config.world.num_envs = config.evaluator.episodes = 3
     config.evaluator.chains, config.evaluator.simple = True, True
-    evaluator = BinEvaluator(config)
+    evaluator = Evaluator(config)
     handed = []
     monkeypatch.setattr(evaluator.world, "hand_over", lambda **how: handed.append(how))
     held = torch.tensor([True, False, True])
     monkeypatch.setattr(evaluator.world, "holds", lambda: held)
     truth = evaluator.world.truth
     monkeypatch.setattr(evaluator.world, "truth", lambda tasks: torch.ones_like(truth(tasks)))
-    lifted, ended = evaluator._chain(["place-any"] * 3, "script")
+    lifted, ended = evaluator._chain("lift-any", "place", ["place-any"] * 3, "script")
     assert handed == [], "nothing is handed over"
     assert lifted.tolist() == [1, 0, 1]
     assert ended[:, ALL_TASKS.index("place-any")].tolist() == [1, 0, 1], "the second chain had nothing to place"
-    chains = evaluator._chains(["place-any"], "script")
+    chains = evaluator._chains("lift-any", "place", ["place-any"], "script")
     assert isinstance(chains[0], ChainResult) and chains[0].episodes == 3
     assert (chains[0].lifted, chains[0].success, chains[0].script) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
 
 
 def test_chains_need_lifts_and_places(config):
     config.evaluator.chains = True
-    evaluator = BinEvaluator(config)
-    assert evaluator._chains([], "script") is None
+    evaluator = Evaluator(config)
+    assert evaluator._chains("lift-any", "place", ["lift-any"], "script") == []
     evaluator.config.tasks = ["place-any"]
-    assert evaluator._chains(["place-any"], "script") is None
+    assert evaluator._chains("lift-any", "place", ["place-any"], "script") == []
 
 
 def test_random_actions_follow_their_seed_and_do_something():

@@ -8,7 +8,7 @@ from polytask.errors import UserError
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import Grader
 from polytask.mtopt.roles.tries import count_tries
-from polytask.mtopt.tasks import ALL_TASKS
+from polytask.mtopt.tasks import ALL_TASKS, TASKS
 
 
 def test_the_grader_adds_only_what_is_missing_and_starts_over_for_a_new_detector(config, store):
@@ -38,7 +38,7 @@ def test_tasks_that_a_detector_was_not_taught_get_no_labels(config, store):
     assert grader.run()["labels"] == 12
     assert {one.task for one in store.labels(source="detector:d1")} == {"lift-can"}
     assert store.rewards("lift-any", "d1") == store.rewards("place-any", "d1") == {}
-    assert set(count_tries(store, config.learned, grader.judge)["lift-any"]) == set()
+    assert set(count_tries(store, config.learned, TASKS, grader.judge)["lift-any"]) == set()
     with pytest.raises(AssertionError, match="untrained and refused columns"):
         grader.judge.grade(torch.from_numpy(store.outcome(1))[None], ["lift-any"])
     grader.close()

@@ -15,7 +15,7 @@ def test_the_train_buffer_is_a_ring_that_remembers_versions():
         seen = (batch.image, batch.closed, batch.height, batch.task, torch.ones(rows, 8) * value)
         return Examples(*seen, target, batch.pose, batch.policy, **known)
 
-    buffer = TrainBuffer(4, 16)
+    buffer = TrainBuffer(4, (16, 16))
     buffer.add(examples(0.1, 3))
     assert len(buffer) == 3
     buffer.add(examples(0.2, 2, weights=8, detector="b"))

@@ -11,6 +11,7 @@ from polytask.mtopt.records import Label
 from polytask.mtopt.roles.orders import OWN, SCRIPT
 from polytask.mtopt.roles.tries import Tries, count_tries
 from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.tasks import TASKS
 
 
 def test_attempts_count_for_all_tasks_of_the_skill(config):
@@ -30,11 +31,11 @@ def test_attempts_count_for_all_tasks_of_the_skill(config):
     store.add_labels([Label(e, t, float(e in won), "detector:d1") for e in range(1, 7) for t in config.learned])
     save_detector(config.detectors, "d1")
     judge = Judge(config.detectors, "cpu")
-    found = count_tries(store, config.learned, judge)
+    found = count_tries(store, config.learned, TASKS, judge)
     assert found["lift-any"] == {SCRIPT: Tries(2, 1), OWN: Tries(2, 2), "lift-can": Tries(1, 0)}
     assert found["lift-can"] == {SCRIPT: Tries(2, 1), "lift-any": Tries(2, 2), OWN: Tries(1, 0)}
     assert found["place-any"] == {OWN: Tries(1, 0)}
-    later = count_tries(store, config.learned, judge, after=4)
+    later = count_tries(store, config.learned, TASKS, judge, after=4)
     assert later["lift-any"] == {SCRIPT: Tries(2, 1), "lift-can": Tries(1, 0)}, "scripts count from the start"
     store.close()
 

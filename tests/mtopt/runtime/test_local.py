@@ -11,7 +11,7 @@ from helpers.tiny_run import tiny
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError
 from polytask.mtopt.detector.folder import choose, in_use
-from polytask.mtopt.roles import BinEvaluator, Trainer
+from polytask.mtopt.roles import Evaluator, Trainer
 from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -163,7 +163,7 @@ def test_training_uses_the_detector_in_use(finished, tmp_path):
     runtime.train(2)
     runtime.close()
     assert RunFolder(config.root).records()[-1]["detector"] == "run-1"
-    assert BinEvaluator(config).judge.version == "run-1"
+    assert Evaluator(config).judge.version == "run-1"
 
 
 def test_settings_that_must_not_change_within_a_run_are_refused(finished):

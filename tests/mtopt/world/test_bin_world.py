@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from polytask.mtopt.config.world import WorldConfig
-from polytask.mtopt.tasks import KINDS
+from polytask.mtopt.tasks import ALL_TASKS, KINDS, TASKS
 from polytask.mtopt.world import BinWorld
 from polytask.mtopt.world.arm import fingertips
 from polytask.mtopt.world.layout import INNER, LEFT_BIN, PLACE_HEIGHT, PLATE_RADIUS, PRESENT, RIGHT_BIN, START_HEIGHT
@@ -222,6 +222,22 @@ def test_a_lid_world_has_an_object_to_cover_and_a_lid_to_hold():
     assert (world.situation().lid[:, 2] > 0.2).all()
     assert not world.truth(("cover-object",)).any()
     assert not world.truth(("place-any",)).any(), "an object lies on the plate, but the hand is not empty"
+
+
+def test_places_are_right_in_a_world_with_a_lid():
+    """Nothing lies on the plate before a place, and what was placed counts; only covering starts otherwise."""
+    world = BinWorld(WorldConfig(num_envs=4, lid=True, seed=4))
+    places = [task for task in ALL_TASKS if TASKS[task].skill == "place"]
+    assert not world.truth(places).any()
+    assert world.go_on("place", (), hand_over=True).all()
+    assert not world.truth(places).any()
+    action = still(4)
+    action[:, 6] = 1.0
+    world.step(action)
+    world.present()
+    assert world.truth(["place-any"]).float().mean() >= 0.5
+    assert world.go_on("cover", ("place",), hand_over=True).all()
+    assert (world.situation().lid[:, 2] > 0.1).all(), "the hand holds the lid"
 
 
 @pytest.mark.slow

@@ -14,13 +14,13 @@ from PIL import Image
 from polytask.device import check_device
 from polytask.errors import UserError, require_known
 from polytask.mtopt.config import ActConfig
-from polytask.mtopt.label.pictures import fit_square
+from polytask.mtopt.label.pictures import fit_picture
 from polytask.mtopt.learning.acting import best_action
 from polytask.mtopt.learning.learner import needs_pose
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.records import POSE_DIM, Observation
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.folder import RunFolder
-from polytask.mtopt.tasks import ALL_TASKS
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Look:
 class Decision:
     """An action and the network's opinion of it."""
 
-    action: list[float]  # 8 numbers
+    action: list[float]  # the numbers of the run's actions
     value: float  # probability that the episode succeeds
 
 
@@ -53,7 +53,8 @@ class Actor:
         run = RunFolder(config.run_dir).config()
         self.device = check_device(config.device)
         self.weights = WeightFolder(run.weights).load(run.learner, self.device, config.weights)
-        self.tasks, self.image_size, self.needs_pose = run.learned, run.world.image_size, needs_pose(run.learner)
+        self.tasks, self.image_shape, self.needs_pose = run.learned, run.world.image_shape, needs_pose(run.learner)
+        self.action_names, self._places = run.learner.network.action.names, tasks_of(run)
         self._fit, self._cem = config.fit, run.learner.bellman.cem
         self._generator = torch.Generator(self.device).manual_seed(config.seed)
         self._lock = threading.Lock()  # of the generator
@@ -64,7 +65,7 @@ class Actor:
         Raises:
             UserError: If the task is not learned, or the picture, a number or the pose cannot be used.
         """
-        index = ALL_TASKS.index(require_known("task", task, self.tasks))
+        index = self._places.index(require_known("task", task, self.tasks))
         if look.pose is None and self.needs_pose:
             raise UserError("the network of this run (merge=located) needs the pose of the hand: x, y and yaw")
         if look.pose is not None and len(look.pose) != POSE_DIM:
@@ -72,7 +73,7 @@ class Actor:
         pose = [float("nan")] * POSE_DIM if look.pose is None else list(look.pose)
         if not np.isfinite([look.height, *(look.pose or ())]).all():
             raise UserError("height and pose must be finite numbers")
-        picture = fit_square(Image.fromarray(look.image), self.image_size, self._fit)
+        picture = fit_picture(Image.fromarray(look.image), self.image_shape, self._fit)
         seen = Observation(
             image=torch.from_numpy(picture.copy())[None].to(self.device),
             closed=torch.tensor([float(look.closed)], device=self.device),

@@ -1,8 +1,9 @@
 """Serve actions over HTTP: a picture and a task in, an action out.
 
-    GET  /api/state    tasks, size of the pictures, whether a pose is needed, version of the weights
+    GET  /api/state    tasks, height and width of the pictures, names of an action's numbers, whether a pose is needed,
+                       version of the weights
     POST /api/act      {"task", "image": a PNG, JPEG or WebP file in base64, "closed", "height", "pose"}
-                       -> {"action": 8 numbers, "value", "policy"}
+                       -> {"action": numbers, "value", "policy"}
 
 Access is controlled as on the labelling page (`label/security.py`): this machine only, or a token.
 """
@@ -74,7 +75,9 @@ def create_app(config: ActConfig) -> FastAPI:
     def state() -> dict[str, Any]:
         return {
             "tasks": list(actor.tasks),
-            "image_size": actor.image_size,
+            "image_size": actor.image_shape[0],
+            "image_width": actor.image_shape[1],
+            "action": list(actor.action_names),
             "needs_pose": actor.needs_pose,
             "weights": actor.weights.version,
         }

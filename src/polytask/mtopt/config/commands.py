@@ -42,6 +42,23 @@ class RelabelConfig(FolderCommandConfig):
 
 
 @dataclass
+class TaskConfig(FolderCommandConfig):
+    """`polytask mtopt task`."""
+
+    action: str = setting(
+        "list",
+        "list: show the tasks of a run; add: give it a new one; learn: let it learn one from now on",
+        choices=("list", "add", "learn"),
+    )
+    name: str | None = setting(None, "name of the task, such as wipe-table")
+    skill: str | None = setting(None, "add: tasks of one skill share their episodes, such as lift, place or wipe")
+    sentence: str | None = setting(None, "add: what success looks like, for the person who labels")
+    success: list[str] = setting([], "add: pictures that show success (PNG, JPEG or WebP)", is_path=True)
+    failure: list[str] = setting([], "add: pictures that show failure", is_path=True)
+    world: str = setting("bins", "add: world of a run that does not exist yet; else the run's counts")
+
+
+@dataclass
 class StatusConfig(FolderCommandConfig):
     """`polytask mtopt status`."""
 

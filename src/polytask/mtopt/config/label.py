@@ -41,11 +41,15 @@ class LabelConfig(FolderCommandConfig):
     max_upload_pixels: int = setting(16 * 1024 * 1024, "largest upload, pixels", at_least=1)
     outcome_size: int = setting(
         96,
-        "side of an uploaded example in a store that holds no episode yet, pixels (default: the run's)",
+        "height of an uploaded example in a store that holds no episode yet, pixels (default: the run's)",
         at_least=8,
         at_most=1_024,
     )
+    outcome_width: int | None = setting(
+        None, "width of such an example, pixels (default: the run's, or its height)", at_least=8, at_most=4_096
+    )
     views: int = setting(3, "views of an uploaded example in a store that holds no episode yet", at_least=1, at_most=16)
+    captions: list[str] = setting([], "what each view of an outcome shows (default: as the run's world declares it)")
     seed: int = setting(0, "seed of the detector's training", at_least=0, at_most=MAX_SEED)
     device: str = setting("cpu", "torch device that trains and runs the detector")
     # The page sets version and tasks.

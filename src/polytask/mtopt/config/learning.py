@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from polytask.errors import UserError
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
 from polytask.settings import MAX_SEED, require_order, setting
 
 STRATEGIES = ("orig", "all", "skill")  # of data sharing, as `learning.sharing` describes them
-MODES = ("move", "close", "open", "terminate")  # of an action
-AXES = ("x", "y", "z")  # of a translation
 MEASURED = 0.2  # share of the episodes whose labels measure a detector and never train it
 
 
@@ -24,35 +23,44 @@ class CEMConfig:
     )
     iterations: int = setting(2, "rounds", at_least=1, at_most=1_000)
     modes: list[float] = setting(
-        [0.4, 0.25, 0.25, 0.1],
-        "shares of the modes move, close, open, terminate in the samples of every round",
+        [],
+        "shares of moving alone and of each command in the samples of every round (default: the world's; the bins "
+        "have move, close, open, terminate: [0.4, 0.25, 0.25, 0.1])",
         at_least=0.0,
     )
     masked: bool = setting(True, "do not try commands that do nothing, such as opening an open hand")
     spread: float = setting(0.02, "smallest standard deviation of a later round", at_least=0.0, at_most=1.0)
     max_turn: float = setting(3.1416, "largest turn that is tried, rad", above=0.0, at_most=3.15)
     axes: list[float] = setting(
-        [1.0, 1.0, 1.0],
-        "part of the range of x, y and z that is searched; use 0 for z with assisted grasps",
+        [],
+        "part of the range of each motion (the bins': x, y, z) that is searched (default: all of it); use 0 for z with "
+        "assisted grasps",
         at_least=0.0,
         at_most=1.0,
     )
 
     def check_together(self, prefix: str = "") -> None:
-        """Check the lengths of the lists, and that the elites are among the samples.
+        """Check that a mode has a share, and that the elites are among the samples.
 
         Raises:
             UserError: If a value is not valid.
         """
-        for key, names in {"modes": MODES, "axes": AXES}.items():
+        if self.modes and sum(self.modes) <= 0:
+            raise UserError(f"{prefix}modes={list(self.modes)} is not valid; at least one share must be more than 0")
+        require_order(self, prefix, "elites", "samples")
+
+    def check_action(self, action: ActionConfig, prefix: str = "") -> None:
+        """Check that the lists have a number for every mode and every motion of an action.
+
+        Raises:
+            UserError: If one has not.
+        """
+        for key, names in {"modes": action.modes, "axes": action.axes}.items():
             found = getattr(self, key)
-            if len(found) != len(names):
+            if found and len(found) != len(names):
                 raise UserError(
                     f"{prefix}{key}={list(found)} is not valid; give {len(names)} numbers: {', '.join(names)}"
                 )
-        if sum(self.modes) <= 0:
-            raise UserError(f"{prefix}modes={list(self.modes)} is not valid; at least one share must be more than 0")
-        require_order(self, prefix, "elites", "samples")
 
 
 @dataclass
@@ -128,7 +136,8 @@ class DetectorConfig:
     """Settings of a success detector and its training."""
 
     version: str = setting("0", "name of the result; set by the run or the page")
-    tasks: list[str] = setting([], "names in the order of their indices; set by the run or the page")
+    tasks: list[str] = setting([], "names in the order of their places; set by the run or the page")
+    slots: int = setting(0, "places for tasks (0: as many as there are names); set by the run or the page", at_least=0)
     network: NetworkConfig = setting(NetworkConfig, "the detector's network; its picture size is that of the frames")
     # Colours distinguish objects, so they are changed less than for the Q-network.
     augment: AugmentConfig = field(

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from polytask.errors import UserError
+from polytask.mtopt.config.action import ActionConfig
 from polytask.settings import require_order, setting
 
 SIZES = ("paper", "medium", "small")  # the tables of layers, `networks.layout`
@@ -60,7 +61,10 @@ class NetworkConfig:
         "single", "single: the task is an input; multi: each task has its own dense layers", choices=HEADS
     )
     image_size: int | None = setting(
-        None, "side of the pictures, pixels (default: the size's own)", at_least=8, at_most=1_024
+        None, "height of the pictures, pixels (default: the size's own)", at_least=8, at_most=1_024
+    )
+    image_width: int | None = setting(
+        None, "width of the pictures, pixels (default: their height)", at_least=8, at_most=4_096
     )
     autocast: bool = setting(False, "compute in bfloat16 where that is safe")
     merge: str | None = setting(
@@ -69,11 +73,14 @@ class NetworkConfig:
         choices=MERGES,
     )
     camera: CameraConfig = setting(CameraConfig, "the camera, for merge=located")
+    action: ActionConfig = setting(ActionConfig, "layout of an action, which the world declares")
 
     def __post_init__(self) -> None:
-        """Accept a camera as a plain dictionary, as files hold it."""
+        """Accept a camera and an action as plain dictionaries, as files hold them."""
         if isinstance(self.camera, dict):
             self.camera = CameraConfig(**self.camera)
+        if isinstance(self.action, dict):
+            self.action = ActionConfig(**self.action)
 
 
 @dataclass

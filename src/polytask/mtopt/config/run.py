@@ -11,7 +11,7 @@ from polytask.mtopt.config.commands import FolderCommandConfig
 from polytask.mtopt.config.learning import DetectorConfig, LearnerConfig, ReplayConfig, SharingConfig
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.config.world import ScriptConfig, WorldConfig
-from polytask.mtopt.tasks import MAIN_TASKS
+from polytask.mtopt.config.world_specs import world_spec
 from polytask.settings import MAX_SEED, require_order, setting
 
 LEAST_MEMORY = 80  # MB of shared memory that Ray needs
@@ -142,13 +142,20 @@ class RunConfig(FolderCommandConfig):
         "local: one process, deterministic; ray: workers side by side (extra: ray)",
         choices=("local", "ray"),
     )
-    tasks: list[str] = setting([], "tasks to learn (default: the twelve main ones)")
+    tasks: list[str] = setting([], "tasks to learn (default: the world's main ones, of the bins twelve)")
+    task_slots: int | None = setting(
+        None,
+        "places for tasks in the networks of a new run (default: those of the world's tasks, and 8 spare ones)",
+        at_least=1,
+        at_most=10_000,
+        is_transient=True,
+    )
     seed: int = setting(
         0, "seed of everything random but the first weights (learner.seed)", at_least=0, at_most=MAX_SEED
     )
     device: str = setting("cpu", "torch device that learns: cpu, cuda or cuda:<index>")
     world: WorldConfig = setting(
-        WorldConfig, "simulated bins (world.num_envs=..., world.sim=warp, world.assisted=true)"
+        WorldConfig, "worlds (world.kind=drawer, world.num_envs=..., world.sim=warp, world.assisted=true)"
     )
     script: ScriptConfig = setting(ScriptConfig, "how scripted policies err (script.noise=...)")
     storage: StoreConfig = setting(StoreConfig, "how episodes are written (storage.fsync=...)")
@@ -169,7 +176,7 @@ class RunConfig(FolderCommandConfig):
     @property
     def learned(self) -> tuple[str, ...]:
         """Return the names of the tasks that are learned."""
-        return tuple(self.tasks) or MAIN_TASKS
+        return tuple(self.tasks) or world_spec(self.world.kind).learned
 
     @property
     def root(self) -> Path:

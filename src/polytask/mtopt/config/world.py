@@ -1,31 +1,32 @@
-"""Settings of the simulated bins and of the scripted policies."""
+"""Settings of the worlds and of the scripted policies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from polytask.errors import UserError
+from polytask.mtopt.config.world_specs import BINS, world_spec
 from polytask.settings import MAX_SEED, setting
 from polytask.sim.config import WarpSettings
-
-# What the pictures of an outcome show, one of each of `world.layout.OUTCOME_CAMERAS`, for people who label.
-OUTCOME_CAPTIONS = ("hand, front", "hand, side", "plate, above")
-OUTCOME_VIEWS = len(OUTCOME_CAPTIONS)
-# Commands that do nothing, and the state of the gripper's command in which they do nothing: closed or not. A learner
-# must not search them: their values are those of moving, and the data hardly show them.
-NO_EFFECT = {"close": True, "open": False}
 
 
 @dataclass
 class WorldConfig:
-    """Settings of a batch of bins."""
+    """Settings of a batch of worlds. Those that name bins, objects, plate or lid are the bins'; others ignore them."""
 
+    # Not first: programs give the number of worlds by position.
     num_envs: int = setting(32, "worlds that run at once", at_least=1, at_most=10**6)
     sim: str = setting("cpu", "physics backend: cpu or warp", choices=("cpu", "warp"))
     device: str = setting("cpu", "torch device of the worlds; cuda needs sim=warp")
-    image_size: int = setting(64, "side of the pictures that the policy sees, pixels", at_least=8, at_most=1_024)
+    image_size: int = setting(64, "height of the pictures that the policy sees, pixels", at_least=8, at_most=1_024)
+    image_width: int | None = setting(
+        None, "width of these pictures, pixels (default: as the world declares it)", at_least=8, at_most=4_096
+    )
     outcome_size: int = setting(
-        96, "side of the pictures that the success detector sees, pixels", at_least=8, at_most=1_024
+        96, "height of the pictures that the success detector sees, pixels", at_least=8, at_most=1_024
+    )
+    outcome_width: int | None = setting(
+        None, "width of these pictures, pixels (default: as the world declares it)", at_least=8, at_most=4_096
     )
     assisted: bool = setting(False, "closing or opening ends the episode, and the hand descends by itself")
     reach: float = setting(0.06, "how far an action moves the hand along each axis, at most, m", above=0.0, at_most=1.0)
@@ -45,8 +46,27 @@ class WorldConfig:
     substeps: int = setting(10, "time steps of a part", at_least=1, at_most=1_000)
     settle_segments: int = setting(8, "parts in which dropped objects come to rest", at_least=0, at_most=1_000)
     seed: int = setting(0, "seed of the scenes; a run sets its own", at_least=0, at_most=MAX_SEED)
+    kind: str = setting(BINS.name, "kind of world: bins, drawer, robot (imported episodes), or a plug-in's")
     # The defaults suffice: no world has needed more than 41 contacts and 167 constraints.
     slots: WarpSettings = field(default_factory=WarpSettings, metadata={"about": "settings of the warp backend"})
+
+    def check_together(self, prefix: str = "") -> None:
+        """Check that the world exists.
+
+        Raises:
+            UserError: If it does not.
+        """
+        world_spec(self.kind)
+
+    @property
+    def image_shape(self) -> tuple[int, int]:
+        """Return the height and width of the pictures that the policy sees."""
+        return self.image_size, self.image_width or self.image_size
+
+    @property
+    def outcome_shape(self) -> tuple[int, int]:
+        """Return the height and width of the pictures that the success detector sees."""
+        return self.outcome_size, self.outcome_width or self.outcome_size
 
 
 @dataclass

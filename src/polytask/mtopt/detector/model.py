@@ -20,6 +20,7 @@ FORMAT = 1  # raised when the layout of the file changes
 _FIELDS: Fields = {
     "version": str,
     "tasks": list,
+    "slots": int | None,
     "taught": list | None,
     "views": int,
     "threshold": float,
@@ -53,7 +54,7 @@ class Detector:
 
         Args:
             version: Name in labels and logs.
-            tasks: Names in the order of their indices.
+            tasks: Names in the order of their places; the network may have more, for tasks that are added later.
             network: The trained network.
             threshold: Probability above which an outcome counts as a success, for tasks without their own.
             temperature: Divides the logits.
@@ -147,6 +148,7 @@ class Detector:
             "format": FORMAT,
             "version": self.version,
             "tasks": list(self.tasks),
+            "slots": self.network.tasks,
             "taught": list(self.taught),
             "views": self.views,
             "threshold": self.threshold,
@@ -174,7 +176,7 @@ class Detector:
         check_finite(state["weights"], Path(path), "weights.")
         try:
             config = NetworkConfig(**state["network"])
-            network = DetectorNetwork(config, len(state["tasks"]), state["views"])
+            network = DetectorNetwork(config, state.get("slots") or len(state["tasks"]), state["views"])
             network.load_state_dict(state["weights"])
             known = (str(state["version"]), state["tasks"], network, float(state["threshold"]))
             # Files of older versions lack these: they were taught all tasks, with one threshold, and none was refused.

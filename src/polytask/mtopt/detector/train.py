@@ -40,11 +40,12 @@ def train_detector(  # noqa: PLR0913 - what a training depends on
     Raises:
         UserError: If there are no examples, or a task has no name.
     """
-    check(task, config, frames.shape[1])
-    network_config = replace(config.network, image_size=config.network.image_size or frames.shape[-2])
+    check(frames, task, config)
+    network_config = _sized(config.network, *frames.shape[2:4])
     seed = torch.Generator().manual_seed(int(torch.randint(2**31, (), device=frames.device, generator=generator)))
-    network = DetectorNetwork(network_config, len(config.tasks), frames.shape[1], seed).to(frames.device)
-    if start is not None and can_continue(start, network_config, config.tasks, frames.shape[1]):
+    slots = config.slots or len(config.tasks)
+    network = DetectorNetwork(network_config, slots, frames.shape[1], seed).to(frames.device)
+    if start is not None and can_continue(start, network_config, config.tasks, network):
         network.load_state_dict(start.network.state_dict())
     is_held = hold_out(outcome_hashes(frames), label_kinds(task, value), config.holdout)
     out, kept = torch.nonzero(is_held).squeeze(1), torch.nonzero(~is_held).squeeze(1)
@@ -61,9 +62,20 @@ def train_detector(  # noqa: PLR0913 - what a training depends on
     return detector
 
 
-def can_continue(start: Detector, network: NetworkConfig, tasks: Sequence[str], views: int) -> bool:
-    """Return whether a network of these settings can take over the weights of a detector."""
-    return start.config == network and start.tasks == tuple(tasks) and start.views == views
+def _sized(network: NetworkConfig, height: int, width: int) -> NetworkConfig:
+    """Return a network's settings with the size of the pictures, where it has none of its own."""
+    if network.image_size is not None:
+        return network
+    return replace(network, image_size=height, image_width=None if width == height else width)
+
+
+def can_continue(start: Detector, config: NetworkConfig, tasks: Sequence[str], network: DetectorNetwork) -> bool:
+    """Return whether a network of these settings and tasks can take over the weights of a detector.
+
+    Tasks that were added since have free places in it.
+    """
+    is_same = start.config == config and (start.network.tasks, start.views) == (network.tasks, network.views)
+    return is_same and start.tasks == tuple(tasks[: len(start.tasks)])
 
 
 def fit_thresholds(said: Tensor, task: Tensor, value: Tensor, tasks: int, config: DetectorConfig) -> dict[int, float]:
@@ -102,14 +114,19 @@ def fit_thresholds(said: Tensor, task: Tensor, value: Tensor, tasks: int, config
     return found
 
 
-def check(task: Tensor, config: DetectorConfig, views: int) -> None:
+def check(frames: Tensor, task: Tensor, config: DetectorConfig) -> None:
     """Refuse examples that cannot train a detector."""
+    views = frames.shape[1]
     if len(task) == 0:
         raise UserError("there are no labelled frames to train a detector from")
     if int(task.max()) >= len(config.tasks):
         raise UserError(f"a label is of task {int(task.max())}, but only {len(config.tasks)} tasks are named")
     if any(not 0 <= view < views for view in config.turned):
         raise UserError(f"turned={list(config.turned)}: outcomes have views 0 to {views - 1}")
+    if config.turned and frames.shape[2] != frames.shape[3]:
+        raise UserError(
+            f"turned={list(config.turned)}: only square pictures can be turned, not {tuple(frames.shape[2:4])}"
+        )
 
 
 def label_kinds(task: Tensor, value: Tensor) -> Tensor:
@@ -178,7 +195,8 @@ def fit(
 
 def augment_views(frames: Tensor, config: DetectorConfig, generator: torch.Generator) -> Tensor:
     """Augment outcomes (B, V, S, S, 3), each view independently: the cameras' errors are independent."""
-    views = augment(frames.flatten(0, 1), frames.shape[2], config.augment, generator).view(frames.shape)
+    size = frames.shape[2], frames.shape[3]
+    views = augment(frames.flatten(0, 1), size, config.augment, generator).view(frames.shape)
     if not config.turned:
         return views
     parts = list(views.unbind(1))

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from polytask.errors import UserError, shown
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.config.world import OUTCOME_CAPTIONS
 from polytask.mtopt.label.pictures import strip
 from polytask.mtopt.label.queues import ORDERS
 from polytask.mtopt.label.security import COOKIE, Access, Guard
@@ -27,6 +26,7 @@ from polytask.mtopt.label.training import DetectorTraining
 from polytask.mtopt.label.uploads import Uploads
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.task_table import TaskTable
 from polytask.web.access import is_loopback
 
 # The only files that are served: request path, file in `static`, type.
@@ -65,6 +65,15 @@ class UndoBody(BaseModel):
     task: str
 
 
+class TaskBody(BaseModel):
+    """A new task."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    skill: str
+    sentence: str
+
+
 class Api:
     """The routes. Requests run in threads, one at a time, because one person answers."""
 
@@ -77,7 +86,9 @@ class Api:
     def state(self) -> dict[str, Any]:
         """Return the tasks with their progress, the queues and the page's detector."""
         with self.lock:
-            progress = self.session.progress()
+            self.session.sync_tasks()
+            progress, table = self.session.progress(), self.session.tasks
+            views = self.uploads.shape()[0]
             tasks = [asdict(self.session.tasks[name]) | asdict(counts) for name, counts in progress.items()]
             agreed, asked = self.session.journal.agreement()
         verdicts = self.session.verdicts
@@ -89,10 +100,19 @@ class Api:
             "asked_twice": asked,
             "detector": verdicts.version if verdicts else None,
             "in_use": self.training.in_use(),
-            "captions": list(OUTCOME_CAPTIONS),
+            "views": views,
+            "captions": list(self.session.config.captions),
+            "skills": list(dict.fromkeys(one.skill for one in table.values())),
+            "free_places": table.slots - len(table),
             "judged": [task for task in self.session.names if verdicts and verdicts.of(task)],
             "max_upload_bytes": self.session.config.max_upload_bytes,
         }
+
+    def add_task(self, body: TaskBody) -> dict[str, Any]:
+        """Add a task to the run."""
+        with self.lock:
+            self.session.add_task(TaskInfo(body.name, body.skill, body.sentence))
+        return {"name": body.name}
 
     def examples(self, task: str) -> dict[str, list[int]]:
         """Return labelled successes and failures of a task."""
@@ -175,7 +195,7 @@ def _static(access: Access, path: str) -> Any:
     return serve_file
 
 
-def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeStore | None = None) -> FastAPI:
+def create_app(config: LabelConfig, tasks: TaskTable, store: EpisodeStore | None = None) -> FastAPI:
     """Build the server for a store; `app.state.api` holds its parts.
 
     Raises:
@@ -200,6 +220,7 @@ def create_app(config: LabelConfig, tasks: dict[str, TaskInfo], store: EpisodeSt
     for path in STATIC:
         app.add_api_route(path, _static(access, path), methods=["GET"])
     app.add_api_route("/api/state", api.state, methods=["GET"])
+    app.add_api_route("/api/tasks", api.add_task, methods=["POST"], status_code=201)
     app.add_api_route("/api/tasks/{task}/examples", api.examples, methods=["GET"])
     app.add_api_route("/api/tasks/{task}/questions", api.questions, methods=["GET"])
     app.add_api_route("/api/episodes/{episode}/outcome.png", api.outcome, methods=["GET"])

@@ -23,8 +23,8 @@ class UploadLimits:
 
 
 def strip(outcome: NDArray[np.uint8]) -> bytes:
-    """Encode the views of an episode's end (V, S, S, 3) side by side as one PNG."""
-    picture = Image.fromarray(np.concatenate(list(outcome), axis=1))  # (S, V * S, 3)
+    """Encode the views of an episode's end (V, H, W, 3) side by side as one PNG."""
+    picture = Image.fromarray(np.concatenate(list(outcome), axis=1))  # (H, V * W, 3)
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", compress_level=1)  # the picture stays on this machine, so speed matters more than size
     return buffer.getvalue()
@@ -56,37 +56,38 @@ def decode(data: bytes, limits: UploadLimits) -> Image.Image:
         raise UserError("the picture is damaged: its pixels cannot be read") from error
 
 
-def fit_square(picture: Image.Image, size: int, fit: str) -> NDArray[np.uint8]:
-    """Turn a picture of any size into a square one (S, S, 3).
+def fit_picture(picture: Image.Image, size: tuple[int, int], fit: str) -> NDArray[np.uint8]:
+    """Turn a picture of any size into one of another size, (H, W, 3).
 
     Args:
         picture: Of colours.
-        size: Side of the result, pixels.
-        fit: `exact` refuses a picture of another size, `crop` uses its central square, `stretch` distorts it.
+        size: Height and width of the result, pixels.
+        fit: `exact` refuses a picture of another size, `crop` uses its middle, `stretch` distorts it.
 
     Raises:
         UserError: If the picture is refused.
     """
+    wanted = size[1], size[0]  # a picture's width comes first
     if fit == "crop":
-        return np.asarray(ImageOps.fit(picture, (size, size), Image.Resampling.BOX))
+        return np.asarray(ImageOps.fit(picture, wanted, Image.Resampling.BOX))
     if fit == "stretch":
-        return np.asarray(picture.resize((size, size), Image.Resampling.BOX))
-    width, height = picture.size
-    if (width, height) != (size, size):
-        needed = f"the run needs {size} x {size}; set fit=crop or fit=stretch"
-        raise UserError(f"the picture has {width} x {height} pixels, {needed}")
+        return np.asarray(picture.resize(wanted, Image.Resampling.BOX))
+    if picture.size != wanted:
+        needed = f"the run needs {wanted[0]} x {wanted[1]}; set fit=crop or fit=stretch"
+        raise UserError(f"the picture has {picture.size[0]} x {picture.size[1]} pixels, {needed}")
     return np.asarray(picture)
 
 
-def views(picture: Image.Image, count: int, size: int) -> NDArray[np.uint8]:
-    """Turn a picture into outcome views (V, S, S, 3).
+def views(picture: Image.Image, count: int, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Turn a picture into outcome views (V, H, W, 3).
 
-    A strip of `count` squares, as the page shows outcomes, is cut into its views. Any other picture is cropped to its
-    central square and used for every view.
+    A strip of `count` views, as the page shows outcomes, is cut into its views. Any other picture is cropped to the
+    shape of a view and used for every view.
     """
     width, height = picture.size
-    if count > 1 and width == count * height:
-        parts = [picture.crop((view * height, 0, (view + 1) * height, height)) for view in range(count)]
+    if count > 1 and width * size[0] == count * height * size[1]:
+        part = width // count
+        parts = [picture.crop((view * part, 0, (view + 1) * part, height)) for view in range(count)]
     else:
         parts = [picture] * count
-    return np.stack([np.asarray(ImageOps.fit(part, (size, size), Image.Resampling.BOX)) for part in parts])
+    return np.stack([fit_picture(part, size, "crop") for part in parts])

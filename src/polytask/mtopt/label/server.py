@@ -18,8 +18,9 @@ from polytask.device import check_device
 from polytask.errors import UserError, shown
 from polytask.mtopt.config.exchange import ActConfig
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.records import TaskInfo
-from polytask.mtopt.tasks import TASKS, require_tasks
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.run_tasks import tasks_of
+from polytask.mtopt.task_table import TaskTable
 from polytask.settings import check_values
 from polytask.web.access import is_loopback, link
 
@@ -36,7 +37,7 @@ def serve(config: LabelConfig) -> None:
     """Serve the page until a signal ends it; print its address to stdout."""
     config = prepared(config)
     with listen(config) as listener:
-        server = build_server(config, dict(TASKS))
+        server = build_server(config, page_tasks(config))
         with ended_by_signals(server):
             sys.stdout.write(f"labelling page: {address(config, listener.getsockname()[1])}\n")
             sys.stdout.flush()
@@ -59,7 +60,7 @@ def ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def build_server(config: LabelConfig, tasks: dict[str, TaskInfo]) -> uvicorn.Server:
+def build_server(config: LabelConfig, tasks: TaskTable) -> uvicorn.Server:
     """Build a web server for the page; the caller runs it."""
     from polytask.mtopt.label.app import create_app
 
@@ -88,8 +89,13 @@ def prepared(config: LabelConfig) -> LabelConfig:
         )
     check_values(config)
     check_device(config.device)
-    require_tasks(config.tasks)
+    page_tasks(config).require(config.tasks)
     return with_token(config)
+
+
+def page_tasks(config: LabelConfig) -> TaskTable:
+    """Return the tasks of the run in the page's folder; of a folder without a run, those of the bins."""
+    return tasks_of(RunConfig(run_dir=config.run_dir))
 
 
 def with_token(config: Listens) -> Listens:

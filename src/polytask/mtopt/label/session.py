@@ -17,7 +17,9 @@ from polytask.mtopt.label import queues
 from polytask.mtopt.label.journal import Journal, SecondAnswer
 from polytask.mtopt.learning.sharing import impersonate
 from polytask.mtopt.records import Label, TaskInfo
+from polytask.mtopt.run_tasks import FILE, add, read
 from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.task_table import TaskTable
 
 UNDO_DEPTH = 1000
 EXAMPLES = 8  # of each kind in a task's example strip
@@ -68,12 +70,13 @@ class Progress:
 class LabelSession:
     """One person who labels one store. Callers in several threads must hold `lock`."""
 
-    def __init__(self, store: EpisodeStore, tasks: Mapping[str, TaskInfo], config: LabelConfig) -> None:
+    def __init__(self, store: EpisodeStore, tasks: TaskTable, config: LabelConfig) -> None:
         self.store = store
         self.tasks = tasks  # all tasks, because episodes of any task may be shared with those on the page
         self.names = tuple(config.tasks) or tuple(tasks)
         self.config = config
-        self.journal = Journal(Path(config.run_dir) / "second_answers.jsonl")
+        self.root = Path(config.run_dir).expanduser()
+        self.journal = Journal(self.root / "second_answers.jsonl")
         self.lock = RLock()
         self.verdicts: Verdicts | None = None
         self._candidates: dict[str, list[int]] = {name: [] for name in tasks}
@@ -83,6 +86,27 @@ class LabelSession:
         self._asked_again: set[tuple[str, int]] = set()
         self._recent: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=config.reask_gap))
         self._undo: dict[str, deque[Undo]] = defaultdict(lambda: deque(maxlen=UNDO_DEPTH))
+
+    def add_task(self, info: TaskInfo) -> None:
+        """Add a task to the run and show it on the page.
+
+        Raises:
+            UserError: If it cannot be added.
+        """
+        self._use(add(self.root, info, self.tasks))
+        self.names = tuple(dict.fromkeys((*self.names, info.name)))
+
+    def sync_tasks(self) -> None:
+        """Show tasks that others have added to the run, unless the page is for some tasks only."""
+        if (self.root / FILE).exists() and (tasks := read(self.root / FILE)) != self.tasks:
+            self._use(tasks)
+            self.names = self.names if self.config.tasks else tuple(tasks)
+
+    def _use(self, tasks: TaskTable) -> None:
+        """Use other tasks from now on: find the episodes that can be labelled for them."""
+        self.tasks = tasks
+        self._candidates = {name: [] for name in tasks}
+        self._last_row = 0
 
     def require(self, episode: int) -> None:
         """Check that the store holds an episode.

@@ -150,6 +150,7 @@ class DetectorTraining:
             self._update(message=f"Training on {count} labels…", share=share)
 
         settings = replace(config.detector, version=next_version(self.folder, PREFIX), tasks=list(session.tasks))
+        settings = replace(settings, slots=session.tasks.slots)
         store, device = session.store, config.device
         detector = train_on_labels(store, learned, settings, device, config.seed, progress, self._in_use())
         self._update(message="Measuring it…", share=None)

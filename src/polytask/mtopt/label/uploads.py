@@ -15,6 +15,7 @@ class Uploads:
         self.config = config
         self.limits = UploadLimits(config.max_upload_bytes, config.max_upload_pixels)
         self._writer: ShardWriter | None = None
+        self._known: tuple[int, tuple[int, int]] | None = None  # shape of the episodes that a robot made
 
     def add(self, task: str, data: bytes) -> int:
         """Store a picture as the outcome of an episode of a task and return the episode's id.
@@ -22,7 +23,7 @@ class Uploads:
         Raises:
             UserError: If the picture is refused.
         """
-        outcome = views(decode(data, self.limits), *self._shape())
+        outcome = views(decode(data, self.limits), *self.shape())
         if self._writer is None:
             self._writer = self.store.writer("upload")
         return self._writer.append(episode_of_pictures(outcome, task))
@@ -33,10 +34,13 @@ class Uploads:
             self._writer.close()
             self._writer = None
 
-    def _shape(self) -> tuple[int, int]:
-        """Return the number and the size of the views of the store's episodes; without any, the configured ones."""
-        number = self.store.first_made()
-        if number is None:
-            return self.config.views, self.config.outcome_size
-        shape = self.store.outcome(number).shape
-        return shape[0], shape[1]
+    def shape(self) -> tuple[int, tuple[int, int]]:
+        """Return the number, and height and width, of the views of the store's episodes; else the configured ones."""
+        if self._known is None:
+            number = self.store.first_made()
+            if number is None:
+                height = self.config.outcome_size
+                return self.config.views, (height, self.config.outcome_width or height)
+            count, height, width = self.store.outcome(number).shape[:3]
+            self._known = count, (height, width)
+        return self._known

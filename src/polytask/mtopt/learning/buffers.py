@@ -24,7 +24,7 @@ from polytask.mtopt.learning.device_episodes import DeviceEpisodes
 from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.policy_names import version_of
 from polytask.mtopt.records import ACTION_DIM, POSE_DIM, Episode
-from polytask.mtopt.tasks import require_tasks
+from polytask.mtopt.task_table import require_tasks
 
 NOT_USED = -1  # verdict of a task that does not use an episode
 
@@ -49,6 +49,7 @@ class TaskBuffers:
         device: torch.device | str = "cpu",
         *,
         needs_pose: bool = False,
+        action_size: int = ACTION_DIM,
     ) -> None:
         """Reserve the memory.
 
@@ -58,6 +59,7 @@ class TaskBuffers:
             config: Capacity and shares.
             device: Where frames are stored and batches are drawn.
             needs_pose: Refuse episodes without the hand's pose, because the network would compute NaN without it.
+            action_size: Numbers of an action.
 
         Raises:
             UserError: If the capacity or the ratio is not valid.
@@ -68,7 +70,7 @@ class TaskBuffers:
         self._image = torch.zeros(capacity, *size, 3, dtype=torch.uint8, device=device)  # (C, H, W, 3)
         self._closed = torch.zeros(capacity, device=device)  # (C,)
         self._height = torch.zeros(capacity, device=device)  # (C,)
-        self._action = torch.zeros(capacity, ACTION_DIM, device=device)  # (C, 8), zero for the last frame of an episode
+        self._action = torch.zeros(capacity, action_size, device=device)  # (C, A), zero for an episode's last frame
         self._pose = torch.full((capacity, POSE_DIM), torch.nan, device=device)  # (C, 3)
         self._policy = torch.zeros(capacity, dtype=torch.int64, device=device)  # (C,)
         # The host lists the episodes in rows. Each has at least two frames, hence their number.
@@ -238,6 +240,9 @@ class TaskBuffers:
             raise UserError(f"episode {number} has no actions, so it has no transition to learn from")
         if episode.images.shape[1:3] != size:
             raise UserError(f"episode {number} has frames of {episode.images.shape[1:3]}, the buffers of {size}")
+        if episode.actions.shape[1] != self._action.shape[1]:
+            found, wanted = episode.actions.shape[1], self._action.shape[1]
+            raise UserError(f"episode {number} has actions of {found} numbers, the run's have {wanted}")
         if frames > self.config.capacity:
             raise UserError(f"episode {number} has {frames} frames, the buffers hold {self.config.capacity}")
 
@@ -248,7 +253,7 @@ class TaskBuffers:
         episodes = [one for _, one in entries]
         frames = [len(one.images) for one in episodes]
         place = self._joined([places for places, _ in entries])
-        last = np.zeros((1, ACTION_DIM), np.float32)
+        last = np.zeros((1, self._action.shape[1]), np.float32)
         poses = [
             np.full((count, POSE_DIM), np.nan, np.float32) if one.pose is None else one.pose
             for one, count in zip(episodes, frames, strict=True)

@@ -27,7 +27,7 @@ class DeviceEpisodes(Protocol):
 
     @property
     def actions(self) -> Tensor:
-        """Actions (N, T, 8)."""
+        """Actions (N, T, A)."""
         ...
 
     @property

@@ -43,7 +43,7 @@ class TrainBatch:
     closed: Tensor  # (B,)
     height: Tensor  # (B,) m
     task: Tensor  # (B,) index
-    action: Tensor  # (B, 8)
+    action: Tensor  # (B, A)
     target: Tensor  # (B,) in [0, 1]
     pose: Tensor | None = None  # (B, 3) of the hand; needed by networks that merge by place
 
@@ -92,10 +92,11 @@ class QLearner:
         """
         config = self.config
         image = augment(batch.image, picture_size(config.network), self._augment, generator)
-        action, wanted = batch.action.unsqueeze(1), batch.target.unsqueeze(1)  # (B, 1, 8), (B, 1)
+        action, wanted = batch.action.unsqueeze(1), batch.target.unsqueeze(1)  # (B, 1, A), (B, 1)
         if config.conservatism > 0:
-            usable = usable_modes(batch.closed, config.bellman.cem)  # the search tries no others either
-            sampler = first_sampler(len(action), config.bellman.cem, self.device, usable)
+            cem, layout = config.bellman.cem, config.network.action
+            usable = usable_modes(batch.closed, cem, layout)  # the search tries no others either
+            sampler = first_sampler(len(action), cem, self.device, usable, layout)
             action = torch.cat((action, draw(sampler, config.conservative_samples, generator)), 1)
         self.net.train()
         logits = self.net(image, batch.closed, batch.height, batch.task, action, batch.pose)  # (B, 1 + random)

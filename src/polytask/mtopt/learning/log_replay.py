@@ -20,7 +20,7 @@ from polytask.mtopt.learning.reservoir import choose
 from polytask.mtopt.learning.sharing import Rewards, impersonate
 from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.store import EpisodeRow, EpisodeStore
-from polytask.mtopt.tasks import require_tasks
+from polytask.mtopt.task_table import require_tasks
 
 CHUNK = 4096  # episodes that are read and copied to the device together
 

@@ -13,7 +13,7 @@ class Transitions(NamedTuple):
     image: Tensor  # (B, H, W, 3) uint8
     closed: Tensor  # (B,)
     height: Tensor  # (B,) m
-    action: Tensor  # (B, 8)
+    action: Tensor  # (B, A)
     next_image: Tensor  # (B, H, W, 3) uint8
     next_closed: Tensor  # (B,)
     next_height: Tensor  # (B,) m

@@ -25,25 +25,25 @@ YIQ_PARTS = tuple(
 )
 
 
-def augment(image: Tensor, size: int, config: AugmentConfig, generator: torch.Generator) -> Tensor:
-    """Crop pictures (B, H, W, 3) of bytes to (B, size, size, 3) at random and change their colours at random."""
+def augment(image: Tensor, size: tuple[int, int], config: AugmentConfig, generator: torch.Generator) -> Tensor:
+    """Crop pictures (B, H, W, 3) of bytes to (B, *size, 3) at random and change their colours at random."""
     if not config.enabled:
         return image
     return photometric(crop(image, size, config.shift, generator), config, generator)
 
 
-def crop(image: Tensor, size: int, shift: int, generator: torch.Generator) -> Tensor:
-    """Cut a square of side `size` out of each picture (B, H, W, C) at a random place, up to `shift` past the edge."""
+def crop(image: Tensor, size: tuple[int, int], shift: int, generator: torch.Generator) -> Tensor:
+    """Cut a part of this height and width out of each picture (B, H, W, C) at random, up to `shift` past the edge."""
     batch, height, width = image.shape[:3]
     device = image.device
 
-    def lines(extent: int) -> Tensor:
-        """Draw the rows or columns (B, size) to keep; those past the edge repeat the last one."""
-        reach = extent - size + 2 * shift + 1
+    def lines(extent: int, kept: int) -> Tensor:
+        """Draw the rows or columns (B, kept) to keep; those past the edge repeat the last one."""
+        reach = extent - kept + 2 * shift + 1
         first = (torch.rand(batch, 1, device=device, generator=generator) * reach).long() - shift
-        return (first + torch.arange(size, device=device)).clamp(0, extent - 1)
+        return (first + torch.arange(kept, device=device)).clamp(0, extent - 1)
 
-    rows, columns = lines(height), lines(width)
+    rows, columns = lines(height, size[0]), lines(width, size[1])
     return image[torch.arange(batch, device=device)[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 

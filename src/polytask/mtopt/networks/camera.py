@@ -7,20 +7,28 @@ import math
 import torch
 from torch import Tensor
 
+from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.network import CameraConfig
+from polytask.mtopt.networks.layout import PLACE_AXES
+
+YAW = "yaw"  # the angle of an action that turns the hand
 
 
-def camera_matrix(config: CameraConfig) -> Tensor:
+def camera_matrix(config: CameraConfig, aspect: float = 1.0) -> Tensor:
     """Return the matrix (4, 3) that maps rows (x, y, z, 1) to rows (u, v, 1) times the depth.
 
     u runs from -1 at the picture's left edge to 1, v from -1 at the top to 1.
+
+    Args:
+        config: The camera.
+        aspect: Width of the picture by its height; the field of view is vertical.
     """
     right = torch.nn.functional.normalize(torch.tensor(config.right, dtype=torch.float64), dim=0)
     up = torch.tensor(config.up, dtype=torch.float64)
     up = torch.nn.functional.normalize(up - right * (up @ right), dim=0)
     forward = torch.linalg.cross(up, right)
     focal = 1 / math.tan(math.radians(config.fovy) / 2)
-    axes = torch.stack((focal * right, -focal * up, forward), 1)  # (3, 3)
+    axes = torch.stack((focal / aspect * right, -focal * up, forward), 1)  # (3, 3)
     offset = -(torch.tensor(config.position, dtype=torch.float64) @ axes)
     return torch.cat((axes, offset.unsqueeze(0))).float()
 
@@ -32,15 +40,20 @@ def project(matrix: Tensor, place: Tensor) -> Tensor:
     return seen[..., :2] / seen[..., 2:].clamp(min=1e-3)
 
 
-def destination(pose: Tensor, action: Tensor, config: CameraConfig) -> Tensor:
-    """Return x, y and yaw (B, S, 3) that hands at poses (B, 3) reach by actions (B, S, 8)."""
+def destination(pose: Tensor, action: Tensor, config: CameraConfig, layout: ActionConfig) -> Tensor:
+    """Return x, y and yaw (B, S, 3) that hands at poses (B, 3) reach by actions (B, S, A) of a layout with x and y."""
     x, y = (
-        (pose[:, axis, None] + config.reach * action[..., axis]).clamp(config.low[axis], config.high[axis])
-        for axis in range(2)
+        (pose[:, axis, None] + config.reach * action[..., layout.axes.index(name)]).clamp(
+            config.low[axis], config.high[axis]
+        )
+        for axis, name in enumerate(PLACE_AXES)
     )
-    turn = 0.5 * torch.atan2(action[..., 3], action[..., 4])  # the world turns by half of the action's angle
-    yaw = (pose[:, 2, None] + turn).clamp(-config.yaw_limit, config.yaw_limit)
-    return torch.stack((x, y, yaw), -1)
+    yaw = pose[:, 2, None].expand_as(x)
+    if YAW in layout.turns:
+        sine = layout.turn(YAW)
+        # The world turns by half of the action's angle.
+        yaw = yaw + 0.5 * torch.atan2(action[..., sine], action[..., sine + 1])
+    return torch.stack((x, y, yaw.clamp(-config.yaw_limit, config.yaw_limit)), -1)
 
 
 def grid(points: int, pitch: float) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polytask.errors import UserError
-from polytask.mtopt.networks.layout import Conv, Pool
+from polytask.mtopt.networks.layout import Conv, Pool, Size
 
 GROUPS = 8
 BATCH_EPS, BATCH_MOMENTUM = 1e-3, 3e-4  # the open code has a decay of 0.9997
@@ -88,18 +88,15 @@ class MergedConv(nn.Module):
     _taps: Tensor
     _cell: Tensor
 
-    def __init__(self, layer: Conv, channels: int, side: int, bias: bool) -> None:
-        """Prepare for maps of `channels` and of side `side`."""
+    def __init__(self, layer: Conv, channels: int, size: Size, bias: bool) -> None:
+        """Prepare for maps of `channels` and of this height and width."""
         super().__init__()
         self.conv = nn.Conv2d(channels, layer.channels, layer.kernel, layer.stride, layer.border, bias=bias)
-        start = torch.arange(layer.size(side))[:, None] * layer.stride - layer.border  # first input row of each output
-        row = start + torch.arange(layer.kernel)
-        inside = ((row >= 0) & (row < side)).float()  # (H', k) which taps of each output row see the map
-        kinds, kind = torch.unique(inside, dim=0, return_inverse=True)  # (R, k), (H',)
-        taps = torch.einsum("rk,sl->klrs", kinds, kinds).flatten(2).flatten(0, 1)  # (k * k, R * R)
+        (kinds, kind), (across, column) = (_kinds_of_row(layer, side) for side in size)  # (R, k), (H',); (C, k), (W',)
+        taps = torch.einsum("rk,sl->klrs", kinds, across).flatten(2).flatten(0, 1)  # (k * k, R * C)
         self.register_buffer("_taps", taps, persistent=False)
-        self.register_buffer("_cell", (kind[:, None] * len(kinds) + kind).flatten(), persistent=False)  # (H'W',)
-        self.side = layer.size(side)
+        self.register_buffer("_cell", (kind[:, None] * len(across) + column).flatten(), persistent=False)  # (H'W',)
+        self.size = layer.size(size[0]), layer.size(size[1])
 
     def image_half(self, image: Tensor) -> Tensor:
         """Convolve the image's map (B, C, H, W) to (B, C', H', W')."""
@@ -111,20 +108,29 @@ class MergedConv(nn.Module):
         matrix = kinds.index_select(1, self._cell).flatten(1)  # (C, H'W' * C')
         half = image.flatten(2).transpose(1, 2).reshape(len(image), 1, -1)  # (B, 1, H'W' * C')
         maps = torch.baddbmm(half, vector, matrix.expand(len(image), -1, -1))  # (B, S, H'W' * C') in one pass
-        return maps.view(-1, self.side, self.side, self.conv.out_channels).permute(0, 3, 1, 2)
+        return maps.view(-1, *self.size, self.conv.out_channels).permute(0, 3, 1, 2)
 
 
-def normalize_image(image: Tensor, size: int) -> Tensor:
-    """Turn pictures of bytes (B, H, W, 3) into (B, 3, size, size) in [-0.5, 0.5]; larger ones are cropped.
+def _kinds_of_row(layer: Conv, side: int) -> tuple[Tensor, Tensor]:
+    """Return which taps (R, k) each kind of output row loses, and the kind (H',) of every row; columns are alike."""
+    start = torch.arange(layer.size(side))[:, None] * layer.stride - layer.border  # first input row of each output
+    row = start + torch.arange(layer.kernel)
+    inside = ((row >= 0) & (row < side)).float()  # (H', k) which taps of each output row see the map
+    kinds, kind = torch.unique(inside, dim=0, return_inverse=True)
+    return kinds, kind
+
+
+def normalize_image(image: Tensor, size: Size) -> Tensor:
+    """Turn pictures of bytes (B, H, W, 3) into (B, 3, *size) in [-0.5, 0.5]; larger ones are cropped.
 
     Raises:
         UserError: If a picture is smaller than the network's input.
     """
     height, width = image.shape[1:3]
-    if height < size or width < size:
-        raise UserError(f"the network needs {size} x {size} pixels, the images have only {height} x {width}")
-    top, left = (height - size) // 2, (width - size) // 2
-    centre = image[:, top : top + size, left : left + size]
+    if height < size[0] or width < size[1]:
+        raise UserError(f"the network needs {size[0]} x {size[1]} pixels, the images have only {height} x {width}")
+    top, left = (height - size[0]) // 2, (width - size[1]) // 2
+    centre = image[:, top : top + size[0], left : left + size[1]]
     return centre.permute(0, 3, 1, 2).float().div(255).sub(0.5)
 
 

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from polytask.errors import UserError, require_known
 from polytask.mtopt.config.network import MERGES, NetworkConfig
 
+Size = tuple[int, int]  # height and width
+PLACE_AXES = ("x", "y")  # the motions of an action that lead the hand to a place
+
 
 @dataclass(frozen=True)
 class Conv:
@@ -75,20 +78,20 @@ class Layout:
     located: Located | None = None  # None: this size can only merge by adding
 
 
-def maps_after(image_size: int, *parts: Sequence[Conv | Pool]) -> list[tuple[int, int]]:
-    """Return the channels and the side of the map after each part of the layers, from pictures of this side.
+def maps_after(picture: Size, *parts: Sequence[Conv | Pool]) -> list[tuple[int, Size]]:
+    """Return the channels and the size of the map after each part of the layers, from pictures of this size.
 
     Raises:
         UserError: If the picture is too small for the layers.
     """
-    channels, side, found = 3, image_size, list[tuple[int, int]]()
+    channels, size, found = 3, picture, list[tuple[int, Size]]()
     for layers in parts:
         for layer in layers:
-            side = layer.size(side)
+            size = layer.size(size[0]), layer.size(size[1])
             channels = layer.channels if isinstance(layer, Conv) else channels
-        found.append((channels, side))
-    if min(side for _, side in found) < 1:
-        raise UserError(f"images of {image_size} x {image_size} are too small for this network")
+        found.append((channels, size))
+    if min(min(size) for _, size in found) < 1:
+        raise UserError(f"images of {picture[0]} x {picture[1]} are too small for this network")
     return found
 
 
@@ -155,19 +158,24 @@ def layout_of(size: str) -> Layout:
     return LAYOUTS[require_known("network size", size, LAYOUTS)]
 
 
-def picture_size(config: NetworkConfig) -> int:
-    """Return the side of the pictures that a network looks at."""
-    return config.image_size or layout_of(config.size).image_size
+def picture_size(config: NetworkConfig) -> Size:
+    """Return the height and width of the pictures that a network looks at."""
+    height = config.image_size or layout_of(config.size).image_size
+    return height, config.image_width or height
 
 
 def merges_by_place(config: NetworkConfig) -> bool:
     """Return whether a network merges actions by place.
 
     Raises:
-        UserError: If there is no such merge, or this size does not have it.
+        UserError: If there is no such merge, or this size or the world's actions do not have it.
     """
     has_places = layout_of(config.size).located is not None
+    has_axes = set(PLACE_AXES) <= set(config.action.axes)
     if config.merge is None:
-        return has_places
+        return has_places and has_axes
     known = MERGES if has_places else MERGES[:1]
-    return require_known(f"merge of the {config.size} network", config.merge, known) == "located"
+    is_located = require_known(f"merge of the {config.size} network", config.merge, known) == "located"
+    if is_located and not has_axes:
+        raise UserError(f"merge=located needs actions with the motions x and y, not {list(config.action.axes)}")
+    return is_located

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polytask.errors import UserError
-from polytask.mtopt.config.network import CameraConfig
+from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.networks.camera import camera_matrix, destination, grid, project, turn_grid
 from polytask.mtopt.networks.layers import initialize, normalize_image, stack, vector_layers
-from polytask.mtopt.networks.layout import Layout, maps_after
+from polytask.mtopt.networks.layout import Layout, Size, maps_after, picture_size
 
 PLACE_SCALE = 5.0  # 1/m: gives places within a bin the scale of the other inputs
 EXTRA = 4  # numbers added to the vector inputs: x and y of the target, sine and cosine of twice its yaw
@@ -45,23 +45,30 @@ class LocatedTrunk(nn.Module):
     _offsets: Tensor
     _middle: Tensor
 
-    def __init__(
-        self, layout: Layout, image_size: int, vector: int, camera: CameraConfig, generator: torch.Generator
-    ) -> None:
-        """Build for square pictures of `image_size` and vectors of width `vector`, with random weights."""
+    def __init__(self, layout: Layout, config: NetworkConfig, vector: int, generator: torch.Generator) -> None:
+        """Build for the pictures, the camera and the actions of a configuration, with random weights.
+
+        Args:
+            layout: Layers.
+            config: Of the network.
+            vector: Width of the vectors.
+            generator: Source of the weights.
+        """
         super().__init__()
-        located = layout.located
+        located, camera = layout.located, config.camera
         assert located is not None, "the layout has no merge by place"
-        self.image_size, self.camera = image_size, camera
-        (fine_channels, _), (coarse_channels, side) = maps_after(image_size, located.fine, located.coarse)
+        self.image_size: Size = picture_size(config)
+        self.camera, self.action = camera, config.action
+        (fine_channels, _), (coarse_channels, size) = maps_after(self.image_size, located.fine, located.coarse)
         self.fine = stack(located.fine, 3, layout.image_norm)
         self.coarse = stack(located.coarse, fine_channels, layout.image_norm)
         self.features = located.width
-        self.whole = nn.Linear(coarse_channels * side**2, located.width)
+        self.whole = nn.Linear(coarse_channels * size[0] * size[1], located.width)
         self.hand = nn.Linear(fine_channels * located.points**2, located.width, bias=False)
         self.target = nn.Linear(fine_channels * located.points**2, located.width, bias=False)
         self.vector = vector_layers(vector + EXTRA, layout.vector, located.width, layout.vector_norm)
-        self.register_buffer("_matrix", camera_matrix(camera), persistent=False)  # (4, 3)
+        aspect = self.image_size[1] / self.image_size[0]
+        self.register_buffer("_matrix", camera_matrix(camera, aspect), persistent=False)  # (4, 3)
         self.register_buffer("_offsets", grid(located.points, located.pitch), persistent=False)  # (G, 2)
         middle = (torch.tensor(camera.low) + torch.tensor(camera.high)) / 2
         self.register_buffer("_middle", middle, persistent=False)  # (2,) of the range of x and y
@@ -73,16 +80,16 @@ class LocatedTrunk(nn.Module):
         Raises:
             UserError: If they have another size than the network's: in a crop, places would lie elsewhere.
         """
-        if image.shape[1:3] != (self.image_size, self.image_size):
-            side, found = self.image_size, tuple(image.shape[1:3])
-            raise UserError(f"a network with merge=located needs whole pictures of {side} x {side}, not {found}")
+        if tuple(image.shape[1:3]) != self.image_size:
+            (height, width), found = self.image_size, tuple(image.shape[1:3])
+            raise UserError(f"a network with merge=located needs whole pictures of {height} x {width}, not {found}")
         fine = self.fine(normalize_image(image, self.image_size))
         return ImageFeatures(fine, self.whole(self.coarse(fine).flatten(1)))
 
     def joint_part(
         self, seen: ImageFeatures, vector: Tensor, action: Tensor, pose: Tensor | None, height: Tensor
     ) -> Tensor:
-        """Return features (B, S, F) of S actions (B, S, 8) with vectors (B, S, D) at poses (B, 3) and heights (B,).
+        """Return features (B, S, F) of S actions (B, S, A) with vectors (B, S, D) at poses (B, 3) and heights (B,).
 
         Raises:
             UserError: If there are no poses.
@@ -90,7 +97,7 @@ class LocatedTrunk(nn.Module):
         if pose is None:
             raise UserError("a network with merge=located needs the hand's pose; pass it, or set merge=added")
         batch, samples = action.shape[:2]
-        target = destination(pose, action, self.camera)  # (B, S, 3)
+        target = destination(pose, action, self.camera, self.action)  # (B, S, 3)
         double = 2 * target[..., 2:]  # the gripper looks the same after half a turn
         place = (target[..., :2] - self._middle) * PLACE_SCALE
         vector = torch.cat((vector, place, double.sin(), double.cos()), -1)

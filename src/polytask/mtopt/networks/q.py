@@ -9,9 +9,8 @@ from polytask.errors import require_known
 from polytask.mtopt.config.network import HEADS, NetworkConfig
 from polytask.mtopt.networks.heads import DenseHead, PerTaskHeads
 from polytask.mtopt.networks.layers import MergedConv, initialize, map_norm, normalize_image, stack, vector_layers
-from polytask.mtopt.networks.layout import Conv, Layout, layout_of, maps_after, merges_by_place, picture_size
+from polytask.mtopt.networks.layout import Conv, Layout, Size, layout_of, maps_after, merges_by_place, picture_size
 from polytask.mtopt.networks.located import ImageFeatures, LocatedTrunk
-from polytask.mtopt.records import ACTION_DIM
 from polytask.nets.task_code import one_hot
 
 HEIGHT_SCALE = 5.0  # 1/m: gives heights of 0 to 0.4 m the scale of the other inputs
@@ -20,8 +19,8 @@ HEIGHT_SCALE = 5.0  # 1/m: gives heights of 0 to 0.4 m the scale of the other in
 class ImageTrunk(nn.Module):
     """Layers from a picture and a vector to the last map; many vectors can share the picture's half."""
 
-    def __init__(self, layout: Layout, image_size: int, vector: int, generator: torch.Generator) -> None:
-        """Build for square pictures of `image_size` and vectors of width `vector`, with random weights."""
+    def __init__(self, layout: Layout, image_size: Size, vector: int, generator: torch.Generator) -> None:
+        """Build for pictures of this height and width and vectors of width `vector`, with random weights."""
         super().__init__()
         self.image_size = image_size
         (channels, merge), (final, last) = maps_after(image_size, layout.image, layout.joint)
@@ -33,7 +32,7 @@ class ImageTrunk(nn.Module):
         self.merge = MergedConv(first, channels, merge, bias=layout.joint_norm == "none")
         self.after_merge = nn.Sequential(map_norm(layout.joint_norm, first.channels), nn.ReLU(inplace=True))
         self.joint = stack(layout.joint[1:], first.channels, layout.joint_norm)
-        self.features = final * last**2
+        self.features = final * last[0] * last[1]
         initialize(self, layout.weight_std, generator)
 
     def image_part(self, image: Tensor) -> Tensor:
@@ -67,10 +66,11 @@ class QNetwork(nn.Module):
         generator = generator or torch.Generator().manual_seed(0)
         layout = layout_of(config.size)
         self.tasks, self.is_multi, self.autocast = tasks, config.heads == "multi", config.autocast
-        vector = ACTION_DIM + 2 + (0 if self.is_multi else tasks)
+        self.action = config.action
+        vector = config.action.size + 2 + (0 if self.is_multi else tasks)
         self.trunk: ImageTrunk | LocatedTrunk
         if merges_by_place(config):
-            self.trunk = LocatedTrunk(layout, picture_size(config), vector, config.camera, generator)
+            self.trunk = LocatedTrunk(layout, config, vector, generator)
         else:
             self.trunk = ImageTrunk(layout, picture_size(config), vector, generator)
         self.head: DenseHead | PerTaskHeads
@@ -95,20 +95,20 @@ class QNetwork(nn.Module):
         action: Tensor,
         pose: Tensor | None = None,
     ) -> Tensor:
-        """Score S actions (B, S, 8) in each state; return logits (B, S).
+        """Score S actions (B, S, A) in each state; return logits (B, S).
 
         Args:
             image_map: What `image_part` returned.
             closed: (B,) 1 where the gripper is closed.
             height: (B,) of the fingertips above the bin's floor, m.
             task: (B,) index.
-            action: (B, S, 8).
+            action: (B, S, A), as the configuration's `action` says.
             pose: (B, 3) commanded x, y (m) and yaw (rad) of the hand; only a merge by place needs it.
         """
         state = torch.stack((closed.to(action.dtype), height.to(action.dtype) * HEIGHT_SCALE), -1)  # (B, 2)
         if not self.is_multi:
             state = torch.cat((state, one_hot(task, self.tasks).to(action.dtype)), -1)
-        vector = torch.cat((action, state.unsqueeze(1).expand(-1, action.shape[1], -1)), -1)  # (B, S, 8 + 2 + K)
+        vector = torch.cat((action, state.unsqueeze(1).expand(-1, action.shape[1], -1)), -1)  # (B, S, A + 2 + K)
         with torch.autocast(action.device.type, torch.bfloat16, enabled=self.autocast):
             if isinstance(self.trunk, LocatedTrunk):
                 assert isinstance(image_map, ImageFeatures)
@@ -127,5 +127,5 @@ class QNetwork(nn.Module):
         action: Tensor,
         pose: Tensor | None = None,
     ) -> Tensor:
-        """Return logits (B, S) of actions (B, S, 8); see `action_part`."""
+        """Return logits (B, S) of actions (B, S, A); see `action_part`."""
         return self.action_part(self.image_part(image), closed, height, task, action, pose)

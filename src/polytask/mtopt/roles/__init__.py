@@ -9,7 +9,7 @@ from polytask.mtopt.roles.collector import Collector
 from polytask.mtopt.roles.controller import Controller
 from polytask.mtopt.roles.detector_trainer import DetectorTrainer
 from polytask.mtopt.roles.evaluation import Evaluation
-from polytask.mtopt.roles.evaluator import BinEvaluator
+from polytask.mtopt.roles.evaluator import Evaluator
 from polytask.mtopt.roles.grader import Grader
 from polytask.mtopt.roles.orders import Job, Order
 from polytask.mtopt.roles.task_replay import TaskReplay
@@ -20,11 +20,11 @@ from polytask.mtopt.roles.updater import BellmanUpdater
 
 __all__ = [
     "BellmanUpdater",
-    "BinEvaluator",
     "Collector",
     "Controller",
     "DetectorTrainer",
     "Evaluation",
+    "Evaluator",
     "Examples",
     "Grader",
     "Job",

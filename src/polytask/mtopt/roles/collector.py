@@ -1,18 +1,22 @@
-"""Run bins and write their episodes to the store; if there is a detector, grade every task it judges.
+"""Run worlds and write their episodes to the store; if there is a detector, grade every task it judges.
 
-One step is one *sequence*: all bins are reset, every world picks, then every hand that holds an object places it (in a
-world with a lid, it covers an object), each for a random task. All its episodes are entered together, so a kill leaves
-the whole sequence or nothing. A sequence is a function of its order and of the weights alone.
+One step is one *sequence*: all worlds are reset, then they attempt one skill after the other, each for a random task.
+In the bins, every world picks, then every hand that holds an object places it (with a lid, it covers an object). All
+its episodes are entered together, so a kill leaves the whole sequence or nothing. A sequence is a function of its order
+and of the weights alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.config.world_specs import WorldSpec, world_spec
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.acting import Exploration
 from polytask.mtopt.learning.weights import WeightFolder, Weights
@@ -21,12 +25,11 @@ from polytask.mtopt.records import Episode
 from polytask.mtopt.roles.episode_log import EpisodeLog
 from polytask.mtopt.roles.orders import OWN, SCRIPT, Order
 from polytask.mtopt.roles.policies import LearnedPolicy, MixedPolicy, script_of
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import TASKS
-from polytask.mtopt.world import BinWorld, EpisodeBatch, run_episodes, task_indices
-
-SKILLS = ("lift", "place", "cover")  # in the order of a sequence
+from polytask.mtopt.task_table import TaskTable
+from polytask.mtopt.world import EpisodeBatch, make_world, run_episodes, task_indices
 
 
 @dataclass(frozen=True)
@@ -40,23 +43,34 @@ class Attempt:
 class Collector:
     """Owns a batch of worlds and one writer of the store."""
 
-    def __init__(self, config: RunConfig, name: str = "collector", log: EpisodeLog | None = None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        name: str = "collector",
+        log: EpisodeLog | None = None,
+        tasks: TaskTable | None = None,
+    ) -> None:
         """Open the store and build the worlds.
 
         Args:
             config: Of the run.
             name: Of the writer; no two living collectors share one.
             log: Where to add the episodes; None for the store in the run's folder.
+            tasks: Of the run; None to read them from its folder.
+
+        Raises:
+            UserError: If the world cannot start a learned task.
         """
         self.config = config
         self.store: EpisodeLog = EpisodeStore(config.root, config.storage) if log is None else log
         self.writer = self.store.writer(name)
-        self.world = BinWorld(config.world)
+        self.tasks = tasks or tasks_of(config)
+        self.skills = skills_of(config.learned, self.tasks, world_spec(config.world.kind))
+        self.world = make_world(config.world)
         self.judge = Judge(config.detectors, config.world.device)
         self.folder = WeightFolder(config.weights)
         self.weights: Weights | None = None
         self._last = 0  # episode up to which `_stored` has read the store
-        self.skills = [skill for skill in SKILLS if any(TASKS[task].skill == skill for task in config.learned)]
 
     def sync(self) -> None:
         """Load newer weights, and the detector in use, if they have changed."""
@@ -77,7 +91,7 @@ class Collector:
             probability = self.judge.grade(torch.cat([one.outcome for one in attempts]), tasks)
             self.store.add_labels(self.judge.labels(numbers, probability, tasks))
             graded = len(numbers)
-        self.world.batch.warn_of_overflow()
+        self.world.warn()
         version = self.weights.version if self.weights else 0
         counts = {skill: len(one.episodes) for skill, one in zip(self.skills, attempts, strict=True)}
         actions = sum(len(episode.actions) for episode in episodes)
@@ -102,12 +116,13 @@ class Collector:
         return sum(row.seed == order.seed for row in rows)
 
     def _sequence(self, order: Order) -> list[Attempt]:
-        """Reset the bins and attempt one skill after the other."""
+        """Reset the worlds and attempt one skill after the other."""
         self.world.reseed(order.seed)
         self.world.reset()
         attempts = []
-        for skill in self.skills:
-            counts = self._start(skill)
+        for number, skill in enumerate(self.skills):
+            hand_over = self.config.collector.hand_over
+            counts = self.world.go_on(skill, self.skills[:number], hand_over=hand_over)
             batch, names = self._attempt(skill, order)
             counts &= ~self.world.broken  # if the physics diverged, the pictures do not follow from the actions
             kept = counts.tolist()
@@ -117,28 +132,11 @@ class Collector:
             attempts.append(Attempt(episodes, batch.outcome[counts]))
         return attempts
 
-    def _start(self, skill: str) -> Tensor:
-        """Bring the worlds to the start of a skill; return which of them (N,) count."""
-        everyone = torch.ones_like(self.world.done)
-        if skill == "lift":
-            return everyone
-        if skill == "cover":
-            self.world.reset(covers=True)
-            self.world.hand_over(lid=True)
-            return everyone
-        if "lift" in self.skills:
-            self.world.settle()
-        holds = self.world.holds()
-        if not self.config.collector.hand_over and "lift" in self.skills:
-            return holds
-        self.world.hand_over(mask=~holds)
-        return everyone
-
     def _attempt(self, skill: str, order: Order) -> tuple[EpisodeBatch, list[str]]:
         """Run one episode in every world; also return the name of the policy that acted in each."""
         config = self.config
         drawn, sources = self._draw_tasks(skill, order)
-        script = script_of(skill, self.world, replace(config.script, seed=derive(order.seed, skill, "script")))
+        script = script_of(skill, self.world, config, derive(order.seed, skill, "script"))
         version = self.weights.version if self.weights else 0
         names, acts_as = [], []
         for task, source in zip(drawn, sources, strict=True):
@@ -148,14 +146,14 @@ class Collector:
         is_scripted = torch.tensor([source == SCRIPT for source in sources], device=self.world.device)
         has_learned = any(source != SCRIPT for source in sources)
         learned = self._learned(derive(order.seed, skill, "learned")) if has_learned else None
-        policy = MixedPolicy(script, learned, is_scripted, task_indices(acts_as, self.world))
-        return run_episodes(self.world, policy, drawn, config.collector.max_steps), names
+        policy = MixedPolicy(script, learned, is_scripted, task_indices(acts_as, self.world, self.tasks))
+        return run_episodes(self.world, policy, drawn, config.collector.max_steps, self.tasks), names
 
     def _draw_tasks(self, skill: str, order: Order) -> tuple[list[str], list[str]]:
         """Draw a task of the skill for every world; also return what acts for it."""
         count = self.world.num_envs
         lots = torch.Generator().manual_seed(derive(order.seed, skill, "tasks"))
-        tasks = [task for task in self.config.learned if TASKS[task].skill == skill]
+        tasks = [task for task in self.config.learned if self.tasks[task].skill == skill]
         drawn = [tasks[lot] for lot in torch.randint(len(tasks), (count,), generator=lots).tolist()]
         own = torch.rand(count, generator=lots).tolist()
         if self.weights is None:
@@ -169,3 +167,20 @@ class Collector:
         assert self.weights is not None
         exploration = Exploration(self.config.collector.epsilon, self.config.collector.noise)
         return LearnedPolicy(self.weights, self.config.learner.bellman.cem, seed, exploration)
+
+
+def skills_of(names: Sequence[str], tasks: TaskTable, spec: WorldSpec) -> list[str]:
+    """Return the skills of tasks, in the order of a sequence of their world.
+
+    Raises:
+        UserError: If a task is unknown, or the world has no such skill.
+    """
+    tasks.require(names)
+    for task in names:
+        skill = tasks[task].skill
+        if skill not in spec.skills:
+            raise UserError(
+                f"the world '{spec.name}' cannot start task '{task}': its skill '{skill}' is none of "
+                f"{', '.join(spec.skills)}; import episodes of it instead, and train"
+            )
+    return [skill for skill in spec.skills if any(tasks[task].skill == skill for task in names)]

@@ -4,9 +4,9 @@
               -> train Q -> evaluate
     round n   collect by learned policies -> label what is uncertain -> detector -> grade -> train Q -> evaluate
 
-At first, the policy of the broad task of its skill (lift-any, place-any) acts for a task, or the script until that
-policy is as good. Half of the attempts already use the task's own policy. Once those succeed as often by the detector's
-verdict, the task switches to its own policy and stays with it. None of this uses the simulator's truth.
+At first, the policy of the broad task of its skill (in the bins lift-any, place-any) acts for a task, or the script
+until that policy is as good. Half of the attempts already use the task's own policy. Once those succeed as often by the
+detector's verdict, the task switches to its own policy and stays with it. None of this uses the simulator's truth.
 """
 
 from __future__ import annotations
@@ -15,18 +15,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.config.world_specs import world_spec
 from polytask.mtopt.roles.orders import OWN, PHASES, SCRIPT, Job, Order
 from polytask.mtopt.roles.tries import Tries
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.seeds import derive
-from polytask.mtopt.tasks import BROAD, TASKS
 
 
 class Controller:
     """Issues jobs in order and keeps counts; its state is plain values."""
 
     def __init__(self, config: RunConfig) -> None:
-        """Start before the first round."""
+        """Start before the first round.
+
+        Raises:
+            UserError: If a learned task is unknown.
+        """
         self.config = config
+        known, broad = tasks_of(config), world_spec(config.world.kind).broad
+        known.require(config.learned)
+        self._broad = {task: broad.get(known[task].skill, task) for task in config.learned}  # who helps at first
+        self._others: dict[str, str] = {}  # sources of tasks that this process does not learn
         self.round = 0
         self.phase = PHASES[0]
         self.issued = dict.fromkeys(PHASES, 0)  # jobs of each kind that were issued
@@ -105,7 +114,7 @@ class Controller:
         """Return for each task what acts: its own policy, that of the broad task of its skill, or the script."""
         chosen = {}
         for task, source in self.sources.items():
-            broad = BROAD.get(TASKS[task].skill, task)
+            broad = self._broad[task]
             helps = broad if broad != task and self.sources.get(broad) == OWN else SCRIPT
             chosen[task] = OWN if source == OWN else helps
         return chosen
@@ -139,7 +148,7 @@ class Controller:
             "updated": self.updated,
             "seen": self.seen,
             "passed": self.passed,
-            "sources": dict(self.sources),
+            "sources": {**self._others, **self.sources},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -150,6 +159,7 @@ class Controller:
         self.updated, self.seen = int(state["updated"]), int(state["seen"])
         self.passed = int(state.get("passed") or 0)  # older versions had one pass
         self.sources = {task: state["sources"].get(task, SCRIPT) for task in self.config.learned}
+        self._others = {task: source for task, source in state["sources"].items() if task not in self.sources}
         self.open = []
         self._skip()
 

@@ -13,9 +13,9 @@ from polytask.mtopt.detector.folder import choose, path_of
 from polytask.mtopt.detector.labelled import admit, compare, measure, publish, train_on_labels
 from polytask.mtopt.detector.labels import Labels, labels_by_task, split, stand_in_counts, teachable
 from polytask.mtopt.detector.metrics import TaskScore
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import ALL_TASKS
 
 
 class DetectorTrainer:
@@ -49,7 +49,8 @@ class DetectorTrainer:
         if not teachable(learned):
             hint = f"polytask label run_dir={config.run_dir}"
             raise UserError(f"label some successes and some failures of a task first: {hint}")
-        settings = replace(config.detector, version=version, tasks=list(ALL_TASKS))
+        tasks = tasks_of(config)
+        settings = replace(config.detector, version=version, tasks=list(tasks), slots=tasks.slots)
         seed = derive(config.seed, "detector", version)
         before = Detector.load(path_of(config.detectors, start)) if start else None
         detector = train_on_labels(self.store, learned, settings, config.device, seed, progress, before)
@@ -70,7 +71,9 @@ class DetectorTrainer:
 
     def _split(self) -> tuple[Labels, Labels]:
         """Return the labels that train, and those that measure."""
-        return split(labels_by_task(self.store), MEASURED, self.store.examples())
+        known = tasks_of(self.config)
+        labels = {task: each for task, each in labels_by_task(self.store).items() if task in known}
+        return split(labels, MEASURED, self.store.examples())
 
     def close(self) -> None:
         """Close the store."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-COMMANDS = ("move", "close", "open", "end")  # the four modes of an action, as people read them
-
 
 @dataclass(frozen=True)
 class TaskResult:
@@ -14,28 +12,29 @@ class TaskResult:
 
     task: str
     episodes: int
-    success: float  # by the simulator's truth
-    low: float  # bounds of a 95 % bootstrap interval
-    high: float
+    success: float | None  # by the simulator's truth; None if it has none
+    low: float | None  # bounds of a 95 % bootstrap interval
+    high: float | None
     verdict: float | None  # success by the detector; None if there is none, or it does not judge the task
     wrong: float | None  # share of the true failures that the detector accepts
     script: float | None  # success of the script from the same starts
     length: float  # mean number of actions
-    commands: dict[str, float] | None = None  # share of each of COMMANDS among the actions
+    commands: dict[str, float] | None = None  # share of moving alone and of each command among the actions
     simple: dict[str, float] | None = None  # success of simple policies from the same starts, by name
 
 
 @dataclass(frozen=True)
 class ChainResult:
-    """The evaluation of a pick and a place in one scene: the policy places what it has lifted itself."""
+    """The evaluation of two episodes in one scene, such as a pick and a place: it places what it has lifted itself."""
 
-    task: str  # place task; the pick is for any object
+    task: str  # of the second episode
     episodes: int
-    lifted: float  # share of the chains that reached the place
+    lifted: float  # share of the chains that reached the second episode
     success: float  # share of all chains that ended in a success of the task, by the simulator's truth
     low: float  # bounds of a 95 % bootstrap interval of the success
     high: float
     script: float | None  # success of the scripts' chains from the same starts
+    after: str | None = None  # task of the first episode; None in older files: lift-any
 
 
 @dataclass(frozen=True)
@@ -50,23 +49,34 @@ class Evaluation:
     chains: list[ChainResult] | None = None
 
     @property
-    def mean(self) -> float:
-        """Return the mean success over the tasks."""
-        return sum(row.success for row in self.tasks) / len(self.tasks)
+    def mean(self) -> float | None:
+        """Return the mean success over the tasks that have a truth; None if there are none."""
+        known = [row.success for row in self.tasks if row.success is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def mean_verdict(self) -> float | None:
+        """Return the mean success by the detector over the tasks that it judges; None if there are none."""
+        known = [row.verdict for row in self.tasks if row.verdict is not None]
+        return sum(known) / len(known) if known else None
 
     def simple_means(self) -> dict[str, float]:
         """Return the mean success over the tasks of every simple policy and of the scripts."""
-        names = [*(self.tasks[0].simple or {}), *(["script"] if self.tasks[0].script is not None else [])]
-        found = {name: [_simple(row, name) for row in self.tasks] for name in names}
+        graded = [row for row in self.tasks if row.success is not None]
+        if not graded:
+            return {}
+        names = [*(graded[0].simple or {}), *(["script"] if graded[0].script is not None else [])]
+        found = {name: [_simple(row, name) for row in graded] for name in names}
         return {name: sum(values) / len(values) for name, values in found.items()}
 
     def metrics(self) -> dict[str, float]:
         """Return the rates by name, for the log."""
-        flat = {f"success/{row.task}": row.success for row in self.tasks}
+        flat = {f"success/{row.task}": row.success for row in self.tasks if row.success is not None}
         flat |= {f"verdict/{row.task}": row.verdict for row in self.tasks if row.verdict is not None}
         flat |= {f"chain/{row.task}": row.success for row in self.chains or ()}
         flat |= {f"simple/{name}": value for name, value in self.simple_means().items()}
-        return {"success": self.mean, "weights": float(self.weights), **flat}
+        flat |= {} if self.mean is None else {"success": self.mean}
+        return {"weights": float(self.weights), **flat}
 
     def plain(self) -> dict[str, Any]:
         """Return plain values."""

@@ -1,15 +1,16 @@
 """Evaluate a policy per task on scenes of fixed seeds: the simulator's truth beside the detector's verdict.
 
 The same starts are played by simple policies (one command, random actions) and by the scripts: a success rate means
-little without theirs. Places start anywhere above the plate with an object in the hand. *Chains* start with an empty
-hand: the policy picks any object and places what it has lifted.
+little without theirs. In the bins, places start anywhere above the plate with an object in the hand. *Chains* continue
+from what the policy itself has reached: it picks any object and places what it has lifted. A task that a person added
+has no truth, and neither has a real robot: there, only the detector's verdict is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -17,17 +18,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polytask.errors import UserError
+from polytask.mtopt.config.action import MOVE
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.config.world_specs import world_spec
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.policy_names import SCRIPTED
-from polytask.mtopt.roles.evaluation import COMMANDS, ChainResult, Evaluation, TaskResult
+from polytask.mtopt.records import COMMANDED
+from polytask.mtopt.roles.collector import skills_of
+from polytask.mtopt.roles.evaluation import ChainResult, Evaluation, TaskResult
 from polytask.mtopt.roles.policies import LearnedPolicy, script_of
-from polytask.mtopt.roles.simple_policies import CONSTANT, RANDOM, SIMPLE, ConstantPolicy, RandomPolicy
+from polytask.mtopt.roles.simple_policies import (
+    RANDOM,
+    ConstantPolicy,
+    RandomPolicy,
+    constant_policies,
+    simple_policies,
+    words,
+)
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
-from polytask.mtopt.world import BinWorld, EpisodeBatch, Policy, run_episodes
+from polytask.mtopt.world import EpisodeBatch, Policy, World, make_world, run_episodes
 from polytask.statistics import bootstrap
 
 SCRIPT, LEARNED = "script", "learned"  # policies besides the simple ones
@@ -37,19 +49,20 @@ SCRIPT, LEARNED = "script", "learned"  # policies besides the simple ones
 class _Scores:
     """Results of the episodes of one task."""
 
-    truth: list[float] = field(default_factory=list)
+    truth: list[float] = field(default_factory=list)  # empty if the world does not grade the task
     verdict: list[float] = field(default_factory=list)
     length: list[float] = field(default_factory=list)
-    commands: list[list[float]] = field(default_factory=list)  # how often each of COMMANDS was given
+    commands: list[list[float]] = field(default_factory=list)  # how often each mode was used
 
 
-class BinEvaluator:
+class Evaluator:
     """Owns a batch of worlds; their episodes are not stored."""
 
-    def __init__(self, config: RunConfig, world: BinWorld | None = None) -> None:
+    def __init__(self, config: RunConfig, world: World | None = None) -> None:
         """Build worlds, or use those of a role that does not run at the same time."""
-        self.config = config
-        self.world = world or BinWorld(config.world)
+        self.config, self.spec, self.tasks = config, world_spec(config.world.kind), tasks_of(config)
+        self.action = config.learner.network.action
+        self.world = world or make_world(config.world)
         self.judge = Judge(config.detectors, config.world.device)
         self.folder = WeightFolder(config.weights)
         self.weights: Weights | None = None
@@ -83,23 +96,33 @@ class BinEvaluator:
             return evaluation, store.last()
 
     def step(self, tasks: Sequence[str] | None = None, *, is_scripted: bool = False) -> Evaluation:
-        """Evaluate tasks, or all learned ones, with the weights of the last `sync` or with the scripts."""
+        """Evaluate tasks, or all learned ones, with the weights of the last `sync` or with the scripts.
+
+        Raises:
+            UserError: If the world cannot start one of them.
+        """
         names = tuple(tasks or self.config.learned)
+        skills_of(names, self.tasks, self.spec)
         kind, settings = SCRIPT if is_scripted else LEARNED, self.config.evaluator
         rows: list[TaskResult] = []
-        for skill in dict.fromkeys(TASKS[task].skill for task in names):
-            mine = [task for task in names if TASKS[task].skill == skill]
+        for skill in dict.fromkeys(self.tasks[task].skill for task in names):
+            mine = [task for task in names if self.tasks[task].skill == skill]
             found = self._skill(skill, mine, kind)
-            simple = {name: self._simple_rates(skill, name) for name in SIMPLE if settings.simple}
-            script = self._simple_rates(skill, SCRIPT) if settings.simple else {}
+            has_simple = settings.simple and any(task in self.spec.graded for task in mine)
+            simple = {name: self._simple_rates(skill, name) for name in self._simple if has_simple}
+            script = self._simple_rates(skill, SCRIPT) if has_simple else {}
             for task in mine:
-                rates = {name: each[task] for name, each in simple.items()}
-                rows.append(_result(task, found[task], script.get(task), rates or None))
-        chains = self._chains([task for task in names if TASKS[task].skill == "place"], kind)
-        self.world.batch.warn_of_overflow()
+                rates = {name: each[task] for name, each in simple.items() if task in each}
+                rows.append(self._result(task, found[task], script.get(task), rates or None))
+        chains = [row for pair in self.spec.chains for row in self._chains(*pair, names, kind)]
+        self.world.warn()
         weights = None if is_scripted else self.weights
         policy, version = (weights.policy, weights.version) if weights else (SCRIPTED, 0)
-        return Evaluation(policy, version, self.judge.version, settings.seed, rows, chains)
+        return Evaluation(policy, version, self.judge.version, settings.seed, rows, chains or None)
+
+    @property
+    def _simple(self) -> tuple[str, ...]:
+        return simple_policies(self.action)
 
     # --- single tasks -----------------------------------------------------------------------------------------------
 
@@ -108,12 +131,12 @@ class BinEvaluator:
         rows = [task for task in tasks for _ in range(self.config.evaluator.episodes)]
         found = {task: _Scores() for task in tasks}
         for commanded, batch in self._batches(skill, rows, kind):
-            index = batch.task.cpu()
-            truth = batch.truth.cpu()[torch.arange(len(index)), index].tolist()
-            length, given = batch.length.tolist(), _commands(batch).tolist()
-            verdicts = self._verdicts(batch.outcome, [ALL_TASKS[task] for task in index.tolist()])
+            truth = dict(zip(batch.graded, batch.truth.T.tolist(), strict=True))
+            length, given = batch.length.tolist(), self._modes(batch).tolist()
+            verdicts = self._verdicts(batch.outcome, [self.tasks.names[task] for task in batch.task.tolist()])
             for row, task in enumerate(commanded):
-                found[task].truth.append(float(truth[row]))
+                if task in truth:
+                    found[task].truth.append(float(truth[task][row]))
                 found[task].length.append(float(length[row]))
                 found[task].commands.append(given[row])
                 verdict = verdicts[row]
@@ -122,20 +145,26 @@ class BinEvaluator:
         return found
 
     def _simple_rates(self, skill: str, kind: str) -> dict[str, float]:
-        """Return the success of a policy that knows no task on all tasks, by episodes from the first starts."""
+        """Return the success of a policy that knows no task on all graded ones, by episodes from the first starts."""
         key = (skill, kind)
         if key not in self._known:
-            rows = [next(task for task in ALL_TASKS if TASKS[task].skill == skill)] * self.config.evaluator.episodes
+            rows = [next(name for name in self.tasks if self.tasks[name].skill == skill)]
+            rows *= self.config.evaluator.episodes
             truth = torch.cat([batch.truth[: len(part)].cpu() for part, batch in self._batches(skill, rows, kind)])
-            self._known[key] = dict(zip(ALL_TASKS, truth.float().mean(0).tolist(), strict=True))
+            self._known[key] = dict(zip(self.spec.graded, truth.float().mean(0).tolist(), strict=True))
         return self._known[key]
 
     def _batches(self, skill: str, rows: Sequence[str], kind: str) -> Iterator[tuple[Sequence[str], EpisodeBatch]]:
         """Run an episode of each row's task, in batches of all worlds; yield the rows of a batch with its episodes."""
         for number, commanded, padded in self._parts(rows):
-            self._begin(skill, derive(self.config.evaluator.seed, skill, number))
-            policy = self._policy(skill, kind)
-            yield commanded, run_episodes(self.world, policy, padded, self.config.collector.max_steps)
+            self.world.reseed(derive(self.config.evaluator.seed, skill, number))
+            self.world.start(skill)
+            yield commanded, self._run(skill, kind, padded)
+
+    def _run(self, skill: str, kind: str, tasks: Sequence[str]) -> EpisodeBatch:
+        """Run an episode in every world from where it is."""
+        steps = self.config.collector.max_steps
+        return run_episodes(self.world, self._policy(skill, kind), tasks, steps, self.tasks)
 
     def _parts(self, rows: Sequence[str]) -> Iterator[tuple[int, Sequence[str], list[str]]]:
         """Divide rows into batches of all worlds; also yield each batch filled up, whose last rows are ignored."""
@@ -144,67 +173,63 @@ class BinEvaluator:
             wanted = list(rows[first : first + worlds])
             yield number, wanted, wanted + [wanted[-1]] * (worlds - len(wanted))
 
-    def _begin(self, skill: str, seed: int) -> None:
-        """Reset the bins; put an object into the hand if the skill needs one."""
-        self.world.reseed(seed)
-        self.world.reset(covers=skill == "cover")
-        if skill != "lift":
-            self.world.hand_over(lid=skill == "cover")
-
     def _policy(self, skill: str, kind: str) -> Policy:
         seed, cem = derive(self.world.config.seed, "policy", skill), self.config.learner.bellman.cem
-        if kind in CONSTANT:
-            return ConstantPolicy(kind)
+        if kind in constant_policies(self.action):
+            return ConstantPolicy(kind, self.action)
         if kind == RANDOM:
-            return RandomPolicy(cem, seed, self.world.device)
+            return RandomPolicy(cem, seed, self.world.device, self.action)
         if kind == SCRIPT:
-            return script_of(skill, self.world, replace(self.config.script, seed=seed))
+            return script_of(skill, self.world, self.config, seed)
         if self.weights is None:
             raise RuntimeError("an evaluator needs weights: call `sync` first")
         return LearnedPolicy(self.weights, cem, seed)
 
     # --- chains -----------------------------------------------------------------------------------------------------
 
-    def _chains(self, tasks: Sequence[str], kind: str) -> list[ChainResult] | None:
-        """Play whole chains for place tasks; None if they are switched off, or the run does not lift and place."""
-        if not self.config.evaluator.chains or not tasks or BROAD["lift"] not in self.config.learned:
-            return None
+    def _chains(self, first: str, skill: str, names: Sequence[str], kind: str) -> list[ChainResult]:
+        """Play whole chains: an episode of the first task, then, where it was reached, one of each task of a skill."""
+        tasks = [task for task in names if self.tasks[task].skill == skill and task in self.spec.graded]
+        if not self.config.evaluator.chains or not tasks or first not in self.config.learned:
+            return []
         episodes, results = self.config.evaluator.episodes, []
-        lifted, ended = self._chain([task for task in tasks for _ in range(episodes)], kind)
+        reached, ended = self._chain(first, skill, [task for task in tasks for _ in range(episodes)], kind)
         for number, task in enumerate(tasks):
             mine = slice(number * episodes, (number + 1) * episodes)
-            placed = ended[mine, ALL_TASKS.index(task)]
-            script = self._scripted_chains()[task] if self.config.evaluator.simple else None
-            low, high = bootstrap(placed[:, None])
-            counts = (episodes, float(lifted[mine].mean()), float(placed.mean()))
-            results.append(ChainResult(task, *counts, low, high, script))
+            done = ended[mine, self.spec.graded.index(task)]
+            script = self._scripted_chains(first, skill)[task] if self.config.evaluator.simple else None
+            low, high = bootstrap(done[:, None])
+            counts = (episodes, float(reached[mine].mean()), float(done.mean()))
+            results.append(ChainResult(task, *counts, low, high, script, first))
         return results
 
-    def _scripted_chains(self) -> dict[str, float]:
+    def _scripted_chains(self, first: str, skill: str) -> dict[str, float]:
         """Return the success of the scripts' chains by task; scripts know no task, so one set of chains serves all."""
-        key = ("chain", SCRIPT)
+        key = (f"chain {first} {skill}", SCRIPT)
         if key not in self._known:
-            rates = self._chain([BROAD["place"]] * self.config.evaluator.episodes, SCRIPT)[1].mean(0)
-            self._known[key] = dict(zip(ALL_TASKS, rates.tolist(), strict=True))
+            any_task = self.spec.broad.get(skill) or next(n for n in self.tasks if self.tasks[n].skill == skill)
+            rates = self._chain(first, skill, [any_task] * self.config.evaluator.episodes, SCRIPT)[1].mean(0)
+            self._known[key] = dict(zip(self.spec.graded, rates.tolist(), strict=True))
         return self._known[key]
 
-    def _chain(self, rows: Sequence[str], kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Pick any object, then place it for each row's task.
+    def _chain(
+        self, first: str, skill: str, rows: Sequence[str], kind: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Attempt the first task, then continue with each row's task.
 
         Returns:
-            Which chains (E,) held something in between, and which of them (E, tasks) ended in a success of each task.
+            Which chains (E,) reached a start of the skill, and which of them (E, G) ended in a success of each task.
         """
-        lifted, placed = [], []
+        reached, ended, before = [], [], self.tasks[first].skill
         for number, commanded, padded in self._parts(rows):
-            self._begin("lift", derive(self.config.evaluator.seed, "chain", number))
-            steps = self.config.collector.max_steps
-            run_episodes(self.world, self._policy("lift", kind), [BROAD["lift"]], steps)
-            self.world.settle()
-            holds = self.world.holds()
-            batch = run_episodes(self.world, self._policy("place", kind), padded, steps)
-            lifted.append(holds[: len(commanded)].double().cpu())
-            placed.append((batch.truth & holds[:, None])[: len(commanded)].double().cpu())
-        return torch.cat(lifted).numpy(), torch.cat(placed).numpy()
+            self.world.reseed(derive(self.config.evaluator.seed, "chain", number))
+            self.world.start(before)
+            self._run(before, kind, [first])
+            ready = self.world.go_on(skill, (before,), hand_over=False).clone()
+            batch = self._run(skill, kind, padded)
+            reached.append(ready[: len(commanded)].double().cpu())
+            ended.append((batch.truth & ready[:, None])[: len(commanded)].double().cpu())
+        return torch.cat(reached).numpy(), torch.cat(ended).numpy()
 
     # --- verdicts ---------------------------------------------------------------------------------------------------
 
@@ -217,31 +242,31 @@ class BinEvaluator:
         accepted = self.judge.grade(outcome, judged) > bounds
         return [float(accepted[row, judged.index(task)]) if task in judged else None for row, task in enumerate(tasks)]
 
+    # --- results ----------------------------------------------------------------------------------------------------
 
-def _commands(batch: EpisodeBatch) -> Tensor:
-    """Count how often each of COMMANDS was given in each episode, (N, 4)."""
-    step = torch.arange(batch.actions.shape[1], device=batch.actions.device)
-    was_taken = step < batch.length[:, None]  # (N, T)
-    flags = batch.actions[..., 5:] > 0.5
-    kinds = torch.cat((~flags.any(-1, keepdim=True), flags), -1)  # (N, T, 4)
-    return (kinds & was_taken[..., None]).sum(1).cpu()
+    def _modes(self, batch: EpisodeBatch) -> Tensor:
+        """Count how often each mode, moving alone or a command, was used in each episode, (N, M)."""
+        step = torch.arange(batch.actions.shape[1], device=batch.actions.device)
+        was_taken = step < batch.length[:, None]  # (N, T)
+        flags = batch.actions[..., self.action.motion :] > COMMANDED
+        kinds = torch.cat((~flags.any(-1, keepdim=True), flags), -1)  # (N, T, M)
+        return (kinds & was_taken[..., None]).sum(1).cpu()
 
-
-def _result(task: str, scores: _Scores, script: float | None, simple: dict[str, float] | None) -> TaskResult:
-    truth, verdict = np.array(scores.truth), np.array(scores.verdict)
-    low, high = bootstrap(truth[:, None])
-    failed = truth == 0
-    given = np.array(scores.commands).sum(0)
-    return TaskResult(
-        task=task,
-        episodes=len(truth),
-        success=float(truth.mean()),
-        low=low,
-        high=high,
-        verdict=float(verdict.mean()) if len(verdict) else None,
-        wrong=float(verdict[failed].mean()) if len(verdict) and failed.any() else None,
-        script=script,
-        length=float(np.mean(scores.length)),
-        commands=dict(zip(COMMANDS, (given / max(1, given.sum())).tolist(), strict=True)),
-        simple=simple,
-    )
+    def _result(self, task: str, scores: _Scores, script: float | None, simple: dict[str, float] | None) -> TaskResult:
+        truth, verdict = np.array(scores.truth), np.array(scores.verdict)
+        low, high = bootstrap(truth[:, None]) if len(truth) else (None, None)
+        failed = truth == 0
+        given, modes = np.array(scores.commands).sum(0), (MOVE, *words(self.action.commands))
+        return TaskResult(
+            task=task,
+            episodes=len(scores.length),
+            success=float(truth.mean()) if len(truth) else None,
+            low=low,
+            high=high,
+            verdict=float(verdict.mean()) if len(verdict) else None,
+            wrong=float(verdict[failed].mean()) if len(verdict) and len(truth) and failed.any() else None,
+            script=script,
+            length=float(np.mean(scores.length)),
+            commands=dict(zip(modes, (given / max(1, given.sum())).tolist(), strict=True)),
+            simple=simple,
+        )

@@ -1,16 +1,19 @@
-"""Policies that act in the bins: published weights, scripts, and both in one batch of worlds."""
+"""Policies that act in worlds: published weights, scripts, and both in one batch of worlds."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from polytask.mtopt.config.learning import CEMConfig
-from polytask.mtopt.config.world import ScriptConfig
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.acting import Exploration, best_action, explore
 from polytask.mtopt.learning.weights import Weights
 from polytask.mtopt.records import Observation
-from polytask.mtopt.world import BinWorld, Policy, ScriptedPick, ScriptedPlace
+from polytask.mtopt.roles.simple_policies import RANDOM_SCRIPT, RandomPolicy
+from polytask.mtopt.world import Policy, World
 
 
 class LearnedPolicy:
@@ -34,9 +37,10 @@ class LearnedPolicy:
         """Do nothing: the policy has no memory."""
 
     def act(self, observation: Observation, task: Tensor) -> Tensor:
-        """Return actions (N, 8) for tasks (N,)."""
-        action, _ = best_action(self.weights.q1, observation, task, self.cem, self.generator)
-        return explore(action, observation.closed, self.exploration, self.cem, self.generator)
+        """Return actions (N, A) for tasks (N,)."""
+        q1 = self.weights.q1
+        action, _ = best_action(q1, observation, task, self.cem, self.generator)
+        return explore(action, observation.closed, self.exploration, self.cem, self.generator, q1.action)
 
 
 class MixedPolicy:
@@ -63,15 +67,17 @@ class MixedPolicy:
             self.learned.reset(mask)
 
     def act(self, observation: Observation, task: Tensor) -> Tensor:
-        """Return actions (N, 8)."""
+        """Return actions (N, A)."""
         action = self.script.act(observation, task)
         if self.learned is None:
             return action
         return torch.where(self.is_scripted[:, None], action, self.learned.act(observation, self.acts_as))
 
 
-def script_of(skill: str, world: BinWorld, config: ScriptConfig) -> ScriptedPick | ScriptedPlace:
-    """Make the script of a skill: a pick for lifting, a place for the others, which release an object."""
-    if skill == "lift":
-        return ScriptedPick(world, config)
-    return ScriptedPlace(world, config, covers=skill == "cover")
+def script_of(skill: str, world: World, config: RunConfig, seed: int) -> Policy:
+    """Return the world's script of a skill, or random actions where it has none."""
+    script = world.script(skill, replace(config.script, seed=seed))
+    if script is not None:
+        return script
+    learner = config.learner
+    return RandomPolicy(learner.bellman.cem, seed, world.device, learner.network.action, RANDOM_SCRIPT)

@@ -5,30 +5,47 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from polytask.mtopt.config.action import END, ActionConfig
 from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.learning.cem import draw, first_sampler, usable_modes
-from polytask.mtopt.records import ACTION_DIM, Observation
+from polytask.mtopt.policy_names import SCRIPTED
+from polytask.mtopt.records import Observation
 
-# Name -> entry of the action that is one.
-CONSTANT = {"open now": 6, "close now": 5, "end now": 7}
 RANDOM = "random"
-SIMPLE = (*CONSTANT, RANDOM)
+RANDOM_SCRIPT = f"{SCRIPTED}-random"  # where a world has no script for a skill
+
+
+def words(commands: list[str]) -> tuple[str, ...]:
+    """Return the commands of an action as people read them."""
+    return tuple("end" if name == END else name for name in commands)
+
+
+def constant_policies(layout: ActionConfig) -> dict[str, int]:
+    """Return the names of the constant policies, with the entry of the action that is one."""
+    return {f"{word} now": layout.motion + number for number, word in enumerate(words(layout.commands))}
+
+
+def simple_policies(layout: ActionConfig) -> tuple[str, ...]:
+    """Return the names of all simple policies."""
+    return (*constant_policies(layout), RANDOM)
 
 
 class ConstantPolicy:
     """Gives one command at every step, where the hand is."""
 
-    def __init__(self, name: str) -> None:
-        """Choose the command by its name in `CONSTANT`."""
-        self.name, self._entry = name, CONSTANT[name]
+    def __init__(self, name: str, layout: ActionConfig | None = None) -> None:
+        """Choose the command by the name of the policy; the layout is the arm's, unless it is given."""
+        self.name, self._layout = name, layout or ActionConfig()
+        self._entry = constant_policies(self._layout)[name]
 
     def reset(self, mask: Tensor | None = None) -> None:
         """Do nothing: the policy has no memory."""
 
     def act(self, observation: Observation, task: Tensor) -> Tensor:
-        """Return actions (N, 8)."""
-        action = torch.zeros(len(task), ACTION_DIM, device=task.device)
-        action[:, 4] = 1.0  # the cosine of no turn
+        """Return actions (N, A)."""
+        action = torch.zeros(len(task), self._layout.size, device=task.device)
+        for name in self._layout.turns:
+            action[:, self._layout.turn(name) + 1] = 1.0  # the cosine of no turn
         action[:, self._entry] = 1.0
         return action
 
@@ -36,16 +53,18 @@ class ConstantPolicy:
 class RandomPolicy:
     """Draws actions as the first round of the search does."""
 
-    name = RANDOM
-
-    def __init__(self, cem: CEMConfig, seed: int, device: torch.device) -> None:
+    def __init__(
+        self, cem: CEMConfig, seed: int, device: torch.device, layout: ActionConfig | None = None, name: str = RANDOM
+    ) -> None:
         """Seed the draws."""
-        self.cem, self.generator = cem, torch.Generator(device).manual_seed(seed)
+        self.cem, self.generator, self._layout = cem, torch.Generator(device).manual_seed(seed), layout
+        self.name = name
 
     def reset(self, mask: Tensor | None = None) -> None:
         """Do nothing: the policy has no memory."""
 
     def act(self, observation: Observation, task: Tensor) -> Tensor:
-        """Return actions (N, 8)."""
-        usable = usable_modes(observation.closed, self.cem)
-        return draw(first_sampler(len(task), self.cem, self.generator.device, usable), 1, self.generator).squeeze(1)
+        """Return actions (N, A)."""
+        usable = usable_modes(observation.closed, self.cem, self._layout)
+        sampler = first_sampler(len(task), self.cem, self.generator.device, usable, self._layout)
+        return draw(sampler, 1, self.generator).squeeze(1)

@@ -10,8 +10,8 @@ from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.learner import needs_pose
 from polytask.mtopt.learning.log_replay import LogReplay
 from polytask.mtopt.learning.transitions import Transitions
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import ALL_TASKS, TASKS
 
 
 class TaskReplay:
@@ -22,17 +22,18 @@ class TaskReplay:
         self.config = config
         self.store = EpisodeStore(config.root, config.storage)
         self.judge = Judge(config.detectors, "cpu")  # only its version and threshold are needed
-        side = config.world.image_size
         self.buffers = TaskBuffers(
             config.learned,
-            (side, side),
+            config.world.image_shape,
             config.replay,
             config.device,
             needs_pose=needs_pose(config.learner),
+            action_size=config.learner.network.action.size,
         )
-        self.log = LogReplay(self.store, self.buffers, TASKS, self._rewards, config.sharing)
+        self._tasks = tasks_of(config)
+        self.log = LogReplay(self.store, self.buffers, self._tasks, self._rewards, config.sharing)
         # The network's one-hot code has an entry for every task, so that a new task needs only new data.
-        indices = [ALL_TASKS.index(task) for task in config.learned]
+        indices = [self._tasks.index(task) for task in config.learned]
         self._indices = torch.tensor(indices, device=self.buffers.device)
 
     @property
@@ -46,6 +47,10 @@ class TaskReplay:
         Args:
             turn: Grows from one training job to the next; see `LogReplay.refill`.
         """
+        tasks = tasks_of(self.config)
+        if tasks != self._tasks:  # somebody has added one, and episodes may be of it
+            self._tasks = tasks
+            self.log = LogReplay(self.store, self.buffers, tasks, self._rewards, self.config.sharing)
         if self.judge.sync():
             self.log.restart()
         # For tasks that the detector does not judge, only people's labels count, and most episodes never get one.

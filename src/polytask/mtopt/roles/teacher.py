@@ -9,13 +9,14 @@ from importlib.util import find_spec
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.config.world_specs import world_spec
 from polytask.mtopt.detector.labels import labels_by_task, teachable
 from polytask.mtopt.label.client import InProcessClient, get
 from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.label.stand_in import StandIn
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import TASKS
 
 POLL = 0.05  # s
 RANKED = 8  # episodes that a detector ranks for each that is then asked about: successes of a kind are rare
@@ -67,7 +68,8 @@ class Teacher:
         stand_in = StandIn(client, self.store.truth, labels.error_rate, seed)
         before = {row["name"]: row["successes"] + row["failures"] for row in get(client, "/api/state")["tasks"]}
         made = 0
-        for task in self.config.learned:
+        graded = world_spec(self.config.world.kind).graded
+        for task in (one for one in self.config.learned if one in graded):  # of others, only people know the truth
             # If a kill interrupted the round, each queue gives the rest of its part.
             first, count = min(start, before[task]), before[task]
             for kind, share in plan:
@@ -100,7 +102,7 @@ class Teacher:
             pool=RANKED * count,
             device=self.config.device,
         )
-        client = InProcessClient(create_app(settings, dict(TASKS), self.store))
+        client = InProcessClient(create_app(settings, tasks_of(self.config), self.store))
         while get(client, "/api/train")["state"] == "running":
             time.sleep(POLL)
         return client

@@ -18,8 +18,8 @@ class Examples:
     image: Tensor  # (R, H, W, 3) uint8
     closed: Tensor  # (R,)
     height: Tensor  # (R,) m
-    task: Tensor  # (R,) int64, index into `ALL_TASKS`
-    action: Tensor  # (R, 8)
+    task: Tensor  # (R,) int64, index of the run's tasks
+    action: Tensor  # (R, A)
     target: Tensor  # (R,) in [0, 1]
     pose: Tensor  # (R, 3)
     policy: Tensor  # (R,) int64, version of the weights that acted; 0 for a script
@@ -30,12 +30,19 @@ class Examples:
 class TrainBuffer:
     """A ring of examples on a device; new ones replace the oldest."""
 
-    def __init__(self, capacity: int, image_size: int, device: torch.device | str = "cpu") -> None:
-        """Reserve the memory."""
+    def __init__(
+        self,
+        capacity: int,
+        image_size: tuple[int, int],
+        device: torch.device | str = "cpu",
+        action_size: int = ACTION_DIM,
+    ) -> None:
+        """Reserve the memory for pictures of a height and width, and for actions."""
+        self._actions = action_size
         self.capacity, self.device = capacity, torch.device(device)
         self.detectors: list[str] = []  # names by the numbers in the ring
-        self._image = torch.zeros(capacity, image_size, image_size, 3, dtype=torch.uint8, device=device)
-        self._numbers = torch.zeros(capacity, 3 + ACTION_DIM + POSE_DIM, device=device)
+        self._image = torch.zeros(capacity, *image_size, 3, dtype=torch.uint8, device=device)
+        self._numbers = torch.zeros(capacity, 3 + action_size + POSE_DIM, device=device)
         self._whole = torch.zeros(capacity, 4, dtype=torch.int64, device=device)  # task, policy, weights, detector
         self._next = 0
         self._size = 0
@@ -71,6 +78,6 @@ class TrainBuffer:
         """Draw examples with replacement; also return their versions (B, 3) of policy, weights and detector."""
         row = torch.randint(self._size, (batch,), generator=generator, device=self.device)
         numbers, whole = self._numbers[row], self._whole[row]
-        action, pose = numbers[:, 3 : 3 + ACTION_DIM], numbers[:, 3 + ACTION_DIM :]
+        action, pose = numbers[:, 3 : 3 + self._actions], numbers[:, 3 + self._actions :]
         drawn = TrainBatch(self._image[row], numbers[:, 0], numbers[:, 1], whole[:, 0], action, numbers[:, 2], pose)
         return drawn, whole[:, 1:]

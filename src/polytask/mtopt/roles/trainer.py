@@ -13,7 +13,7 @@ from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.roles.train_buffer import Examples, TrainBuffer
-from polytask.mtopt.tasks import ALL_TASKS
+from polytask.mtopt.run_tasks import tasks_of
 
 STATE = "learner.pt"
 FORMAT = 1  # raised when the layout of the file changes
@@ -42,8 +42,10 @@ class Trainer:
             UserError: If the saved learner cannot be read or does not fit the configuration.
         """
         self.config = config
-        self.learner = QLearner(config.learner, len(ALL_TASKS), config.device)
-        self.buffer = TrainBuffer(config.trainer.buffer, config.world.image_size, config.device)
+        self.learner = QLearner(config.learner, tasks_of(config).slots, config.device)
+        self.buffer = TrainBuffer(
+            config.trainer.buffer, config.world.image_shape, config.device, config.learner.network.action.size
+        )
         self.folder = WeightFolder(config.weights, config.trainer.keep)
         self.generator = torch.Generator(config.device).manual_seed(config.seed)
         self.version = 0  # of the weights that were published last

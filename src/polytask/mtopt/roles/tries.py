@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.policy_names import SCRIPTED, acts_as
+from polytask.mtopt.records import TaskInfo
 from polytask.mtopt.roles.orders import OWN, SCRIPT
 from polytask.mtopt.store import EpisodeStore
-from polytask.mtopt.tasks import TASKS
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class Tries:
         return self.successes / self.episodes if self.episodes else 0.0
 
 
-def count_tries(store: EpisodeStore, tasks: Sequence[str], judge: Judge, after: int = 0) -> dict[str, dict[str, Tries]]:
+def count_tries(
+    store: EpisodeStore, tasks: Sequence[str], known: Mapping[str, TaskInfo], judge: Judge, after: int = 0
+) -> dict[str, dict[str, Tries]]:
     """Count attempts and successes of each task by what acted: a script, its own policy, or another task's policy.
 
     A script acts the same for every task, and a policy acts the same for every commanded task as long as it acts for
@@ -34,6 +36,7 @@ def count_tries(store: EpisodeStore, tasks: Sequence[str], judge: Judge, after: 
     Args:
         store: The log.
         tasks: The tasks to count for.
+        known: All tasks of the run.
         judge: Source of the verdicts; people's labels outrank it.
         after: Episodes of learned policies count only after this one; those of scripts always count.
     """
@@ -41,7 +44,7 @@ def count_tries(store: EpisodeStore, tasks: Sequence[str], judge: Judge, after: 
     for task in tasks:
         counted: dict[str, Tries] = {}
         for one in store.tally(task, judge.version, judge.threshold(task), after=after):
-            if one.commanded not in TASKS or TASKS[one.commanded].skill != TASKS[task].skill:
+            if one.commanded not in known or known[one.commanded].skill != known[task].skill:
                 continue
             source = SCRIPT
             if not one.policy.startswith(SCRIPTED):

@@ -21,9 +21,9 @@ from polytask.mtopt.detector.folder import in_use
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.roles.trainer import STATE, load_state
+from polytask.mtopt.run_tasks import FILE, read, tasks_of
 from polytask.mtopt.runtime.folder import METRICS, RunFolder
 from polytask.mtopt.store import DamagedIndexError, EpisodeStore, StoreReport
-from polytask.mtopt.tasks import ALL_TASKS
 
 CAN_REPAIR = "repair=true mends it"
 
@@ -58,6 +58,8 @@ def check_folder(folder: RunFolder, *, repair: bool) -> list[Finding]:
         if repair:
             found = [_remove(folder.root, one) for one in found]
         config = RunConfig(run_dir=str(folder.root))
+        if (folder.root / FILE).exists():
+            found += _tried(FILE, read, folder.root / FILE)
         try:
             config = folder.config()
         except UserError as error:
@@ -219,7 +221,7 @@ def _learner(config: RunConfig) -> Iterator[Finding]:
 
 
 def _load_learner(config: RunConfig, path: Path) -> None:
-    restore(QLearner(config.learner, len(ALL_TASKS), "cpu"), load_state(path)["learner"], "learner")
+    restore(QLearner(config.learner, tasks_of(config).slots, "cpu"), load_state(path)["learner"], "learner")
 
 
 def _tried(name: str, read: Callable[..., Any], *arguments: Any) -> Iterator[Finding]:

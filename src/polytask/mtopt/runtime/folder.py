@@ -1,6 +1,7 @@
 """The state of a run in its folder, beside the store: `run.json`, replaced in one step, and `metrics.jsonl`.
 
 RUN_DIR/run.json         settings, the controller's state, the last evaluation
+RUN_DIR/tasks.json       its tasks (`run_tasks`)
 RUN_DIR/metrics.jsonl    one line for every finished job
 RUN_DIR/learner.pt       the learner, to continue exactly
 RUN_DIR/weights/         published versions
@@ -23,15 +24,15 @@ from omegaconf.errors import OmegaConfBaseException
 from polytask.errors import UserError, shown
 from polytask.files import Fields, JsonLines, LogRow, check_fields, finite, read_json, read_json_lines, write_text
 from polytask.files.folder_lock import FolderLock
+from polytask.mtopt import run_tasks
 from polytask.mtopt.config import LabelConfig, RunConfig
-from polytask.mtopt.config.world import OUTCOME_VIEWS
+from polytask.mtopt.config.world_specs import BINS, world_spec
 from polytask.mtopt.roles import Evaluation
 from polytask.mtopt.roles.evaluation import ChainResult, TaskResult
 from polytask.mtopt.roles.orders import PHASES
-from polytask.mtopt.tasks import require_tasks
 from polytask.settings import check_values, fill
 
-FILE_NAME = "run.json"
+FILE_NAME = run_tasks.STATE
 METRICS = "metrics.jsonl"
 FORMAT = 1  # raised when the layout changes
 _CONTROLLER: Fields = {
@@ -49,8 +50,11 @@ _EVALUATION: Fields = {**get_type_hints(Evaluation), "tasks": list, "chains": li
 # Settings that cannot change within a run: episodes, buffers and networks would no longer fit together.
 FIXED = (
     ("seed",),
+    ("world", "kind"),
     ("world", "image_size"),
+    ("world", "image_width"),
     ("world", "outcome_size"),
+    ("world", "outcome_width"),
     ("world", "assisted"),
     ("world", "reach"),
     ("learner", "network"),
@@ -116,7 +120,7 @@ class RunFolder:
             assert isinstance(config, RunConfig)
             config.run_dir = str(self.root)
             check_values(config)
-            require_tasks(config.tasks)
+            run_tasks.tasks_of(config).require(config.tasks)
         except (OmegaConfBaseException, UserError) as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"'{self.path}' holds settings that cannot be read: {reason}") from error
@@ -136,9 +140,14 @@ class RunFolder:
         Raises:
             UserError: If a setting that must not change within a run differs.
         """
-        state, plain = self.read(), asdict(config)
-        for path in FIXED if state is not None else ():
-            for name, old, new in _differences(_at(self.state["config"], path), _at(plain, path), ".".join(path)):
+        state, plain, slots = self.read(), asdict(config), run_tasks.tasks_of(config).slots
+        if config.task_slots not in (None, slots):
+            raise UserError(f"the run in '{self.root}' has task_slots={slots}, not {config.task_slots}")
+        if state is None:
+            return
+        saved = asdict(self.config())  # with the defaults of settings that are newer than the run
+        for path in FIXED:
+            for name, old, new in _differences(_at(saved, path), _at(plain, path), ".".join(path)):
                 line = f"the run in '{self.root}' has {name}={shown(old)}, not {shown(new)}; choose another run_dir"
                 raise UserError(line)
 
@@ -163,6 +172,7 @@ class RunFolder:
         self.state = {"format": FORMAT, "jobs": 0, "controller": None, "evaluation": None, **(state or {})}
         if is_plan or state is None:
             self.state["config"] = asdict(config)
+        run_tasks.begin(config)  # before the state: a run without this file is an older one
         self._write()
         kept = [] if state is None else read_json_lines(self.root / METRICS, until=int(state["jobs"]))
         self._writer = JsonLines(self.root / METRICS, kept)
@@ -239,9 +249,12 @@ def label_settings(config: LabelConfig) -> dict[str, Any] | None:
     if state is None:
         return None
     saved = with_present_names(state["config"])
-    size = _at(saved, ("world", "outcome_size"))
-    sizes = {} if size is None else {"outcome_size": size}
-    return {"detector": saved.get("detector", {}), "views": OUTCOME_VIEWS, **sizes}
+    spec = world_spec(_at(saved, ("world", "kind")) or BINS.name)
+    sizes = {key: _at(saved, ("world", key)) for key in ("outcome_size", "outcome_width")}
+    known: dict[str, Any] = {key: size for key, size in sizes.items() if size is not None}
+    if spec.captions:  # else its episodes, which are imported, have any number of views
+        known |= {"views": len(spec.captions), "captions": list(spec.captions)}
+    return {"detector": saved.get("detector", {}), **known}
 
 
 def with_present_names(settings: dict[str, Any]) -> dict[str, Any]:

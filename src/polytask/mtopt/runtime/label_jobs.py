@@ -11,6 +11,7 @@ from contextlib import closing
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.roles import DetectorTrainer, Grader, Teacher
 from polytask.mtopt.roles.tries import Tries, count_tries
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.base import Metrics
 
 
@@ -46,7 +47,7 @@ class LabelJobs:
         with closing(Grader(self.config)) as grader:
             done, version = grader.run(), grader.judge.version
             counts = grader.store.label_counts(f"detector:{version}") if version else {}
-            tries = count_tries(grader.store, self.config.learned, grader.judge, seen)
+            tries = count_tries(grader.store, self.config.learned, tasks_of(self.config), grader.judge, seen)
             # Twelve verdicts an episode for every detector that ever was would outgrow the episodes.
             grader.store.prune_verdicts(version)
             return {**done, "labels": float(sum(counts.values()))}, tries

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.roles import BellmanUpdater, BinEvaluator, Collector, Evaluation, Grader, Job, TaskReplay, Trainer
+from polytask.mtopt.roles import BellmanUpdater, Collector, Evaluation, Evaluator, Grader, Job, TaskReplay, Trainer
 from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.runtime.base import Metrics, Report, Runtime, Stops
 from polytask.mtopt.runtime.label_jobs import LabelJobs
@@ -33,7 +33,7 @@ class LocalRuntime(Runtime):
         self._collector: Collector | None = None
         self._replay: TaskReplay | None = None
         self._trainer: Trainer | None = None
-        self._evaluator: BinEvaluator | None = None  # remembers what simple policies reach
+        self._evaluator: Evaluator | None = None  # remembers what simple policies reach
 
     def run(self, stops: Stops = ()) -> Evaluation | None:
         """Do all remaining jobs, or those before a stop, and return the last evaluation.
@@ -127,7 +127,7 @@ class LocalRuntime(Runtime):
         return {**means, "updates": float(trainer.learner.step), "weights": float(trainer.version)}
 
     def _measure(self) -> tuple[Evaluation, int]:
-        self._evaluator = self._evaluator or BinEvaluator(self.config, self._collecting().world)
+        self._evaluator = self._evaluator or Evaluator(self.config, self._collecting().world)
         return self._evaluator.measure()
 
     def _facts(self, job: Job) -> dict[str, Any]:

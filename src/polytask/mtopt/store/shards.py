@@ -7,7 +7,8 @@ An episode is five members with one key, as readers of WebDataset shards expect:
     KEY.steps.npy     gripper closed, height, action per frame      (T + 1, 10); the last row's action is zero;
                       (T + 1, 13) with the hand's pose at the end, where it is known
     KEY.truth.json    the simulator's truth
-    KEY.json          task, policy, seed, length, views, time, and checksums of all members before it and of itself
+    KEY.json          task, policy, seed, length, views, size of an action if not 8, time, and checksums of all members
+                      before it and of itself
 
 The last member completes the episode: bytes after the last KEY.json of a shard belong to an episode that was cut off.
 """
@@ -76,7 +77,7 @@ def validate(episode: Episode) -> None:
         "images": (episode.images, np.uint8, (steps + 1, None, None, 3)),
         "closed": (episode.closed, np.float32, (steps + 1,)),
         "height": (episode.height, np.float32, (steps + 1,)),
-        "actions": (episode.actions, np.float32, (steps, ACTION_DIM)),
+        "actions": (episode.actions, np.float32, (steps, None)),
         "outcome": (episode.outcome, np.uint8, (None, None, None, 3)),
     }
     if episode.pose is not None:
@@ -98,7 +99,8 @@ def validate(episode: Episode) -> None:
 def pack(key: str, episode: Episode, offset: int, started: float, level: int) -> tuple[bytes, Packed]:
     """Return the bytes of an episode that will be written at `offset` of a shard."""
     outcome = png.encode(_stack(episode.outcome), level)
-    steps = np.zeros((len(episode.images), 2 + ACTION_DIM), np.float32)
+    action_size = episode.actions.shape[1]
+    steps = np.zeros((len(episode.images), 2 + action_size), np.float32)
     steps[:, 0], steps[:, 1], steps[:-1, 2:] = episode.closed, episode.height, episode.actions
     if episode.pose is not None:
         steps = np.concatenate([steps, episode.pose], 1)
@@ -118,6 +120,7 @@ def pack(key: str, episode: Episode, offset: int, started: float, level: int) ->
         "seed": int(episode.seed),
         "length": len(episode.actions),
         "views": len(episode.outcome),
+        **({} if action_size == ACTION_DIM else {"action_size": action_size}),
         "started": started,
         "crc32": zlib.crc32(content),
     }
@@ -155,16 +158,17 @@ def _unpack(content: bytes, *, with_outcome: bool) -> Episode:
     frames, table = header["length"] + 1, members["steps.npy"]
     start = 10 + int.from_bytes(table[8:10], "little")  # after the header
     steps = np.frombuffer(table, np.float32, offset=start).reshape(frames, -1)
+    pose_start = 2 + header.get("action_size", ACTION_DIM)
     return Episode(
         images=_split(png.decode(members["images.png"]), frames).copy(),
         closed=steps[:, 0].copy(),
         height=steps[:, 1].copy(),
-        actions=steps[:-1, 2 : 2 + ACTION_DIM].copy(),
+        actions=steps[:-1, 2:pose_start].copy(),
         outcome=unpack_outcome(members["outcome.png"], header["views"]).copy() if with_outcome else _NO_VIEWS,
         task=header["task"],
         policy=header["policy"],
         seed=header["seed"],
-        pose=steps[:, 2 + ACTION_DIM :].copy() if steps.shape[1] > 2 + ACTION_DIM else None,
+        pose=steps[:, pose_start:].copy() if steps.shape[1] > pose_start else None,
     )
 
 

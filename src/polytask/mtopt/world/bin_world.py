@@ -1,5 +1,7 @@
 """N bins with a Panda, as torch tensors: drops, actions as in QT-Opt, pictures, and the truth for evaluation.
 
+Skills: lift an object, place it on the plate, cover an object with the lid.
+
 An episode is `done` when an action terminates it or, in assisted mode, when an action closes or opens the gripper. Then
 `present` ends the episode. In assisted mode, it lowers the hand, grips or releases, and raises the hand. In both modes,
 it holds the hand up before the outcome cameras, so that a picture shows what was lifted or placed.
@@ -15,18 +17,20 @@ import torch
 from torch import Tensor
 
 from polytask.cuda_graph import Graphed
-from polytask.mtopt.config.world import WorldConfig
+from polytask.mtopt.config.world import ScriptConfig, WorldConfig
 from polytask.mtopt.records import Observation
 from polytask.mtopt.tasks import KINDS
 from polytask.mtopt.world import layout
 from polytask.mtopt.world.arm import FINGER_OPEN, fingertips, follow, pose_at
+from polytask.mtopt.world.camera_set import CameraSet
 from polytask.mtopt.world.drop import draw_objects, parked_lid, put_one_on_plate, uniform
 from polytask.mtopt.world.graders import Situation, grade
+from polytask.mtopt.world.protocol import Policy
+from polytask.mtopt.world.scripted import ScriptedPick, ScriptedPlace
 from polytask.robots.panda_arm import JOINTS, find_arm
 from polytask.scenes.mtopt import compile_mtopt
 from polytask.sim import make_batch
 from polytask.sim.base import Batch
-from polytask.sim.cameras import Cameras, make_cameras
 from polytask.sim.view import constant
 
 _GRIPS = 0.004  # finger joints that stay this far open after closing hold an object
@@ -47,7 +51,7 @@ class BinWorld:
         self._bodies = [int(model.body(name).id) for name in names]
         self._free = [int(model.joint(name).qposadr[0]) for name in names]
         self._plate = int(model.joint("plate").qposadr[0])
-        self._cameras: dict[str, Cameras] = {}
+        self._cameras = CameraSet(self.batch)
         worlds, device = config.num_envs, self.device
         self.place = torch.zeros(worlds, 3, device=device)  # commanded fingertips
         self.yaw = torch.zeros(worlds, device=device)  # commanded turn
@@ -107,6 +111,30 @@ class BinWorld:
         self._travel(torch.where(rows, goal, self.place), self.yaw, 8)
         self._safe.copy_(torch.where(rows, self.batch.qpos, self._safe))
 
+    def start(self, skill: str) -> None:
+        """Reset the bins; put an object, or the lid, into the hand if the skill needs one."""
+        self.reset(covers=skill == "cover")
+        if skill != "lift":
+            self.hand_over(lid=skill == "cover")
+
+    def go_on(self, skill: str, before: Sequence[str], *, hand_over: bool) -> Tensor:
+        """Bring the bins to the start of a skill: lifting from where they are, placing what the hand holds.
+
+        A new drop is needed to cover: the plate must hold exactly one object.
+        """
+        if skill == "lift":
+            return self._everyone.clone()
+        if skill == "cover":
+            self.start(skill)
+            return self._everyone.clone()
+        if "lift" in before:
+            self.settle()
+        holds = self.holds()
+        if "lift" in before and not hand_over:
+            return holds
+        self.hand_over(mask=~holds)
+        return self._everyone.clone()
+
     def settle(self) -> None:
         """Continue with the scene as it is: hands that hold move above the plate, others open above the right bin."""
         holds = self.holds()
@@ -151,7 +179,7 @@ class BinWorld:
 
     def observe(self) -> Observation:
         """Render what the policies see now."""
-        image = self._render("observation", layout.OBSERVATION_CAMERAS, self.config.image_size)[:, 0]
+        image = self._cameras.render(layout.OBSERVATION_CAMERAS, self.config.image_shape)[:, 0]
         pose = torch.cat([self.place[:, :2], self.yaw[:, None]], -1)
         return Observation(image, self.closed.float(), fingertips(self.batch)[:, 2].clone(), pose)
 
@@ -192,7 +220,7 @@ class BinWorld:
         above = torch.cat([self.place[:, :2], self.place[:, 2:].clamp(min=layout.START_HEIGHT)], -1)
         self._travel(above, self.yaw, 6)
         self._travel(constant(layout.PRESENT, self.place).expand_as(self.place), torch.zeros_like(self.yaw), 12)
-        return self._render("outcome", layout.OUTCOME_CAMERAS, self.config.outcome_size)
+        return self._cameras.render(layout.OUTCOME_CAMERAS, self.config.outcome_shape)
 
     # --- what is where ----------------------------------------------------------------------------------------------
 
@@ -211,11 +239,17 @@ class BinWorld:
         """Grade the worlds (N, K) from the simulator's state, for evaluation and the stand-in only."""
         return grade(self.situation(), tasks) & ~self.broken[:, None]
 
+    def script(self, skill: str, config: ScriptConfig) -> Policy:
+        """Make the script of a skill: a pick for lifting, a place for the others, which release an object."""
+        return ScriptedPick(self, config) if skill == "lift" else ScriptedPlace(self, config, covers=skill == "cover")
+
+    def warn(self) -> None:
+        """Warn once if worlds ran out of contact or constraint slots."""
+        self.batch.warn_of_overflow()
+
     def close(self) -> None:
         """Free the cameras' contexts, in the thread that rendered with them."""
-        for cameras in self._cameras.values():
-            cameras.close()
-        self._cameras.clear()
+        self._cameras.close()
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -251,12 +285,6 @@ class BinWorld:
         # On the CPU this check is free; on a GPU it would wait for the device.
         if self.device.type != "cpu" or bool(self.batch.diverged.any()):
             self._write(self.batch.diverged, self._safe)
-
-    def _render(self, purpose: str, names: tuple[str, ...], size: int) -> Tensor:
-        """Render with cameras that are opened when first needed."""
-        if purpose not in self._cameras:
-            self._cameras[purpose] = make_cameras(self.batch, names, size)
-        return self._cameras[purpose].render()
 
 
 def _set_controls(batch: Batch, place: Tensor, yaw: Tensor, closed: Tensor) -> None:

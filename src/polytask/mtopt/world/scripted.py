@@ -7,14 +7,14 @@ grip. A learner that never saw where such actions lead overrates them.
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from polytask.mtopt.config.world import ScriptConfig
+from polytask.mtopt.config.world import ScriptConfig, WorldConfig
 from polytask.mtopt.records import ACTION_DIM, Observation
 from polytask.mtopt.world import layout
-from polytask.mtopt.world.bin_world import BinWorld
 from polytask.mtopt.world.drop import uniform
 from polytask.sim.view import constant
 
@@ -23,12 +23,22 @@ _LOW = 0.02  # the hand counts as down when its command is this near to the heig
 _NEAR = 0.01  # and as above the target when it is this near, m
 
 
+class Hands(Protocol):
+    """The part of the bins that a script looks at."""
+
+    config: WorldConfig
+    num_envs: int
+    device: torch.device
+    place: Tensor  # (N, 3) commanded fingertips
+    yaw: Tensor  # (N,) commanded turn
+
+
 class _Scripted:
     """The common part of picking and placing: a random target, the way to it, and noise."""
 
     name = "scripted"
 
-    def __init__(self, world: BinWorld, config: ScriptConfig | None, middle: tuple[float, float], low: float) -> None:
+    def __init__(self, world: Hands, config: ScriptConfig | None, middle: tuple[float, float], low: float) -> None:
         self.world, self.config = world, config or ScriptConfig()
         self.generator = torch.Generator(world.device).manual_seed(self.config.seed)
         self._middle, self._low = middle, low
@@ -113,7 +123,7 @@ class ScriptedPick(_Scripted):
 
     name = "scripted-pick"
 
-    def __init__(self, world: BinWorld, config: ScriptConfig | None = None) -> None:
+    def __init__(self, world: Hands, config: ScriptConfig | None = None) -> None:
         """Draw the first targets."""
         super().__init__(world, config, layout.RIGHT_BIN, layout.PICK_HEIGHT)
 
@@ -123,7 +133,7 @@ class ScriptedPlace(_Scripted):
 
     name = "scripted-place"
 
-    def __init__(self, world: BinWorld, config: ScriptConfig | None = None, *, covers: bool = False) -> None:
+    def __init__(self, world: Hands, config: ScriptConfig | None = None, *, covers: bool = False) -> None:
         """Draw the first targets; a lid (`covers`) is released higher, over an object."""
         low = layout.COVER_HEIGHT if covers else layout.PLACE_HEIGHT
         super().__init__(world, config, layout.LEFT_BIN, low)

@@ -4,7 +4,7 @@
 const BATCH = 24; // episodes on the page at once
 const WORDS = { success: "✓ Success", failure: "✗ Failure", skipped: "– Skipped" };
 const byId = (id) => document.getElementById(id);
-const state = { tasks: [], task: null, order: "new", goal: 1, detector: null, judged: [], captions: [],
+const state = { tasks: [], task: null, order: "new", goal: 1, detector: null, judged: [], captions: [], views: 1,
   inUse: null, tiles: [], current: 0, loading: 0 };
 let sending = Promise.resolve(); // keeps the answers in order
 
@@ -46,15 +46,12 @@ function element(tag, attributes = {}, ...children) {
 const pictureUrl = (episode) => `/api/episodes/${episode}/outcome.png`;
 const picture = (episode, alt) => element("img", { src: pictureUrl(episode), alt, draggable: "false" });
 
-// A picture is a strip of square views; the captions name them where their numbers agree.
-const viewsOf = (image) => Math.max(1, Math.round(image.naturalWidth / Math.max(1, image.naturalHeight)));
-
+// A picture is a strip of views of the same size; the captions name them where their numbers agree.
 function captionRow(image) {
   const row = element("span", { class: "captions", "aria-hidden": "true" });
   image.addEventListener("load", () => {
-    const views = viewsOf(image);
-    if (views !== state.captions.length) return;
-    row.style.gridTemplateColumns = `repeat(${views}, 1fr)`;
+    if (state.views !== state.captions.length) return;
+    row.style.gridTemplateColumns = `repeat(${state.views}, 1fr)`;
     row.replaceChildren(...state.captions.map((text) => element("span", {}, text)));
   });
   return row;
@@ -68,7 +65,9 @@ const percent = (part, whole) => `${Math.round((100 * part) / whole)} %`;
 async function loadState() {
   const body = await call("/api/state");
   Object.assign(state, { tasks: body.tasks, goal: body.goal, detector: body.detector, judged: body.judged,
-    captions: body.captions, inUse: body.in_use, maxUpload: body.max_upload_bytes });
+    captions: body.captions, views: body.views, inUse: body.in_use, maxUpload: body.max_upload_bytes });
+  byId("skills").replaceChildren(...body.skills.map((skill) => element("option", { value: skill })));
+  byId("free-places").textContent = body.free_places === 1 ? "There is room for 1 more." : `There is room for ${body.free_places} more.`;
   if (!byId("order").options.length) {
     byId("order").append(...Object.entries(body.orders).map(([key, text]) => element("option", { value: key }, text)));
   }
@@ -325,13 +324,14 @@ function openZoom() {
   const tile = state.tiles[state.current];
   if (!tile) return;
   const image = tile.node.querySelector("img");
-  const views = viewsOf(image);
+  const views = state.views;
   byId("zoom-heading").textContent = `${state.task}, episode ${tile.episode}`;
   byId("zoom-sentence").textContent = taskInfo()?.sentence ?? "";
   byId("zoom-views").replaceChildren(
     ...Array.from({ length: views }, (_, view) => {
       const caption = views === state.captions.length ? state.captions[view] : `view ${view + 1}`;
       const shown = element("div", { class: "zoom-view", role: "img", "aria-label": caption });
+      shown.style.aspectRatio = `${image.naturalWidth / views} / ${image.naturalHeight}`;
       shown.style.backgroundImage = `url("${pictureUrl(tile.episode)}")`;
       shown.style.backgroundSize = `${views * 100}% 100%`;
       shown.style.backgroundPosition = `${views > 1 ? (view / (views - 1)) * 100 : 0}% 0`;
@@ -348,6 +348,25 @@ byId("zoom").addEventListener("click", (event) => {
 for (const button of byId("zoom").querySelectorAll(".zoom-buttons button")) {
   button.addEventListener("click", () => answer(button.dataset.status));
 }
+
+// ---- new tasks ----
+
+byId("new-task-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  hideError();
+  const name = byId("new-name").value.trim();
+  const body = { name, skill: byId("new-skill").value.trim(), sentence: byId("new-sentence").value.trim() };
+  sending = sending
+    .then(() => post("/api/tasks", body))
+    .then(async () => {
+      event.target.reset();
+      byId("new-task").open = false;
+      byId("announce").textContent = `Task ${name} added`;
+      await loadState();
+      await chooseTask(name);
+    })
+    .catch(showError);
+});
 
 // ---- uploads ----
 

@@ -12,8 +12,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.config.world_specs import world_spec
 from polytask.mtopt.roles import Evaluation, Job, Order
 from polytask.mtopt.roles.tries import Tries
+from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.base import Metrics, Report, Runtime, Stops
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.ray import workers
@@ -92,7 +94,9 @@ class RayRuntime(Runtime):
             )
 
         names = [f"collector-{number}" for number in range(config.ray.collectors)]
-        self.collectors = [add(name, workers.CollectorWorker, spread, name) for name in names]
+        spec = world_spec(config.world.kind)
+        known = (tasks_of(config), spec)
+        self.collectors = [add(name, workers.CollectorWorker, spread, name, *known) for name in names]
         self.writer = add("writer", workers.WriterWorker, here)
         self.labeller = add("labeller", workers.LabelWorker, here)
         self.replay = add("replay", workers.ReplayWorker, here, has_life=True)
@@ -101,7 +105,7 @@ class RayRuntime(Runtime):
             add(f"updater-{number}", workers.UpdaterWorker, spread, number, has_life=True)
             for number in range(config.ray.updaters)
         ]
-        self.evaluator = add("evaluator", workers.EvaluatorWorker, here)
+        self.evaluator = add("evaluator", workers.EvaluatorWorker, here, spec)
         self.pipeline.connect(self.replay, self.updaters, self.trainer)
 
     # --- collecting: several jobs at once -----------------------------------------------------------------------------

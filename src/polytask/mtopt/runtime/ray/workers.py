@@ -15,12 +15,13 @@ from typing import Any
 import torch
 
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.config.world_specs import WORLDS, WorldSpec
 from polytask.mtopt.learning.transitions import Transitions
 from polytask.mtopt.roles import (
     BellmanUpdater,
-    BinEvaluator,
     Collector,
     Evaluation,
+    Evaluator,
     Examples,
     Order,
     TaskReplay,
@@ -38,6 +39,7 @@ from polytask.mtopt.runtime.ray.transfer import (
 )
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.task_table import TaskTable
 
 
 class Worker:
@@ -59,16 +61,17 @@ class Worker:
 
 
 class CollectorWorker(Worker):
-    """Runs bins, on any machine."""
+    """Runs worlds, on any machine."""
 
-    def __init__(self, config: RunConfig, name: str) -> None:
+    def __init__(self, config: RunConfig, name: str, tasks: TaskTable, spec: WorldSpec) -> None:
         super().__init__(config)
-        self.name = name
+        self.name, self.tasks = name, tasks
+        WORLDS[spec.name] = spec  # a plug-in may have registered it, in the driver alone
 
     def build(self) -> None:
         """Build the worlds."""
         self.copy, self.log = TemporaryCopy(), MemoryLog()
-        self.role = Collector(replace(self.config, run_dir=str(self.copy.root)), self.name, self.log)
+        self.role = Collector(replace(self.config, run_dir=str(self.copy.root)), self.name, self.log, self.tasks)
 
     def step(self, order: Order, files: Sequence[FileRef]) -> tuple[Metrics, CollectedSequence]:
         """Collect one sequence with the newest weights and the detector in use."""
@@ -200,9 +203,13 @@ class LabelWorker(Worker, LabelJobs):
 class EvaluatorWorker(Worker):
     """Evaluates policies."""
 
+    def __init__(self, config: RunConfig, spec: WorldSpec) -> None:
+        super().__init__(config)
+        WORLDS[spec.name] = spec
+
     def build(self) -> None:
         """Build the worlds."""
-        self.role = BinEvaluator(self.config)
+        self.role = Evaluator(self.config)
 
     def step(self) -> tuple[Evaluation, int]:
         """Evaluate the newest weights; also return the last episode of the store."""
