@@ -7,7 +7,6 @@ another worker reads. Every call may come twice: the successor of a dead worker 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -83,12 +82,10 @@ class WriterWorker(Worker):
         """Open the store."""
         self.store = EpisodeStore(self.config.root, self.config.storage)
         self.writer = self.store.writer("collected")
-        self._seeds: Counter[int] = Counter()  # episodes of each order, by its seed
-        self._last = 0
 
     def enter(self, order: Order, sequence: CollectedSequence) -> Metrics:
         """Store a sequence unless it is stored already: a writer may die between storing it and its answer."""
-        stored = self._stored()[order.seed]
+        stored = self.store.count_seed(order.seed)
         if not stored:
             numbers = self.writer.append_many(sequence.episodes)
             if sequence.labels:
@@ -98,18 +95,12 @@ class WriterWorker(Worker):
 
     def count(self) -> int:
         """Count the collected episodes; uploaded examples have no seed and do not count."""
-        return sum(count for seed, count in self._stored().items() if seed)
+        return len(self.store) - self.store.count_seed(0)
 
     def close(self) -> None:
         """Complete the shard."""
         self.writer.close()
         self.store.close()
-
-    def _stored(self) -> Counter[int]:
-        for row in self.store.rows(after=self._last):
-            self._seeds[row.seed] += 1
-            self._last = row.id
-        return self._seeds
 
 
 class ReplayWorker(Worker):
