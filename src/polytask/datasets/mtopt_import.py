@@ -43,7 +43,7 @@ def import_episodes(config: ImportConfig) -> Result:
     check_values(config)
     if config.task is not None:
         require_tasks([config.task])
-    folder = RunFolder(config.run_dir)
+    folder = RunFolder(config.root)
     is_new = folder.read() is None
     run = _new_run(config) if is_new else folder.config()
     counts, views = _check(config, run)

@@ -22,7 +22,7 @@ from polytask.mtopt.runtime.base import restored_controller
 from polytask.mtopt.runtime.check_folder import check_folder
 from polytask.mtopt.runtime.checks import check_devices, needs_lid, prepared
 from polytask.mtopt.runtime.collect_alongside import collect_alongside
-from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.runtime.folder import RunFolder, with_folder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
@@ -33,7 +33,7 @@ from polytask.stopping import exit_code, stop_requests
 
 def run(config: RunConfig) -> Result:
     """Run `polytask mtopt run`."""
-    config = prepared(config)
+    config = with_folder(prepared(config))
     with stop_requests("job") as stops:
         if config.runtime == "ray":
             from polytask.mtopt.runtime.ray.start import run_ray
@@ -43,7 +43,7 @@ def run(config: RunConfig) -> Result:
             check_devices({"device": config.device, "world.device": config.world.device})
             with closing(LocalRuntime(config, note)) as runtime:
                 evaluation = runtime.run(stops)
-    state = RunFolder(config.run_dir).require()
+    state = RunFolder(config.root).require()
     if stops and not restored_controller(config, state).is_done:
         return _stopped(state["jobs"], config.run_dir, stops)
     if evaluation is None:
@@ -53,7 +53,7 @@ def run(config: RunConfig) -> Result:
 
 def collect(config: RunConfig) -> Result:
     """Run `polytask mtopt collect`; if another process has the run, only add episodes."""
-    config = prepared(config)
+    config = with_folder(prepared(config))
     check_devices({"world.device": config.world.device})
     with stop_requests("sequence") as stops:
         try:
@@ -63,9 +63,9 @@ def collect(config: RunConfig) -> Result:
         else:
             with closing(runtime):
                 done = runtime.collect(config.collector.episodes, stops)
-    found = status_of(RunFolder(config.run_dir))
+    found = status_of(RunFolder(config.root))
     lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.run_dir}"]
-    code = exit_code(stops) if done["episodes"] < config.collector.episodes else 0
+    code = exit_code(stops) if done["added"] < config.collector.episodes else 0
     return Result({**done, **found.plain()}, [found.episodes_table()], lines, code)
 
 
@@ -84,7 +84,7 @@ def train(config: RunConfig) -> Result:
 
 def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
-    settings = RunFolder(config.run_dir).config()
+    settings = RunFolder(config.root).config()
     require_tasks(config.tasks)
     episodes = config.episodes or settings.evaluator.episodes
     settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
@@ -101,7 +101,7 @@ def evaluate(config: EvaluateConfig) -> Result:
 
 def relabel(config: RelabelConfig) -> Result:
     """Run `polytask mtopt relabel`."""
-    folder = RunFolder(config.run_dir)
+    folder = RunFolder(config.root)
     folder.require()
     require_tasks(config.add)
     if config.train and config.detector is not None:
@@ -119,13 +119,13 @@ def relabel(config: RelabelConfig) -> Result:
 
 def status(config: StatusConfig) -> Result:
     """Run `polytask mtopt status`."""
-    found = status_of(RunFolder(config.run_dir))
+    found = status_of(RunFolder(config.root))
     return Result(found.plain(), found.tables(), found.lines())
 
 
 def check(config: CheckConfig) -> Result:
     """Run `polytask mtopt check`."""
-    findings = check_folder(RunFolder(config.run_dir), repair=config.repair)
+    findings = check_folder(RunFolder(config.root), repair=config.repair)
     is_sound = all(one.is_mended or not one.is_wrong for one in findings)
     rows = [(one.file, one.problem, one.outcome) for one in findings]
     line = f"the run in '{config.run_dir}' is sound"
@@ -144,7 +144,7 @@ def label(config: LabelConfig) -> Result:
     from polytask.mtopt.label.server import serve
 
     serve(config)
-    with closing(EpisodeStore(config.run_dir)) as store:
+    with closing(EpisodeStore(config.root)) as store:
         labels = labels_by_task(store, (config.source,))
     rows = [(task, sum(each.values()), len(each) - sum(each.values())) for task, each in labels.items()]
     payload = {"labels": {task: {"success": success, "failure": failure} for task, success, failure in rows}}
@@ -184,6 +184,8 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
         choose(settings.detectors, version)
         done = grader.run(stops)
         is_stopped = bool(stops) and grader.has_more()
+        if not is_stopped:
+            grader.store.prune_verdicts(version)
     if config.add:
         state = folder.require()
         world = {**state["config"]["world"], "lid": settings.world.lid}

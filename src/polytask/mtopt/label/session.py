@@ -7,7 +7,6 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from threading import RLock
 from typing import Literal
 
@@ -74,7 +73,7 @@ class LabelSession:
         self.tasks = tasks  # all tasks, because episodes of any task may be shared with those on the page
         self.names = tuple(config.tasks) or tuple(tasks)
         self.config = config
-        self.journal = Journal(Path(config.run_dir) / "second_answers.jsonl")
+        self.journal = Journal(config.root / "second_answers.jsonl")
         self.lock = RLock()
         self.verdicts: Verdicts | None = None
         self.candidates = Candidates(store, tasks, config.share)

@@ -55,7 +55,7 @@ class DetectorTraining:
         """Rank episodes by the newest detector, if there is one, even if the run uses another."""
         self.session = session
         self.config = session.config
-        self.folder = Path(self.config.detectors or Path(self.config.run_dir) / "detectors").expanduser()
+        self.folder = Path(self.config.detectors or self.config.root / "detectors").expanduser()
         version = newest(self.folder)
         self.detector = None if version is None else Detector.load(path_of(self.folder, version)).to(self.config.device)
         self._used: Detector | None = None  # in use, where that is not the newest

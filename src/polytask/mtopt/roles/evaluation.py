@@ -15,7 +15,7 @@ class TaskResult:
     task: str
     episodes: int
     success: float  # by the simulator's truth
-    low: float  # bounds of a 95 % bootstrap interval
+    low: float  # bounds of Wilson's 95 % interval
     high: float
     verdict: float | None  # success by the detector; None if there is none, or it does not judge the task
     wrong: float | None  # share of the true failures that the detector accepts
@@ -33,7 +33,7 @@ class ChainResult:
     episodes: int
     lifted: float  # share of the chains that reached the place
     success: float  # share of all chains that ended in a success of the task, by the simulator's truth
-    low: float  # bounds of a 95 % bootstrap interval of the success
+    low: float  # bounds of Wilson's 95 % interval of the success
     high: float
     script: float | None  # success of the scripts' chains from the same starts
 

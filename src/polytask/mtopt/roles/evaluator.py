@@ -28,7 +28,7 @@ from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
 from polytask.mtopt.world import BinWorld, EpisodeBatch, Policy, run_episodes
-from polytask.statistics import bootstrap
+from polytask.statistics import score_interval
 
 SCRIPT, LEARNED = "script", "learned"  # policies besides the simple ones
 
@@ -175,7 +175,7 @@ class BinEvaluator:
             mine = slice(number * episodes, (number + 1) * episodes)
             placed = ended[mine, ALL_TASKS.index(task)]
             script = self._scripted_chains()[task] if self.config.evaluator.simple else None
-            low, high = bootstrap(placed[:, None])
+            low, high = score_interval(placed[:, None])
             counts = (episodes, float(lifted[mine].mean()), float(placed.mean()))
             results.append(ChainResult(task, *counts, low, high, script))
         return results
@@ -229,7 +229,7 @@ def _commands(batch: EpisodeBatch) -> Tensor:
 
 def _result(task: str, scores: _Scores, script: float | None, simple: dict[str, float] | None) -> TaskResult:
     truth, verdict = np.array(scores.truth), np.array(scores.verdict)
-    low, high = bootstrap(truth[:, None])
+    low, high = score_interval(truth[:, None])
     failed = truth == 0
     given = np.array(scores.commands).sum(0)
     return TaskResult(

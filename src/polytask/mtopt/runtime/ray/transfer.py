@@ -25,6 +25,14 @@ from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.records import Episode, Label
 
 
+def bytes_in_flight(config: RunConfig) -> int:
+    """Return how many bytes of episodes may be on their way at once, and as many of training batches.
+
+    The last third of Ray's memory is for weights, detectors and what is being freed.
+    """
+    return config.ray.object_store * 1_000_000 // 3
+
+
 @dataclass(frozen=True)
 class FileRef:
     """A file of the run's folder, by reference."""
@@ -97,6 +105,11 @@ class CollectedSequence:
 
     episodes: list[Episode]
     labels: list[Label]  # `episode` is an index into the list above
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of its pictures, which are nearly all of it."""
+        return sum(one.images.nbytes + one.outcome.nbytes for one in self.episodes)
 
 
 class MemoryLog:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from polytask.mtopt.roles import (
     Collector,
     Evaluation,
     Examples,
+    Grader,
     Order,
     TaskReplay,
     Trainer,
@@ -72,7 +74,8 @@ class CollectorWorker(Worker):
     def step(self, order: Order, files: Sequence[FileRef]) -> tuple[Metrics, CollectedSequence]:
         """Collect one sequence with the newest weights and the detector in use."""
         self.copy.update(files, self.role.sync)
-        return self.role.step(order), self.log.take()
+        metrics, sequence = self.role.step(order), self.log.take()
+        return {**metrics, "bytes": float(sequence.size)}, sequence
 
 
 class WriterWorker(Worker):
@@ -186,6 +189,15 @@ class TrainerWorker(Worker):
 
 class LabelWorker(Worker, LabelJobs):
     """Makes labels, detectors and verdicts."""
+
+
+class GraderWorker(Worker):
+    """Lets the detector in use judge a part of the log, beside other graders."""
+
+    def grade(self, after: int, until: int) -> Metrics:
+        """Label the episodes in (after, until]."""
+        with closing(Grader(self.config)) as grader:
+            return grader.run(after=after, until=until)
 
 
 class EvaluatorWorker(Worker):
