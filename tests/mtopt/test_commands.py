@@ -275,5 +275,5 @@ def test_the_help_lists_all_commands_and_their_functions_exist(call):
     assert code == 0
     assert all(name in out for name in known)
     ours = [command.run for command in COMMANDS.values() if command.run.startswith("polytask.mtopt.commands:")]
-    assert len(ours) == 8
+    assert {f"polytask.mtopt.commands:{name}" for name in ("run", "status", "label", "act")} <= set(ours)
     assert all(callable(getattr(commands, run.partition(":")[2])) for run in ours)

@@ -45,10 +45,10 @@ def run(config: RunConfig) -> Result:
                 evaluation = runtime.run(stops)
     state = RunFolder(config.root).require()
     if stops and not restored_controller(config, state).is_done:
-        return _stopped(state["jobs"], config.run_dir, stops)
+        return _stopped(state["jobs"], str(config.root), stops)
     if evaluation is None:
         return _labels_needed(config)
-    return evaluation_result(evaluation, config.run_dir)
+    return evaluation_result(evaluation, str(config.root))
 
 
 def collect(config: RunConfig) -> Result:
@@ -96,7 +96,7 @@ def evaluate(config: EvaluateConfig) -> Result:
         evaluator.judge.sync()
     else:
         evaluator.sync(config.weights)
-    return evaluation_result(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.run_dir)
+    return evaluation_result(evaluator.step(config.tasks or None, is_scripted=config.scripted), str(config.root))
 
 
 def relabel(config: RelabelConfig) -> Result:
@@ -180,7 +180,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
             f"there is no detector in '{settings.detectors}'; label first: polytask label run_dir={config.run_dir}"
         )
     with closing(Grader(settings, version)) as grader:
-        _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", config.run_dir)
+        _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", str(config.root))
         choose(settings.detectors, version)
         done = grader.run(stops)
         is_stopped = bool(stops) and grader.has_more()
@@ -236,7 +236,7 @@ def _train_detector(config: RunConfig, wanted: Sequence[str], stops: Sequence[in
             note(f"training detector {version}: {share:.0%}")
 
     with closing(DetectorTrainer(config)) as trainer:
-        _require_taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
+        _require_taught(wanted, trainer.teachable(), "a detector trained now", str(config.root))
         trainer.step(version, progress, in_use(config.detectors))
     return version
 

@@ -16,7 +16,7 @@ class FolderCommandConfig(CommandConfig):
 
     renamed: ClassVar[dict[str, str]] = {"store": "run_dir"}
 
-    run_dir: str = setting("", "folder of the run", is_path=True)
+    run_dir: str | None = setting(None, "folder of the run", is_path=True)
 
     @property
     def root(self) -> Path:
@@ -25,7 +25,7 @@ class FolderCommandConfig(CommandConfig):
         Raises:
             UserError: If none is named.
         """
-        if not self.run_dir:
+        if self.run_dir is None:
             raise UserError("name the folder of a run: run_dir=DIR")
         return Path(self.run_dir).expanduser()
 

@@ -147,8 +147,8 @@ class RunConfig(FolderCommandConfig):
 
     preset_folder: ClassVar[str] = "mtopt_preset"
 
-    run_dir: str = setting(
-        "",
+    run_dir: str | None = setting(
+        None,
         "folder of episodes, labels, detectors, weights and the run's state (default: runs/<time>-mtopt-seed<seed>)",
         is_path=True,
         is_transient=True,

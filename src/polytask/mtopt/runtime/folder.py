@@ -228,13 +228,13 @@ def _plain(hint: Any) -> Any:
 
 def saved_settings(config: RunConfig) -> dict[str, Any] | None:
     """Return the settings of the run in the configured folder; None if there is no run."""
-    state = RunFolder(config.root).read() if config.run_dir else None
+    state = RunFolder(config.root).read() if config.run_dir is not None else None
     return None if state is None else with_present_names(state["config"])
 
 
 def with_folder(config: RunConfig) -> RunConfig:
     """Return the settings with the folder of a new run, which is not made yet, if none is named."""
-    if config.run_dir:
+    if config.run_dir is not None:
         return config
     named = Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}-mtopt-seed{config.seed}"
     path, number = named, 1
@@ -249,7 +249,7 @@ def label_settings(config: LabelConfig) -> dict[str, Any] | None:
 
     The page trains detectors as the run does, and turns uploads into the views that its world renders.
     """
-    state = RunFolder(config.root).read() if config.run_dir else None
+    state = RunFolder(config.root).read() if config.run_dir is not None else None
     if state is None:
         return None
     saved = with_present_names(state["config"])
