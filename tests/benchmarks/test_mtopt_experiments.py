@@ -20,6 +20,7 @@ TINY = {
     "--detector-updates 1",
     "sharing": "--worlds 12 --episodes 24 --labels truth --updates 1 --fine-tuning 1 --batch 13 --seeds 0 "
     "--strategies skill --cem-samples 8 --cem-rounds 1",
+    "scale": "--episodes 600",
 }
 FOUND = {
     "speed": ("collection", "training"),
@@ -27,6 +28,7 @@ FOUND = {
     "full_mdp": ("detector", "buffers", "curve", "collected"),
     "detector": ("store", "rounds"),
     "sharing": ("own_data", "table", "relabelling"),
+    "scale": ("ingest", "judge", "grade", "status", "page", "replay", "prune", "workers", "check", "rebuild"),
 }
 
 

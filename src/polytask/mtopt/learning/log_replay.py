@@ -103,11 +103,7 @@ class LogReplay:
         if not self._listed:
             self.buffers.drop(self.buffers.episodes)
             return 0
-        if self._reservoirs is None:
-            number, frames, verdict = (np.concatenate(parts) for parts in zip(*self._listed, strict=True))
-            self._listed = [(number, frames, verdict)]
-            self._reservoirs = Reservoirs(number, frames, verdict)
-        log, replay = self._reservoirs, self.buffers.config
+        log, replay = self.reservoirs(), self.buffers.config
         held = log.choose(replay.capacity, turn=turn, refresh=replay.refresh)
         wanted = dict(zip(log.number[held].tolist(), log.verdict[held], strict=True))
         self.buffers.drop([one for one in self.buffers.episodes if one not in wanted])
@@ -116,6 +112,14 @@ class LogReplay:
             self._read(missing[start : start + CHUNK])
         self.buffers.assign_many(list(wanted), np.stack(list(wanted.values())))
         return len(missing)
+
+    def reservoirs(self) -> Reservoirs:
+        """Return the listed episodes, at least one, in order; they are sorted again if some are new."""
+        if self._reservoirs is None:
+            number, frames, verdict = (np.concatenate(parts) for parts in zip(*self._listed, strict=True))
+            self._listed = [(number, frames, verdict)]
+            self._reservoirs = Reservoirs(number, frames, verdict)
+        return self._reservoirs
 
     def _among(self, tasks: Collection[str]) -> NDArray[np.bool_]:
         """Return which of the learned tasks (K,) are among these."""
