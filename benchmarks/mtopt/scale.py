@@ -6,7 +6,8 @@
 Pictures are small (16 pixels), because what grows with the number of episodes is everything else: rows, labels, lists
 in memory. Verdicts are drawn at random, like those of a detector that finds few successes; a real, untrained detector
 judges only a sample, because a million would take an hour. Every stage runs in a process of its own, whose largest
-memory is its figure. The workers then collect, grade, train and evaluate in the folder of the large store.
+memory is its figure. A store of a quarter of the size is measured first; ten million are on the line through both. The
+workers then collect, grade, train and evaluate in the folder of the large store.
 
 Seconds are those that a processor worked, with all threads of the process: other jobs of the machine do not count. The
 sixteen workers share the cores, so their seconds are of a clock.
@@ -42,10 +43,12 @@ from polytask.mtopt.roles import Grader, TaskReplay
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.store.tallies import BLOCK
 from polytask.mtopt.tasks import MAIN_TASKS, TASKS
 
 TEN_MILLION = 10_000_000
-# Seconds that do not grow with the store: they depend on the buffers, or on the last block.
+Stage = Callable[..., Figures]  # takes the folder of the store, and more
+# Seconds that do not grow with the store, but with the buffers or the batch.
 CONSTANT = ("read_seconds", "draw_seconds", "own_seconds", "clock_seconds")
 
 
@@ -210,38 +213,32 @@ def _digest(root: Path) -> str:
 # --- all stages -------------------------------------------------------------------------------------------------------
 
 
-def nothing(root: Path) -> Figures:
-    """Do nothing: the memory of the imported libraries."""
-    return {}
-
-
-def measured(stage: Callable[..., Figures], arguments: Sequence[Any]) -> Figures:
+def measured(stage: Stage, arguments: Sequence[Any]) -> Figures:
     """Run a stage, and add the largest memory of its process."""
     torch.set_num_threads(1)
     figures = stage(*arguments)
     return {**figures, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}
 
 
-def in_own_process(stage: Callable[..., Figures], *arguments: Any) -> Figures:
+def in_own_process(stage: Stage, *arguments: Any) -> Figures:
     """Run a stage in a new process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(measured, stage, arguments).result()
 
 
-def extrapolated(results: dict[str, Figures], episodes: int) -> Figures:
-    """Return seconds, rates and memory at ten million episodes: what grows with them is taken to grow in proportion."""
-    factor, base = TEN_MILLION / episodes, results["nothing"]["peak_mb"]
+def extrapolated(small: dict[str, Figures], large: dict[str, Figures]) -> Figures:
+    """Return seconds and memory at ten million episodes: on the line through the figures of both stores."""
+    sizes = [each["ingest"]["episodes"] for each in (small, large)]
+    slopes = (TEN_MILLION - sizes[1]) / (sizes[1] - sizes[0])
     found: Figures = {}
-    for stage, figures in results.items():
-        if stage in ("nothing", "workers"):
-            continue
-        for name, value in figures.items():
-            if name.endswith("seconds") and name not in CONSTANT:
-                found[f"{stage}/{name}"] = value * factor
-        found[f"{stage}/peak_mb"] = base + max(0.0, figures["peak_mb"] - base) * factor
-    sizes = {"shards": results["ingest"]["shard_bytes_per_episode"]}
-    sizes |= {f"index_{stage}": results[stage]["index_bytes_per_episode"] for stage in ("ingest", "judge")}
-    return {**found, **{f"gb/{name}": each * TEN_MILLION / 1e9 for name, each in sizes.items()}}
+    for stage, figures in small.items():
+        for name, before in figures.items():
+            if (name.endswith("seconds") or name == "peak_mb") and name not in CONSTANT:
+                value = large[stage][name]
+                found[f"{stage}/{name}"] = value + max(0.0, value - before) * slopes
+    disk = {"shards": large["ingest"]["shard_bytes_per_episode"]}
+    disk |= {f"index_{stage}": large[stage]["index_bytes_per_episode"] for stage in ("ingest", "judge")}
+    return {**found, **{f"gb/{name}": each * TEN_MILLION / 1e9 for name, each in disk.items()}}
 
 
 ROWS = (  # what, stage and figure, unit
@@ -300,25 +297,37 @@ def _shown(value: float, unit: str) -> str:
     return f"{value:,.0f}{unit if unit == '/s' else f' {unit}'}" if value >= 10 else f"{value:.1f} {unit}"
 
 
-def body(arguments: argparse.Namespace, report: Report) -> None:
-    """Run all stages in a temporary folder."""
+def whole(episodes: int) -> int:
+    """Return a number of episodes near the given one that leaves the last block half full, for stores of any size."""
+    return episodes // BLOCK * BLOCK + BLOCK // 2 if episodes >= BLOCK else episodes
+
+
+def measure(arguments: argparse.Namespace, report: Report, episodes: int, extra: Sequence[Stage]) -> dict[str, Figures]:
+    """Make a store in a temporary folder, and run all stages on it; `extra` ones come before its index is deleted."""
     root = Path(tempfile.mkdtemp(prefix="polytask-scale-", dir=arguments.folder))
-    report.put("cores", os.cpu_count())
     results: dict[str, Figures] = {}
     try:
         folder = RunFolder(root)
         folder.begin(settings(root))
         folder.close()
-        results["nothing"] = in_own_process(nothing, root)
-        results["ingest"] = in_own_process(ingest, root, arguments.episodes, arguments.ingest_seconds)
-        report.put("ingest", results["ingest"])
-        for stage in (judge, grade, all_rows, status, page, replay, prune, workers, check, rebuild):
+        results["ingest"] = in_own_process(ingest, root, whole(episodes), arguments.ingest_seconds)
+        for stage in (judge, grade, all_rows, status, page, replay, prune, check, *extra, rebuild):
+            report.say(f"{stage.__name__} on {results['ingest']['episodes']} episodes")
             results[stage.__name__] = in_own_process(stage, root)
-            report.put(stage.__name__, results[stage.__name__])
-        report.put("libraries", results["nothing"])
-        report.put("at_ten_million", extrapolated(results, results["ingest"]["episodes"]))
     finally:
         shutil.rmtree(root)
+    return results
+
+
+def body(arguments: argparse.Namespace, report: Report) -> None:
+    """Measure a store of a quarter of the size, then the large one and its workers."""
+    report.put("cores", os.cpu_count())
+    small = measure(arguments, report, arguments.episodes // 4, ())
+    report.put("small", small)
+    large = measure(arguments, report, arguments.episodes, (workers,))
+    for stage, figures in large.items():
+        report.put(stage, figures)
+    report.put("at_ten_million", extrapolated(small, large))
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:

@@ -14,6 +14,8 @@ as many as are held, and not at all that there are.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,7 +53,7 @@ class Reservoirs:
         if self.total <= capacity:
             return np.arange(len(self.number))
         start = turn * refresh * capacity / self.total % 1.0
-        firsts = [np.searchsorted(self._place[cell], start) for cell in self._cells]
+        firsts = [bisect_left(cell, start, key=self._place.__getitem__) for cell in self._cells]
         most, longest = _FIRST_LOOK, max(map(len, self._cells))
         while True:
             ranked, rank = self._ranked(firsts, most)
@@ -62,12 +64,12 @@ class Reservoirs:
                 return np.sort(chosen[filled <= capacity]).astype(np.int64)
             most *= 4
 
-    def _ranked(self, firsts: list[np.intp], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _ranked(self, firsts: list[int], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the rows that come among the first in some reservoir, and the best rank of each."""
         rows, ranks = [], []
         for cell, first in zip(self._cells, firsts, strict=True):
             part = cell[first : first + most]
-            part = np.concatenate((part, cell[: max(0, min(most - len(part), int(first)))]))
+            part = np.concatenate((part, cell[: max(0, min(most - len(part), first))]))
             rows.append(part)
             ranks.append(np.arange(len(part)))
         row, rank = np.concatenate(rows), np.concatenate(ranks)

@@ -94,8 +94,7 @@ class Controller:
         elif job.kind == "grade":
             self.seen = int(metrics["last"])
         is_counted = job.kind in ("collect", "train")
-        is_over = not is_counted or self._done() >= self._goal()
-        if not self.open and job.kind == self.phase and is_over:
+        if not self.open and (not is_counted or self._done() >= self._goal()):
             self._advance()
 
     def give_up(self, job: Job) -> None:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from polytask.mtopt.records import Label
 from polytask.mtopt.store.index import Index
 
-BLOCK = 16_384  # ids; block b holds the ids from b * BLOCK + 1 to (b + 1) * BLOCK
-_TOGETHER = 8  # blocks that are counted in one transaction, during which nobody else writes
+BLOCK = 4_096  # ids; block b holds the ids from b * BLOCK + 1 to (b + 1) * BLOCK
+_TOGETHER = 32  # blocks that are counted in one transaction, during which nobody else writes
 _DETECTOR = "detector:"
 _EPISODES = "SELECT task, policy, count(*), 0 FROM episode WHERE id > :low AND id <= :high GROUP BY task, policy"
 _NEWEST = (
