@@ -117,3 +117,17 @@ def test_an_index_of_an_earlier_version_gets_what_it_lacks(store, tmp_path):
     assert sum(again.counts_by("task").values()) == COUNT
     assert again.count_seed(3) == 5 and again.examples() == [7]
     again.close()
+
+
+def test_labels_of_people_are_found_without_a_look_at_all_verdicts(store):
+    labels = [Label(one, task, 0.5, "detector:d1") for one in range(1, COUNT + 1) for task in TASKS]
+    for _ in range(40):
+        store.add_labels(labels)
+    store.add_labels([Label(1, "lift-can", 1.0, "person")])
+    looks = []
+    with store._index.session() as connection:
+        connection.set_progress_handler(lambda: looks.append(1) and None, 100)  # after every 100 instructions
+        assert store.label_counts("person") == {"lift-can": 1}
+        assert store.labels(source="person") == [Label(1, "lift-can", 1.0, "person")]
+        connection.set_progress_handler(None, 0)
+    assert len(looks) < 20, "there are 3,120 verdicts"

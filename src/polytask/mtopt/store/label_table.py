@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from polytask.errors import UserError
 from polytask.mtopt.records import Label
@@ -123,12 +123,10 @@ class LabelTable:
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Yield every task with every source that has labelled it: one look into SQLite's index for each."""
-        at: Mapping[str, str] = {"task": "", "source": ""}
-        query = (
-            "SELECT task, source FROM label INDEXED BY label_newest WHERE (task, source) > (:task, :source) "
-            "ORDER BY task, source LIMIT 1"
-        )
-        while found := self._index.fetch(query, at):
-            task, source = found[0]
-            yield task, source
-            at = {"task": task, "source": source}
+        # Not (task, source) > (?, ?): SQLite would go through all rows of the task.
+        task = ""
+        while task := self._index.fetch("SELECT min(task) FROM label WHERE task > ?", (task,))[0][0]:
+            source = ""
+            query = "SELECT min(source) FROM label WHERE task = ? AND source > ?"
+            while source := self._index.fetch(query, (task, source))[0][0]:
+                yield task, source
