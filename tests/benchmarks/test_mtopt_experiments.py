@@ -20,6 +20,7 @@ TINY = {
     "--detector-updates 1",
     "sharing": "--worlds 12 --episodes 24 --labels truth --updates 1 --fine-tuning 1 --batch 13 --seeds 0 "
     "--strategies skill --cem-samples 8 --cem-rounds 1",
+    "scale": "--episodes 600",
 }
 FOUND = {
     "speed": ("collection", "training"),
@@ -27,6 +28,7 @@ FOUND = {
     "full_mdp": ("detector", "buffers", "curve", "collected"),
     "detector": ("store", "rounds"),
     "sharing": ("own_data", "table", "relabelling"),
+    "scale": ("ingest", "judge", "grade", "status", "page", "replay", "prune", "workers", "check", "rebuild"),
 }
 
 
@@ -117,3 +119,26 @@ def test_labels_are_half_successes_and_many_near_misses(load):
     assert int(((rows >= 30) & (rows < 100)).sum()) >= 10 and int((rows >= 300).sum()) == 4
     many = labelled.choose(pool, "lift-banana", 200, torch.Generator().manual_seed(0))
     assert int((many < 30).sum()) == 30 and len(many.unique()) == 200  # all there are, then more failures
+
+
+def test_the_page_of_scale_has_the_table_of_its_result(load):
+    root = FOLDER.parents[1]
+    results = json.loads((root / "benchmarks/results/cpu_mtopt_scale.json").read_text(encoding="utf-8"))
+    page = (root / "docs/mtopt_scale.md").read_text(encoding="utf-8")
+    assert load("scale").table(results) in page
+    assert f"`{results['commit'][:7]}`" in page and f"{results['workers']['workers']} workers" in page
+    assert results["finished"] and results["rebuild"]["is_equal"] and results["check"]["is_sound"]
+
+
+def test_ten_million_lie_on_the_line_through_both_stores(load):
+    def figures(episodes, seconds, memory):
+        ingest = {"episodes": episodes, "shard_bytes_per_episode": 6000.0, "index_bytes_per_episode": 400.0}
+        judge = {"index_bytes_per_episode": 1400.0}
+        status = {"first_seconds": seconds, "own_seconds": 1.0, "peak_mb": memory}
+        return {"ingest": ingest, "judge": judge, "status": status}
+
+    found = load("scale").extrapolated(figures(1_000_000, 3.0, 300.0), figures(4_000_000, 9.0, 290.0))
+    assert found["status/first_seconds"] == pytest.approx(21.0)
+    assert found["status/peak_mb"] == 290.0, "it does not grow"
+    assert "status/own_seconds" not in found
+    assert (found["gb/shards"], found["gb/index_judge"]) == (60.0, 14.0)

@@ -35,7 +35,17 @@ def test_a_sound_run_has_no_findings_and_is_not_changed(call, run_copy):
     assert (code, out.strip(), err) == (0, f"the run in '{run_copy}' is sound", "")
 
 
+def contents(root):
+    """Return all rows, their truth, and the labels that are not verdicts of detectors."""
+    store = EpisodeStore(root)
+    rows = store.rows()
+    found = (rows, [store.truth(row.id) for row in rows], store.labels(source="oracle"), store.labels(source="person"))
+    store.close()
+    return found
+
+
 def test_a_lost_index_is_found_and_rebuilt(call, run_copy):
+    before = contents(run_copy)
     (run_copy / "index.sqlite").unlink()
     code, found = check(call, run_copy)
     assert (code, found["index.sqlite"]["problem"]) == (1, "is missing")
@@ -43,6 +53,7 @@ def test_a_lost_index_is_found_and_rebuilt(call, run_copy):
     code, found = check(call, run_copy, "repair=true")
     assert code == 0
     assert "rebuilt from the shards: 12 episodes; labels recovered: 15 of oracle" in found["index.sqlite"]["outcome"]
+    assert contents(run_copy) == before
     assert check(call, run_copy) == (0, {})
 
 

@@ -158,7 +158,7 @@ def test_a_run_of_another_process_is_not_changed_but_for_episodes(call, copied):
         code, out, err = call("mtopt", command, f"run_dir={copied}")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert f"in use by process {os.getpid()}" in err
-    code, out, _ = call("mtopt", "collect", f"run_dir={copied}", "collector.episodes=14", "format=json")
+    code, out, _ = call("mtopt", "collect", f"run_dir={copied}", "collector.episodes=3", "format=json")
     assert (code, json.loads(out)["added"]) == (0, 4)
     assert call("mtopt", "status", f"run_dir={copied}")[0] == 0
     assert {name: (copied / name).read_bytes() for name in before} == before
@@ -171,6 +171,18 @@ def test_collect_fills_a_store(call, tmp_path):
     assert code == 0
     assert json.loads(out)["added"] == 4
     assert json.loads(out)["policies"] == {"scripted-pick": 2, "scripted-place": 2}
+    code, out, _ = call("mtopt", "collect", f"run_dir={tmp_path}", "collector.episodes=2", "format=json")
+    found = json.loads(out)
+    assert (code, found["added"], found["episodes"]) == (0, 4, 8), "at least so many more, as train makes more updates"
+
+
+def test_without_a_folder_a_run_gets_a_new_one(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for count in (1, 2):
+        code, out, _ = call("mtopt", "collect", *TINY, "seed=5", "collector.episodes=2")
+        folders = sorted(Path("runs").iterdir())
+        assert (code, len(folders)) == (0, count), "not the folder of another run"
+        assert "-mtopt-seed5" in folders[-1].name and f"runs/{folders[-1].name}" in out.replace("\n", "")
 
 
 def test_a_run_that_waits_for_a_person_says_so(call, tmp_path):
@@ -227,7 +239,9 @@ MISTAKES = [
     (["mtopt", "run", "detector.network.merge=glue"], "merge=glue is not valid; known: added, located"),
     (["label", "source=robot"], "source=robot is not valid; known: person, oracle"),
     (["label", "share=some"], "share=some is not valid; known: orig, all, skill"),
-    (["label"], "there is no folder 'runs/mtopt'; name the folder of a run"),
+    (["label"], "name the folder of a run: run_dir=DIR"),
+    (["mtopt", "status"], "name the folder of a run: run_dir=DIR"),
+    (["mtopt", "train"], "name the folder of a run: run_dir=DIR"),
     (["label", "port=99999"], "port=99999 is not valid; it must be at least 0 and at most 65535"),
     (["label", "port=-1"], "port=-1 is not valid"),
     (["label", "run_dir=nowhere"], "there is no folder 'nowhere'"),
@@ -261,5 +275,5 @@ def test_the_help_lists_all_commands_and_their_functions_exist(call):
     assert code == 0
     assert all(name in out for name in known)
     ours = [command.run for command in COMMANDS.values() if command.run.startswith("polytask.mtopt.commands:")]
-    assert len(ours) == 9
+    assert {f"polytask.mtopt.commands:{name}" for name in ("run", "status", "label", "act")} <= set(ours)
     assert all(callable(getattr(commands, run.partition(":")[2])) for run in ours)

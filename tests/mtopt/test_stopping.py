@@ -111,16 +111,16 @@ def test_a_signal_in_the_last_step_is_no_stop(call, run_copy, monkeypatch):
     code, out, _ = call("mtopt", "relabel", f"run_dir={run_copy}", "detector=run-1")
     assert (code, "stopped" in out) == (0, False)
     answer_with(monkeypatch, [signal.SIGTERM])
-    assert call("mtopt", "collect", f"run_dir={run_copy}", "collector.episodes=12")[0] == 0, "there are 12"
-    assert call("mtopt", "collect", f"run_dir={run_copy}", "collector.episodes=13")[0] == 143
+    assert call("mtopt", "collect", f"run_dir={run_copy}", "collector.episodes=0")[0] == 0, "nothing is left to do"
+    assert call("mtopt", "collect", f"run_dir={run_copy}", "collector.episodes=1")[0] == 143
     assert call("mtopt", "train", f"run_dir={run_copy}", "trainer.updates=2")[0] == 143
     answer_with(monkeypatch, stop_after(2))  # asked once before grading and once before the updates
-    monkeypatch.setattr(Grader, "step", lambda self: {"episodes": 0.0})
+    monkeypatch.setattr(Grader, "_read", lambda self, *span: None)
     assert call("mtopt", "train", f"run_dir={run_copy}", "trainer.updates=2")[0] == 0
 
 
 def test_a_stop_ends_the_grading_before_the_updates(run_copy, monkeypatch):
-    monkeypatch.setattr(Grader, "step", lambda self: pytest.fail("graded after a stop"))
+    monkeypatch.setattr(Grader, "_read", lambda self, *span: pytest.fail("graded after a stop"))
     runtime = LocalRuntime(RunFolder(run_copy).config(), lambda line: None, is_plan=False)
     assert runtime.train(2, [signal.SIGTERM]) == {}
     assert runtime.updates_left == 2

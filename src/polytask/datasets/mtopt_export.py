@@ -19,7 +19,7 @@ from polytask.result import Result, Table
 
 def export(config: ExportConfig) -> Result:
     """Run `polytask mtopt export`."""
-    run = RunFolder(config.run_dir).config()
+    run = RunFolder(config.root).config()
     tasks = tuple(config.tasks) or run.learned
     known = tasks_of(run)
     known.require(tasks)

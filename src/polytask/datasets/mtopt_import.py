@@ -42,7 +42,7 @@ def import_episodes(config: ImportConfig) -> Result:
     if find_spec("PIL") is None:
         raise UserError("reading pictures needs an extra: pip install 'polytask[label]'")
     check_values(config)
-    folder = RunFolder(config.run_dir)
+    folder = RunFolder(config.root)
     is_new = folder.read() is None
     run = _new_run(config) if is_new else folder.config()
     if config.task is not None:

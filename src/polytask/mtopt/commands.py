@@ -23,7 +23,7 @@ from polytask.mtopt.runtime.base import restored_controller
 from polytask.mtopt.runtime.check_folder import check_folder
 from polytask.mtopt.runtime.checks import check_devices, needs_lid, prepared
 from polytask.mtopt.runtime.collect_alongside import collect_alongside
-from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.runtime.folder import RunFolder, with_folder
 from polytask.mtopt.runtime.local import LocalRuntime
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
@@ -33,7 +33,7 @@ from polytask.stopping import exit_code, stop_requests
 
 def run(config: RunConfig) -> Result:
     """Run `polytask mtopt run`."""
-    config = prepared(config)
+    config = with_folder(prepared(config))
     with stop_requests("job") as stops:
         if config.runtime == "ray":
             from polytask.mtopt.runtime.ray.start import run_ray
@@ -43,17 +43,17 @@ def run(config: RunConfig) -> Result:
             check_devices({"device": config.device, "world.device": config.world.device})
             with closing(LocalRuntime(config, note)) as runtime:
                 evaluation = runtime.run(stops)
-    state = RunFolder(config.run_dir).require()
+    state = RunFolder(config.root).require()
     if stops and not restored_controller(config, state).is_done:
-        return _stopped(state["jobs"], config.run_dir, stops)
+        return _stopped(state["jobs"], str(config.root), stops)
     if evaluation is None:
         return _labels_needed(config)
-    return evaluation_result(evaluation, config.run_dir)
+    return evaluation_result(evaluation, str(config.root))
 
 
 def collect(config: RunConfig) -> Result:
     """Run `polytask mtopt collect`; if another process has the run, only add episodes."""
-    config = prepared(config)
+    config = with_folder(prepared(config))
     check_devices({"world.device": config.world.device})
     with stop_requests("sequence") as stops:
         try:
@@ -63,9 +63,9 @@ def collect(config: RunConfig) -> Result:
         else:
             with closing(runtime):
                 done = runtime.collect(config.collector.episodes, stops)
-    found = status_of(RunFolder(config.run_dir))
+    found = status_of(RunFolder(config.root))
     lines = [f"{done['added']:.0f} episodes added, {done['episodes']:.0f} in all: {config.run_dir}"]
-    code = exit_code(stops) if done["episodes"] < config.collector.episodes else 0
+    code = exit_code(stops) if done["added"] < config.collector.episodes else 0
     return Result({**done, **found.plain()}, [found.episodes_table()], lines, code)
 
 
@@ -84,7 +84,7 @@ def train(config: RunConfig) -> Result:
 
 def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
-    settings = RunFolder(config.run_dir).config()
+    settings = RunFolder(config.root).config()
     tasks_of(settings).require(config.tasks)
     episodes = config.episodes or settings.evaluator.episodes
     settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
@@ -96,12 +96,12 @@ def evaluate(config: EvaluateConfig) -> Result:
         evaluator.judge.sync()
     else:
         evaluator.sync(config.weights)
-    return evaluation_result(evaluator.step(config.tasks or None, is_scripted=config.scripted), config.run_dir)
+    return evaluation_result(evaluator.step(config.tasks or None, is_scripted=config.scripted), str(config.root))
 
 
 def relabel(config: RelabelConfig) -> Result:
     """Run `polytask mtopt relabel`."""
-    folder = RunFolder(config.run_dir)
+    folder = RunFolder(config.root)
     folder.require()
     tasks_of(folder.config()).require(config.add)
     if config.train and config.detector is not None:
@@ -119,13 +119,13 @@ def relabel(config: RelabelConfig) -> Result:
 
 def status(config: StatusConfig) -> Result:
     """Run `polytask mtopt status`."""
-    found = status_of(RunFolder(config.run_dir))
+    found = status_of(RunFolder(config.root))
     return Result(found.plain(), found.tables(), found.lines())
 
 
 def check(config: CheckConfig) -> Result:
     """Run `polytask mtopt check`."""
-    findings = check_folder(RunFolder(config.run_dir), repair=config.repair)
+    findings = check_folder(RunFolder(config.root), repair=config.repair)
     is_sound = all(one.is_mended or not one.is_wrong for one in findings)
     rows = [(one.file, one.problem, one.outcome) for one in findings]
     line = f"the run in '{config.run_dir}' is sound"
@@ -144,7 +144,7 @@ def label(config: LabelConfig) -> Result:
     from polytask.mtopt.label.server import serve
 
     serve(config)
-    with closing(EpisodeStore(config.run_dir)) as store:
+    with closing(EpisodeStore(config.root)) as store:
         labels = labels_by_task(store, (config.source,))
     rows = [(task, sum(each.values()), len(each) - sum(each.values())) for task, each in labels.items()]
     payload = {"labels": {task: {"success": success, "failure": failure} for task, success, failure in rows}}
@@ -180,10 +180,12 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
             f"there is no detector in '{settings.detectors}'; label first: polytask label run_dir={config.run_dir}"
         )
     with closing(Grader(settings, version)) as grader:
-        _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", config.run_dir)
+        _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", str(config.root))
         choose(settings.detectors, version)
         done = grader.run(stops)
         is_stopped = bool(stops) and grader.has_more()
+        if not is_stopped:
+            grader.store.prune_verdicts(version)
     if config.add:
         state = folder.require()
         world = {**state["config"]["world"], "lid": settings.world.lid}
@@ -234,7 +236,7 @@ def _train_detector(config: RunConfig, wanted: Sequence[str], stops: Sequence[in
             note(f"training detector {version}: {share:.0%}")
 
     with closing(DetectorTrainer(config)) as trainer:
-        _require_taught(wanted, trainer.teachable(), "a detector trained now", config.run_dir)
+        _require_taught(wanted, trainer.teachable(), "a detector trained now", str(config.root))
         trainer.step(version, progress, in_use(config.detectors))
     return version
 

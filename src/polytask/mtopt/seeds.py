@@ -24,10 +24,10 @@ def uniform_hash(episode: int, salt: str = "") -> float:
     return float(uniform_hashes([episode], salt)[0])
 
 
-def uniform_hashes(episodes: Sequence[int], salt: str = "") -> NDArray[np.float64]:
+def uniform_hashes(episodes: Sequence[int] | NDArray[np.int64], salt: str = "") -> NDArray[np.float64]:
     """Map many episodes as `uniform_hash` does, fast enough to order a hundred thousand for every question."""
     start = sum(ord(c) * 131**i for i, c in enumerate(salt)) % 2**64
-    state = np.array(episodes, np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)  # modulo 2**64
+    state = np.asarray(episodes, np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)  # modulo 2**64
     # The finalizer of SplitMix64.
     state = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ state >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)

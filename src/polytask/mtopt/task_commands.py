@@ -40,7 +40,7 @@ def task(config: TaskConfig) -> Result:
 
 def _run_of(config: TaskConfig) -> RunConfig:
     """Return the settings of the run; of a folder without a run, those of a new one."""
-    folder = RunFolder(config.run_dir)
+    folder = RunFolder(config.root)
     if folder.read() is not None:
         return folder.config()
     run = RunConfig(run_dir=config.run_dir)
@@ -121,7 +121,7 @@ def _store_examples(config: TaskConfig, name: str, pictures: Sequence[tuple[byte
     page = LabelConfig(run_dir=config.run_dir)
     known = label_settings(page) or {}
     page = replace(page, **{key: known[key] for key in ("views", "outcome_size", "outcome_width") if key in known})
-    with closing(EpisodeStore(Path(config.run_dir).expanduser())) as store, closing(Uploads(store, page)) as uploads:
+    with closing(EpisodeStore(config.root)) as store, closing(Uploads(store, page)) as uploads:
         labels = [Label(uploads.add(name, data), name, float(value), PERSON) for data, value in pictures]
         store.add_labels(labels)
 
@@ -137,7 +137,7 @@ def _skill_lines(info: TaskInfo, spec: WorldSpec) -> list[str]:
 
 def _learn(config: TaskConfig, name: str) -> Result:
     """Let a run learn a task from now on: later rounds collect, label and train it, too."""
-    folder = RunFolder(config.run_dir)
+    folder = RunFolder(config.root)
     folder.require()
     folder.lock()
     with closing(folder):

@@ -14,7 +14,7 @@ def controller(tmp_path):
 
 
 def results(job):
-    return {"collect": {"episodes": 4.0}, "evaluate": {"episode": 12.0}}.get(job.kind, {})
+    return {"collect": {"episodes": 4.0}, "grade": {"last": 12.0}}.get(job.kind, {})
 
 
 def play(controller):
@@ -161,3 +161,75 @@ def test_tasks_that_one_command_leaves_out_keep_what_acts_for_them(tmp_path):
     assert part.sources == {"cover-object": SCRIPT}
     whole.load_state_dict(part.state_dict())
     assert whole.sources["lift-any"] == OWN
+
+
+def until(controller, kind):
+    """Do all jobs before the first of a kind."""
+    while controller.phase != kind:
+        job = controller.next()
+        controller.finish(job, results(job))
+
+
+def test_the_next_round_is_collected_for_while_this_one_is_trained(controller):
+    controller.config.collector.round_episodes = 8
+    until(controller, "train")
+    assert controller.next_ahead() is None, "nothing is learned yet"
+    train = controller.next()
+    controller.finish(train, {})  # half of the updates: half of the episodes, in twos
+    jobs = [controller.next_ahead() for _ in range(3)]
+    assert jobs == [Job("collect", 1, 2), Job("collect", 1, 3), None]
+    assert controller.order(jobs[0]).tries_own, "as in its round"
+    controller.finish(jobs[0], {"episodes": 4.0})
+    assert controller.phase == "train" and controller.next_ahead() is None
+    until(controller, "evaluate")
+    more = controller.next_ahead()
+    assert more == Job("collect", 1, 4)
+    until(controller, "collect")
+    assert (controller.round, controller.episodes) == (1, 4)
+    controller.finish(jobs[1], {"episodes": 2.0})
+    assert controller.next() is None, "the one under way is expected to be enough"
+    controller.finish(more, {"episodes": 2.0})
+    assert controller.phase == "label", "the round has its episodes"
+    assert controller.next_ahead() is None, "it is the last round"
+
+
+def test_a_lost_collection_for_the_next_round_is_replaced(controller):
+    until(controller, "evaluate")
+    lost = controller.next_ahead()
+    controller.give_up(lost)
+    assert controller.next_ahead().number == lost.number + 1
+
+
+def test_episodes_collected_early_outlive_a_restart(controller, tmp_path):
+    until(controller, "evaluate")
+    controller.finish(controller.next_ahead(), {"episodes": 4.0})
+    again = Controller(tiny(tmp_path))
+    again.load_state_dict(controller.state_dict())
+    assert again.early == 4
+    job = again.next()
+    again.finish(job, {})
+    assert (again.round, again.phase) == (1, "label"), "its four episodes are there"
+
+
+def test_later_rounds_collect_half_of_the_next_before_they_train(tmp_path):
+    config = tiny(tmp_path)
+    config.controller.rounds, config.collector.round_episodes = 2, 8
+    controller = Controller(config)
+    until(controller, "evaluate")
+    until(controller, "collect")
+    until(controller, "grade")
+    jobs = [controller.next_ahead() for _ in range(3)]
+    assert [job is not None for job in jobs] == [True, True, False], "four of eight episodes, in twos"
+
+
+def test_what_was_collected_when_its_round_had_enough_counts_for_the_next(tmp_path):
+    config = tiny(tmp_path)
+    config.controller.rounds = 2
+    controller = Controller(config)
+    until(controller, "evaluate")
+    late, enough = controller.next_ahead(), controller.next_ahead()
+    until(controller, "collect")
+    controller.finish(enough, {"episodes": 4.0})
+    assert controller.phase == "label"
+    controller.finish(late, {"episodes": 4.0})
+    assert (controller.phase, controller.early) == ("label", 4)

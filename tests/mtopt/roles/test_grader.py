@@ -8,6 +8,7 @@ from polytask.errors import UserError
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import Grader
 from polytask.mtopt.roles.tries import count_tries
+from polytask.mtopt.store import tallies
 from polytask.mtopt.tasks import ALL_TASKS, TASKS
 
 
@@ -52,3 +53,24 @@ def test_a_named_detector_is_used_though_there_is_a_newer_one(config, store):
     assert not store.labels(source="detector:d2")
     with pytest.raises(UserError, match="no success detector"):
         Grader(config, "d3")
+
+
+def test_a_later_grader_looks_only_at_blocks_with_something_new(config, store, monkeypatch):
+    monkeypatch.setattr(tallies, "BLOCK", 4)
+    save_detector(config.detectors, "d1")
+    count = len(store)
+    assert Grader(config).run()["labels"] == 36
+    assert Grader(config).run()["episodes"] == count % 4, "only the last block"
+    with store.writer("more") as writer:
+        writer.append_many([store.read(1)] * 6)
+    done = Grader(config).run()
+    assert (done["labels"], done["episodes"], done["last"]) == (18, count % 4 + 6, count + 6)
+    config.tasks = [*config.learned, "lift-red-thing"]
+    assert Grader(config).run()["episodes"] == count + 6, "a new task: no block has all of its verdicts"
+
+
+def test_a_grader_of_a_span_leaves_the_rest(config, store):
+    save_detector(config.detectors, "d1")
+    assert Grader(config).run(after=3, until=5) == {"episodes": 2.0, "labels": 6.0, "last": 5.0}
+    assert {one.episode for one in store.labels(source="detector:d1")} == {4, 5}
+    assert Grader(config).run(stops=[2])["episodes"] == 0

@@ -106,8 +106,8 @@ def test_a_run_that_is_killed_again_and_again_ends_the_same(finished, tmp_path, 
 
 def test_collecting_and_training_alone_add_to_the_run(tmp_path):
     runtime = LocalRuntime(tiny(tmp_path), lambda line: None)
-    assert runtime.collect(6) == {"episodes": 8.0, "added": 8.0}  # four at a time
-    assert runtime.collect(6) == {"episodes": 8.0, "added": 0.0}
+    assert runtime.collect(3) == {"episodes": 4.0, "added": 4.0}  # four at a time
+    assert runtime.collect(4) == {"episodes": 8.0, "added": 4.0}
     assert runtime.controller.phase == "label", "the first round has its episodes"
     with pytest.raises(UserError, match="no episode with a verdict"):
         runtime.train(2)
@@ -185,7 +185,7 @@ def test_cover_object_joins_a_run_of_other_tasks(finished, tmp_path):
     config = tiny(root, tasks=["lift-any", "lift-can", "place-any", "cover-object"])
     assert config.world.lid
     runtime = LocalRuntime(config, lambda line: None, is_plan=False)
-    runtime.collect(16)
+    runtime.collect(4)
     runtime.close()
     store = EpisodeStore(root)
     new = store.rows(after=12)

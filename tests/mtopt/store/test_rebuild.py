@@ -176,7 +176,7 @@ def test_a_rebuild_that_is_killed_at_any_moment_loses_nothing(root, monkeypatch,
             patch.setattr(owner, name, count_down(getattr(owner, name)))
         with suppress(Killed):
             EpisodeStore(root, QUICK).close()
-    assert len(steps) == min(moment + 1, 5), "scan, write, replace, rename, rename"
+    assert len(steps) == min(moment + 1, 5), "write, scan, replace, rename, rename"
     found = contents(root)
     assert found == (rows, found[1], labels, True)
     assert len(list(root.glob("index.damaged-*.sqlite"))) == 1

@@ -50,7 +50,7 @@ class Actor:
         Raises:
             UserError: If there is no run or no such weights.
         """
-        run = RunFolder(config.run_dir).config()
+        run = RunFolder(config.root).config()
         self.device = check_device(config.device)
         self.weights = WeightFolder(run.weights).load(run.learner, self.device, config.weights)
         self.tasks, self.image_shape, self.needs_pose = run.learned, run.world.image_shape, needs_pose(run.learner)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+from polytask.errors import UserError
 from polytask.settings import MAX_SEED, CommandConfig, setting
 
 
@@ -14,7 +16,18 @@ class FolderCommandConfig(CommandConfig):
 
     renamed: ClassVar[dict[str, str]] = {"store": "run_dir"}
 
-    run_dir: str = setting("runs/mtopt", "folder of the run", is_path=True)
+    run_dir: str | None = setting(None, "folder of the run", is_path=True)
+
+    @property
+    def root(self) -> Path:
+        """Return the run's folder.
+
+        Raises:
+            UserError: If none is named.
+        """
+        if self.run_dir is None:
+            raise UserError("name the folder of a run: run_dir=DIR")
+        return Path(self.run_dir).expanduser()
 
 
 @dataclass

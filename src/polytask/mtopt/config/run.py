@@ -117,10 +117,26 @@ class RayConfig:
     address: str = setting("", "address of a cluster, HOST:PORT or auto (default: this machine alone)")
     collectors: int = setting(2, "processes that collect", at_least=1, at_most=10_000)
     updaters: int = setting(1, "processes that compute targets", at_least=1, at_most=10_000)
+    graders: int = setting(
+        1, "processes on the driver's machine that grade the stored episodes", at_least=1, at_most=1_024
+    )
+    continuous: bool = setting(True, "collect for the next round while this one is graded, trained on and evaluated")
+    worker_cpus: float | None = setting(
+        None, "CPUs of each collector and updater (default: 1, or an equal share)", at_least=0.0, at_most=10_000.0
+    )
+    worker_gpus: float | None = setting(
+        None,
+        "GPUs of each collector and updater that computes on one (default: 1, or an equal share)",
+        at_least=0.0,
+        at_most=1_000.0,
+    )
     cpus: int = setting(0, "CPUs of this machine that Ray may use (0: all)", at_least=0, at_most=10_000)
     max_seconds: float = setting(0.0, "stop after this much time (0: never)", at_least=0.0)
     object_store: int = setting(
-        256, "shared memory for data on its way between workers, MB", at_least=LEAST_MEMORY, at_most=10**9
+        256,
+        "shared memory, MB; episodes on their way to the store take a third of it, and batches of training as much",
+        at_least=LEAST_MEMORY,
+        at_most=10**9,
     )
     max_deaths: int = setting(20, "deaths of one worker after which the run fails", at_least=0)
 
@@ -131,9 +147,9 @@ class RunConfig(FolderCommandConfig):
 
     preset_folder: ClassVar[str] = "mtopt_preset"
 
-    run_dir: str = setting(
-        "runs/mtopt",
-        "folder of episodes, labels, detectors, weights and the run's state",
+    run_dir: str | None = setting(
+        None,
+        "folder of episodes, labels, detectors, weights and the run's state (default: runs/<time>-mtopt-seed<seed>)",
         is_path=True,
         is_transient=True,
     )
@@ -177,11 +193,6 @@ class RunConfig(FolderCommandConfig):
     def learned(self) -> tuple[str, ...]:
         """Return the names of the tasks that are learned."""
         return tuple(self.tasks) or world_spec(self.world.kind).learned
-
-    @property
-    def root(self) -> Path:
-        """Return the run's folder."""
-        return Path(self.run_dir).expanduser()
 
     @property
     def weights(self) -> Path:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -203,7 +202,7 @@ def create_app(config: LabelConfig, tasks: TaskTable, store: EpisodeStore | None
     """
     if not config.token and not is_loopback(config.host):
         raise UserError(f"host={config.host} opens the labelling page to other machines: set token=...")
-    store = store or EpisodeStore(Path(config.run_dir))
+    store = store or EpisodeStore(config.root)
     session = LabelSession(store, tasks, config)
     api = Api(session, Uploads(store, config), DetectorTraining(session))
     access = Access(is_loopback(config.host), config.token, max(config.max_upload_bytes, 1024 * 1024))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polytask.mtopt.detector.metrics import disagreements, uncertain_first
 from polytask.mtopt.seeds import uniform_hash, uniform_hashes
@@ -17,10 +18,9 @@ ORDERS = {
 }
 
 
-def new(unlabelled: Iterable[int], task: str) -> list[int]:
-    """Order episodes without a label at random, the same way every time."""
-    episodes = list(unlabelled)
-    return [episodes[place] for place in np.argsort(uniform_hashes(episodes, task), kind="stable").tolist()]
+def shuffled(episodes: NDArray[np.int64], task: str) -> NDArray[np.int64]:
+    """Order episodes at random, the same way every time."""
+    return episodes[np.argsort(uniform_hashes(episodes, task), kind="stable")]
 
 
 def uncertain(unlabelled: Iterable[int], probability: Mapping[int, float], threshold: float) -> list[int]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -83,7 +82,7 @@ def prepared(config: LabelConfig) -> LabelConfig:
     """
     if any(find_spec(name) is None for name in NEEDS):
         raise UserError("the labelling page needs an extra: pip install 'polytask[label]'")
-    if not Path(config.run_dir).expanduser().is_dir():
+    if not config.root.is_dir():
         raise UserError(
             f"there is no folder '{config.run_dir}'; name the folder of a run that has episodes: run_dir=DIR"
         )

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 from threading import RLock
 from typing import Literal
 
@@ -14,8 +14,8 @@ from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.detector.labels import is_held_out, labels_by_task
 from polytask.mtopt.label import queues
+from polytask.mtopt.label.candidates import Candidates
 from polytask.mtopt.label.journal import Journal, SecondAnswer
-from polytask.mtopt.learning.sharing import impersonate
 from polytask.mtopt.records import Label, TaskInfo
 from polytask.mtopt.run_tasks import FILE, add, read
 from polytask.mtopt.store import EpisodeStore
@@ -75,13 +75,11 @@ class LabelSession:
         self.tasks = tasks  # all tasks, because episodes of any task may be shared with those on the page
         self.names = tuple(config.tasks) or tuple(tasks)
         self.config = config
-        self.root = Path(config.run_dir).expanduser()
+        self.root = config.root
         self.journal = Journal(self.root / "second_answers.jsonl")
         self.lock = RLock()
         self.verdicts: Verdicts | None = None
-        self._candidates: dict[str, list[int]] = {name: [] for name in tasks}
-        self._known: set[int] = set()
-        self._last_row = 0
+        self.candidates = Candidates(store, tasks, config.share)
         self._skipped: dict[str, set[int]] = defaultdict(set)
         self._asked_again: set[tuple[str, int]] = set()
         self._recent: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=config.reask_gap))
@@ -105,8 +103,7 @@ class LabelSession:
     def _use(self, tasks: TaskTable) -> None:
         """Use other tasks from now on: find the episodes that can be labelled for them."""
         self.tasks = tasks
-        self._candidates = {name: [] for name in tasks}
-        self._last_row = 0
+        self.candidates = Candidates(self.store, tasks, self.config.share)
 
     def require(self, episode: int) -> None:
         """Check that the store holds an episode.
@@ -114,23 +111,8 @@ class LabelSession:
         Raises:
             UserError: If it does not.
         """
-        if episode not in self._known:
-            self.refresh()
-        if episode not in self._known:
+        if not self.store.has(episode):
             raise UserError(f"there is no episode {episode}")
-
-    def refresh(self) -> None:
-        """Read the rows of episodes that collectors have added."""
-        for row in self.store.rows(after=self._last_row):
-            self._last_row = max(self._last_row, row.id)
-            self._known.add(row.id)
-            for task in impersonate(self.config.share, row.task, self.tasks) if row.task in self.tasks else ():
-                self._candidates[task].append(row.id)
-
-    def candidates(self, task: str) -> list[int]:
-        """Return the episodes that can be labelled for a task, oldest first."""
-        self.refresh()
-        return self._candidates[task]
 
     def labels(self, task: str) -> dict[int, bool]:
         """Return the answers on a task that count, oldest first."""
@@ -138,12 +120,12 @@ class LabelSession:
 
     def progress(self) -> dict[str, Progress]:
         """Count labels, candidates and agreement by task."""
-        self.refresh()
+        self.candidates.refresh()
         labels = labels_by_task(self.store, (self.config.source,))
         found = {}
         for task in self.names:
             values = list(labels.get(task, {}).values())
-            counts = (sum(values), len(values) - sum(values), len(self._candidates[task]))
+            counts = (sum(values), len(values) - sum(values), self.candidates.count(task))
             found[task] = Progress(*counts, *self.journal.agreement(task))
         return found
 
@@ -164,22 +146,26 @@ class LabelSession:
         if order == "disagrees":
             wrong = [e for e in queues.disagrees(labels, verdicts, threshold) if e not in self._skipped[task]]
             return [Question(e, labels[e], verdicts[e]) for e in wrong[:count]], len(wrong)
-        open_ones = [e for e in self.candidates(task) if e not in labels and e not in self._skipped[task]]
+        self.candidates.refresh()
+        closed = self._skipped[task].union(labels)
         if order in ("uncertain", "likely"):
+            judged = sorted(self.candidates.among(task, verdicts.keys() - closed))
             # Labels that measure detectors must be random draws, so only the queue `new` asks about these episodes.
-            aside = is_held_out(open_ones, self.config.held_out)
-            open_ones = [e for e in open_ones if e not in aside]
-        if order == "uncertain":
-            queue = queues.uncertain(open_ones, verdicts, threshold)
-        elif order == "likely":
-            queue = queues.likely(open_ones, verdicts)
+            aside = is_held_out(judged, self.config.held_out)
+            open_ones = [e for e in judged if e not in aside]
+            is_uncertain = order == "uncertain"
+            queue = (
+                queues.uncertain(open_ones, verdicts, threshold) if is_uncertain else queues.likely(open_ones, verdicts)
+            )
+            left = len(queue)
         else:
-            queue = queues.new(open_ones, task)
+            queue = list(islice(self.candidates.shuffled(task, closed), count))
+            left = self.candidates.count(task) - len(self.candidates.among(task, closed))
         settled = (e for e in labels if e not in self._recent[task] and e not in self._skipped[task])
         again = queues.due_again(settled, task, self.config.reask, self.journal.done(task))
         asked = queues.interleave(queue, again, count)
         self._asked_again |= {(task, e) for e in asked if e in labels}
-        return [Question(e) for e in asked], len(queue)
+        return [Question(e) for e in asked], left
 
     def answer(self, task: str, episode: int, value: bool | None, order: str) -> None:
         """Save an answer: success, failure or, with None, a skip. A later answer replaces an earlier one.

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -24,7 +25,6 @@ from polytask.mtopt.detector.labelled import (
     train_on_labels,
 )
 from polytask.mtopt.detector.labels import Labels, labels_by_task, split, stand_in_counts, teachable
-from polytask.mtopt.label import queues
 from polytask.mtopt.label.session import LabelSession, Verdicts
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class DetectorTraining:
         """Rank episodes by the newest detector, if there is one, even if the run uses another."""
         self.session = session
         self.config = session.config
-        self.folder = Path(self.config.detectors or Path(self.config.run_dir) / "detectors").expanduser()
+        self.folder = Path(self.config.detectors or self.config.root / "detectors").expanduser()
         version = newest(self.folder)
         self.detector = None if version is None else Detector.load(path_of(self.folder, version)).to(self.config.device)
         self._used: Detector | None = None  # in use, where that is not the newest
@@ -175,10 +175,11 @@ class DetectorTraining:
         detector, wanted = self.detector, {}
         assert detector is not None
         with self.session.lock:
+            self.session.candidates.refresh()
             for task in self.session.names:
                 labels = self.session.labels(task)
-                others = queues.new((e for e in self.session.candidates(task) if e not in labels), task)
-                wanted[task] = [*labels, *others[: self.config.pool]] if labels else []
+                others = islice(self.session.candidates.shuffled(task, labels), self.config.pool)
+                wanted[task] = [*labels, *others] if labels else []
         found = judge_episodes(detector, self.session.store, wanted, self.config.device)
         bounds = {task: detector.threshold_of(task) for task in found}
         self.session.verdicts = Verdicts(detector.version, bounds, found)

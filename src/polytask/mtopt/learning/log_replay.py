@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from polytask.errors import require_known
 from polytask.mtopt.config.learning import SharingConfig
 from polytask.mtopt.learning.buffers import NOT_USED, TaskBuffers
-from polytask.mtopt.learning.reservoir import choose
+from polytask.mtopt.learning.reservoir import Reservoirs
 from polytask.mtopt.learning.sharing import Rewards, impersonate
 from polytask.mtopt.records import TaskInfo
-from polytask.mtopt.store import EpisodeRow, EpisodeStore
+from polytask.mtopt.store import Commanded, EpisodeStore
 from polytask.mtopt.task_table import require_tasks
 
 CHUNK = 4096  # episodes that are read and copied to the device together
@@ -52,7 +52,7 @@ class LogReplay:
             store: The log.
             buffers: Buffers to fill; their tasks are the learned ones.
             tasks: All tasks that episodes may have been collected for.
-            rewards: Returns the verdicts on a task of the episodes in (after, until].
+            rewards: Returns the verdicts on a task of episodes of the store in (after, until].
             config: How to share.
 
         Raises:
@@ -61,11 +61,8 @@ class LogReplay:
         self.store, self.buffers, self.tasks, self.rewards = store, buffers, tasks, rewards
         self.config = config or SharingConfig()
         require_tasks(buffers.tasks, tasks)
-        # Commanded task -> learned tasks that use its episodes. An unknown strategy fails here, not later.
-        self._learners = {
-            name: tuple(task for task in impersonate(self.config.strategy, name, tasks) if task in buffers.tasks)
-            for name in tasks
-        }
+        # Commanded task -> which learned tasks (K,) use its episodes. An unknown strategy fails here, not later.
+        self._uses = {name: self._among(impersonate(self.config.strategy, name, tasks)) for name in tasks}
         # Tasks whose verdicts are sure to come: an episode waits for them. Verdicts of other tasks are used if present.
         self.awaited: Collection[str] = buffers.tasks
         self.restart()
@@ -73,32 +70,29 @@ class LogReplay:
     def restart(self) -> None:
         """Start again before the first episode, because verdicts have changed; held episodes keep their frames."""
         self.last = 0  # id of the last episode that was processed
-        self._number: list[int] = []  # of the listed episodes
-        self._frames: list[int] = []
-        self._verdict: list[NDArray[np.int8]] = []  # (E, K) of each step
+        # Ids, frames and verdicts (E, K) of the listed episodes, in parts as they came.
+        self._listed: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int8]]] = []
+        self._reservoirs: Reservoirs | None = None
 
-    def step(self, limit: int = 1000) -> StepCounts:
+    def step(self, limit: int = CHUNK) -> StepCounts:
         """Process the next episodes, at most `limit`, in the order of their ids."""
-        rows = self.store.rows(after=self.last, limit=limit)
+        rows = self.store.commanded(after=self.last, limit=limit)
         if not rows:
             return StepCounts(0, 0, 0, 0, 0)
-        verdicts = {task: self.rewards(task, self.last, rows[-1].id) for task in self._asked(rows)}
-        read, last, found = 0, self.last, list[NDArray[np.int8]]()
-        for row in rows:
-            wanted = self._tasks_of(row)
-            if self.config.wait and any(task in self.awaited and row.id not in verdicts[task] for task in wanted):
-                break
-            read, last = read + 1, row.id
-            values = {task: verdicts[task][row.id] for task in wanted if row.id in verdicts[task]}
-            if values:
-                found.append(np.array([values.get(task, NOT_USED) for task in self.buffers.tasks], np.int8))
-                self._number.append(row.id)
-                self._frames.append(row.length + 1)
-        if found:
-            self._verdict.append(np.stack(found))
-        self.last = last
-        shared = sum(int((one != NOT_USED).sum()) for one in found)
-        return StepCounts(read, len(found), shared, read - len(found), len(rows) - read)
+        number, length = np.array([row.id for row in rows]), np.array([row.length for row in rows])
+        uses = np.stack([self._users(row) for row in rows])  # (R, K)
+        verdict = self._verdicts(number, uses)
+        awaits = uses & self._among(self.awaited) & (verdict == NOT_USED)
+        waits = awaits.any(1) & self.config.wait
+        read = int(waits.argmax()) if waits.any() else len(rows)
+        verdict = np.where(uses, verdict, NOT_USED)[:read].astype(np.int8)
+        shared = verdict != NOT_USED
+        listed = np.flatnonzero(shared.any(1))
+        if len(listed):
+            self._listed.append((number[listed], length[listed] + 1, verdict[listed]))
+            self._reservoirs = None
+        self.last = int(number[read - 1]) if read else self.last
+        return StepCounts(read, len(listed), int(shared.sum()), read - len(listed), len(rows) - read)
 
     def refill(self, turn: int = 0) -> int:
         """Hold the listed episodes whose turn it is; return how many had to be read.
@@ -106,13 +100,12 @@ class LogReplay:
         Args:
             turn: Number of the turn; the same log and turn always give the same episodes.
         """
-        if not self._number:
+        if not self._listed:
             self.buffers.drop(self.buffers.episodes)
             return 0
-        replay, number = self.buffers.config, np.array(self._number)
-        frames, verdict = np.array(self._frames), np.concatenate(self._verdict)
-        held = choose(number, frames, verdict, replay.capacity, turn=turn, refresh=replay.refresh)
-        wanted = dict(zip(number[held].tolist(), verdict[held], strict=True))
+        log, replay = self.reservoirs(), self.buffers.config
+        held = log.choose(replay.capacity, turn=turn, refresh=replay.refresh)
+        wanted = dict(zip(log.number[held].tolist(), log.verdict[held], strict=True))
         self.buffers.drop([one for one in self.buffers.episodes if one not in wanted])
         missing = [one for one in wanted if one not in self.buffers]
         for start in range(0, len(missing), CHUNK):
@@ -120,16 +113,32 @@ class LogReplay:
         self.buffers.assign_many(list(wanted), np.stack(list(wanted.values())))
         return len(missing)
 
-    def _tasks_of(self, row: EpisodeRow) -> tuple[str, ...]:
-        """Return the learned tasks that use an episode."""
-        if not row.length:
-            return ()
-        return self._learners[require_known(f"task of episode {row.id}", row.task, self._learners)]
+    def reservoirs(self) -> Reservoirs:
+        """Return the listed episodes, at least one, in order; they are sorted again if some are new."""
+        if self._reservoirs is None:
+            number, frames, verdict = (np.concatenate(parts) for parts in zip(*self._listed, strict=True))
+            self._listed = [(number, frames, verdict)]
+            self._reservoirs = Reservoirs(number, frames, verdict)
+        return self._reservoirs
 
-    def _asked(self, rows: list[EpisodeRow]) -> list[str]:
-        """Return the tasks whose verdicts are needed, in the order of the buffers."""
-        needed = {task for row in rows for task in self._tasks_of(row)}
-        return [task for task in self.buffers.tasks if task in needed]
+    def _among(self, tasks: Collection[str]) -> NDArray[np.bool_]:
+        """Return which of the learned tasks (K,) are among these."""
+        return np.array([task in tasks for task in self.buffers.tasks])
+
+    def _users(self, row: Commanded) -> NDArray[np.bool_]:
+        """Return which of the learned tasks (K,) use an episode."""
+        if not row.length:
+            return self._among(())
+        return self._uses[require_known(f"task of episode {row.id}", row.task, self._uses)]
+
+    def _verdicts(self, number: NDArray[np.int64], uses: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """Return the verdicts (R, K) on episodes of the tasks that use one of them; NOT_USED where there is none."""
+        found = np.full(uses.shape, NOT_USED, np.int8)
+        for column in np.flatnonzero(uses.any(0)).tolist():
+            verdicts = self.rewards(self.buffers.tasks[column], self.last, int(number[-1]))
+            row = np.searchsorted(number, np.fromiter(verdicts.keys(), np.int64, len(verdicts)))
+            found[row, column] = np.fromiter(verdicts.values(), np.int8, len(verdicts))
+        return found
 
     def _read(self, numbers: list[int]) -> None:
         """Read episodes together: one by one, a GPU would wait for every array. `refill` sets their verdicts."""

@@ -70,7 +70,6 @@ class Collector:
         self.judge = Judge(config.detectors, config.world.device)
         self.folder = WeightFolder(config.weights)
         self.weights: Weights | None = None
-        self._last = 0  # episode up to which `_stored` has read the store
 
     def sync(self) -> None:
         """Load newer weights, and the detector in use, if they have changed."""
@@ -79,7 +78,8 @@ class Collector:
 
     def step(self, order: Order) -> dict[str, float]:
         """Collect one sequence and return its metrics; a sequence that is in the store already is only counted."""
-        stored = self._stored(order)
+        # An earlier process may have stored them before it was killed.
+        stored = self.store.count_seed(order.seed)
         if stored:
             return {"episodes": float(stored), "weights": 0.0, "graded": 0.0}
         self.sync()
@@ -108,12 +108,6 @@ class Collector:
         self.world.close()
         self.writer.close()
         self.store.close()
-
-    def _stored(self, order: Order) -> int:
-        """Count the episodes of an order that an earlier process stored before it was killed."""
-        rows = self.store.rows(after=self._last)
-        self._last = rows[-1].id if rows else self._last
-        return sum(row.seed == order.seed for row in rows)
 
     def _sequence(self, order: Order) -> list[Attempt]:
         """Reset the worlds and attempt one skill after the other."""

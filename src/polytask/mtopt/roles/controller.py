@@ -7,6 +7,9 @@
 At first, the policy of the broad task of its skill (in the bins lift-any, place-any) acts for a task, or the script
 until that policy is as good. Half of the attempts already use the task's own policy. Once those succeed as often by the
 detector's verdict, the task switches to its own policy and stays with it. None of this uses the simulator's truth.
+
+A runtime may collect for the next round while this one goes on (`next_ahead`), as the paper's robots never stop. How
+much it may collect grows with the progress of the round, so that newer and newer weights act.
 """
 
 from __future__ import annotations
@@ -42,10 +45,12 @@ class Controller:
         self.episodes = 0  # collected in this round
         self.updates = 0  # of the Q-network, in total
         self.updated = 0  # of them, in this round
-        self.seen = 0  # last episode of the round before
+        self.early = 0  # episodes collected for the next round
+        self.seen = 0  # last episode that the grading of the round before saw
         self.passed = 0  # passes of labelling in this round that were followed by another one
         self.sources = dict.fromkeys(config.learned, SCRIPT)
         self.open: list[Job] = []
+        self.ahead: list[Job] = []  # collections for the next round that are under way
         self._skip()
 
     @property
@@ -57,8 +62,8 @@ class Controller:
         """Issue the next job; return None if it must wait for running jobs, or if the run is finished."""
         if self.is_done or (self.open and self.phase != "collect"):
             return None
-        expected = self.episodes + len(self.open) * self.config.world.num_envs
-        if self.open and expected >= self._goal():
+        expected = self.episodes + (len(self.open) + len(self.ahead)) * self.config.world.num_envs
+        if (self.open or (self.ahead and self.phase == "collect")) and expected >= self._goal():
             return None
         target = min(self.updates + self.config.trainer.publish_every, self.updates - self.updated + self._goal())
         part = self.passed if self.phase == "label" else 0
@@ -67,30 +72,49 @@ class Controller:
         self.open.append(job)
         return job
 
+    def next_ahead(self) -> Job | None:
+        """Issue a job that collects for the next round; None if this round has not come far enough for one more."""
+        if self.is_done or self.phase == "collect" or self.round == self.config.controller.rounds or not self.updates:
+            return None  # before the first updates, the weights have learned nothing
+        expected = self.early + len(self.ahead) * self.config.world.num_envs
+        if expected >= self._progress() * self.config.collector.round_episodes:
+            return None
+        job = Job("collect", self.round + 1, self.issued["collect"])
+        self.issued["collect"] += 1
+        self.ahead.append(job)
+        return job
+
     def finish(self, job: Job, metrics: Mapping[str, float]) -> None:
         """Count a job's result and go to the next phase if this one is complete.
 
         Args:
-            job: From `next`.
-            metrics: With collect, the stored `episodes`; with evaluate, the last `episode` of the round.
+            job: From `next` or `next_ahead`.
+            metrics: With collect, the stored `episodes`; with grade, the `last` episode that it saw.
         """
-        self.open.remove(job)
+        self._close(job)
         if job.kind == "collect":
-            self.episodes += int(metrics["episodes"])
+            if self.phase == "collect":
+                self.episodes += int(metrics["episodes"])
+            else:
+                self.early += int(metrics["episodes"])
         elif job.kind == "train":
             self.updated += job.target - self.updates
             self.updates = job.target
-        elif job.kind == "evaluate":
-            self.seen = int(metrics["episode"])
+        elif job.kind == "grade":
+            self.seen = int(metrics["last"])
         is_counted = job.kind in ("collect", "train")
         if not self.open and (not is_counted or self._done() >= self._goal()):
             self._advance()
 
     def give_up(self, job: Job) -> None:
         """Withdraw a job that was not done; the next job of its kind replaces it."""
-        self.open.remove(job)
+        self._close(job)
         if job.kind != "collect":
             self.issued[job.kind] -= 1
+
+    def _close(self, job: Job) -> None:
+        """Remove a job from those under way."""
+        (self.ahead if job in self.ahead else self.open).remove(job)
 
     def extra(self, kind: str, target: int = 0) -> Job:
         """Issue a job that is not part of the plan."""
@@ -146,6 +170,7 @@ class Controller:
             "episodes": self.episodes,
             "updates": self.updates,
             "updated": self.updated,
+            "early": self.early,
             "seen": self.seen,
             "passed": self.passed,
             "sources": {**self._others, **self.sources},
@@ -157,11 +182,21 @@ class Controller:
         self.issued = {kind: int(state["issued"].get(kind, 0)) for kind in PHASES}
         self.episodes, self.updates = int(state["episodes"]), int(state["updates"])
         self.updated, self.seen = int(state["updated"]), int(state["seen"])
-        self.passed = int(state.get("passed") or 0)  # older versions had one pass
+        self.passed, self.early = (int(state.get(name) or 0) for name in ("passed", "early"))  # since version 0.2
         self.sources = {task: state["sources"].get(task, SCRIPT) for task in self.config.learned}
         self._others = {task: source for task, source in state["sources"].items() if task not in self.sources}
-        self.open = []
+        self.open, self.ahead = [], []
         self._skip()
+
+    def _progress(self) -> float:
+        """Return the share of the next round's episodes that may be collected by now.
+
+        In the first round nothing is learned before the training; in later ones the weights of the round before act.
+        """
+        before = 0.5 if self.round else 0.0
+        if self.phase == "train":
+            return before + (1.0 - before) * self.updated / self._goal()
+        return 1.0 if self.phase == "evaluate" else before
 
     def _goal(self) -> int:
         """Return the amount of work of the present phase in this round."""
@@ -185,7 +220,8 @@ class Controller:
             self.passed += 1
         if place == len(PHASES):
             self.round, place = self.round + 1, 0
-            self.episodes = self.updated = self.passed = 0
+            self.episodes, self.early = self.early, 0
+            self.updated = self.passed = 0
         self.phase = PHASES[place]
         self._skip()
 

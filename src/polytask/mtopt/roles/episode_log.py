@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from polytask.mtopt.records import Episode, Label
-from polytask.mtopt.store import EpisodeRow
 
 
 class EpisodeWriter(Protocol):
@@ -22,14 +21,14 @@ class EpisodeWriter(Protocol):
 
 
 class EpisodeLog(Protocol):
-    """Counts, lists and adds episodes, and adds labels."""
+    """Counts and adds episodes, and adds labels."""
 
     def __len__(self) -> int:
         """Count the episodes."""
         ...
 
-    def rows(self, after: int = 0) -> list[EpisodeRow]:
-        """Return the episodes with greater ids."""
+    def count_seed(self, seed: int) -> int:
+        """Count the episodes of a seed."""
         ...
 
     def writer(self, name: str) -> EpisodeWriter:

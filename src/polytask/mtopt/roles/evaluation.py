@@ -13,7 +13,7 @@ class TaskResult:
     task: str
     episodes: int
     success: float | None  # by the simulator's truth; None if it has none
-    low: float | None  # bounds of a 95 % bootstrap interval
+    low: float | None  # bounds of Wilson's 95 % interval
     high: float | None
     verdict: float | None  # success by the detector; None if there is none, or it does not judge the task
     wrong: float | None  # share of the true failures that the detector accepts
@@ -31,7 +31,7 @@ class ChainResult:
     episodes: int
     lifted: float  # share of the chains that reached the second episode
     success: float  # share of all chains that ended in a success of the task, by the simulator's truth
-    low: float  # bounds of a 95 % bootstrap interval of the success
+    low: float  # bounds of Wilson's 95 % interval of the success
     high: float
     script: float | None  # success of the scripts' chains from the same starts
     after: str | None = None  # task of the first episode; None in older files: lift-any

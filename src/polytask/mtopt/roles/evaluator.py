@@ -40,7 +40,7 @@ from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.seeds import derive
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.world import EpisodeBatch, Policy, World, make_world, run_episodes
-from polytask.statistics import bootstrap
+from polytask.statistics import score_interval
 
 SCRIPT, LEARNED = "script", "learned"  # policies besides the simple ones
 
@@ -198,7 +198,7 @@ class Evaluator:
             mine = slice(number * episodes, (number + 1) * episodes)
             done = ended[mine, self.spec.graded.index(task)]
             script = self._scripted_chains(first, skill)[task] if self.config.evaluator.simple else None
-            low, high = bootstrap(done[:, None])
+            low, high = score_interval(done[:, None])
             counts = (episodes, float(reached[mine].mean()), float(done.mean()))
             results.append(ChainResult(task, *counts, low, high, script, first))
         return results
@@ -254,7 +254,7 @@ class Evaluator:
 
     def _result(self, task: str, scores: _Scores, script: float | None, simple: dict[str, float] | None) -> TaskResult:
         truth, verdict = np.array(scores.truth), np.array(scores.verdict)
-        low, high = bootstrap(truth[:, None]) if len(truth) else (None, None)
+        low, high = score_interval(truth[:, None]) if len(truth) else (None, None)
         failed = truth == 0
         given, modes = np.array(scores.commands).sum(0), (MOVE, *words(self.action.commands))
         return TaskResult(

@@ -10,7 +10,7 @@ SCRIPT, OWN = "script", "own"  # what acts for a task; any other value is the ta
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to do. Several jobs may run at once only if all of them collect."""
+    """One thing to do. Several jobs may run at once only if all of them, or all but one, collect."""
 
     kind: str  # one of PHASES
     round: int

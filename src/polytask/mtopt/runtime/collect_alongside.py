@@ -15,7 +15,7 @@ from polytask.mtopt.runtime.folder import RunFolder
 def collect_alongside(
     config: RunConfig, episodes: int, report: Callable[[str], None], stops: Stops = ()
 ) -> dict[str, float]:
-    """Collect until the store holds this number of episodes in total, or until a stop; they count for no round.
+    """Collect at least this number of episodes more, or until a stop; they count for no round.
 
     Raises:
         UserError: If the settings do not fit the run.
@@ -27,7 +27,7 @@ def collect_alongside(
     collector = Collector(config, "alongside")
     added = 0
     try:
-        while len(collector.store) < episodes and not stops:
+        while added < episodes and not stops:
             order = controller.order(controller.extra("collect"))
             # The run finds its own sequences in the store by their seeds, so these need other seeds than its orders.
             metrics = collector.step(replace(order, seed=secrets.randbits(48)))

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -44,6 +45,7 @@ _CONTROLLER: Fields = {
     "updated": int,
     "seen": int,
     "passed": int | None,
+    "early": int | None,
     "sources": dict,
 }
 _EVALUATION: Fields = {**get_type_hints(Evaluation), "tasks": list, "chains": list | None}
@@ -236,8 +238,20 @@ def _plain(hint: Any) -> Any:
 
 def saved_settings(config: RunConfig) -> dict[str, Any] | None:
     """Return the settings of the run in the configured folder; None if there is no run."""
-    state = RunFolder(config.run_dir).read()
+    state = RunFolder(config.root).read() if config.run_dir is not None else None
     return None if state is None else with_present_names(state["config"])
+
+
+def with_folder(config: RunConfig) -> RunConfig:
+    """Return the settings with the folder of a new run, which is not made yet, if none is named."""
+    if config.run_dir is not None:
+        return config
+    named = Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}-mtopt-seed{config.seed}"
+    path, number = named, 1
+    while path.exists():
+        number += 1
+        path = named.with_name(f"{named.name}-{number}")
+    return replace(config, run_dir=str(path))
 
 
 def label_settings(config: LabelConfig) -> dict[str, Any] | None:
@@ -245,7 +259,7 @@ def label_settings(config: LabelConfig) -> dict[str, Any] | None:
 
     The page trains detectors as the run does, and turns uploads into the views that its world renders.
     """
-    state = RunFolder(config.run_dir).read()
+    state = RunFolder(config.root).read() if config.run_dir is not None else None
     if state is None:
         return None
     saved = with_present_names(state["config"])

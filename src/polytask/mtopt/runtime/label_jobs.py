@@ -6,6 +6,7 @@ counts all labels of the source that the store holds after the job, not those th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 
 from polytask.mtopt.config.run import RunConfig
@@ -13,6 +14,7 @@ from polytask.mtopt.roles import DetectorTrainer, Grader, Teacher
 from polytask.mtopt.roles.tries import Tries, count_tries
 from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.base import Metrics
+from polytask.mtopt.store import EpisodeStore
 
 
 class LabelJobs:
@@ -45,9 +47,20 @@ class LabelJobs:
         Also count attempts and successes after the episode `seen`.
         """
         with closing(Grader(self.config)) as grader:
+            last = grader.store.last()  # of those that come meanwhile, some are not graded
             done, version = grader.run(), grader.judge.version
             counts = grader.store.label_counts(f"detector:{version}") if version else {}
             tries = count_tries(grader.store, self.config.learned, tasks_of(self.config), grader.judge, seen)
             # Twelve verdicts an episode for every detector that ever was would outgrow the episodes.
             grader.store.prune_verdicts(version)
-            return {**done, "labels": float(sum(counts.values()))}, tries
+            return {**done, "labels": float(sum(counts.values())), "last": float(last)}, tries
+
+    def grade_new(self, stops: Sequence[int] = ()) -> None:
+        """Let the detector in use label what it has not labelled: new episodes, or all after the index was rebuilt."""
+        with closing(Grader(self.config)) as grader:
+            grader.run(stops)
+
+    def last(self) -> int:
+        """Return the last episode of the store."""
+        with closing(EpisodeStore(self.config.root, self.config.storage)) as store:
+            return store.last()

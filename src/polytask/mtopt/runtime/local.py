@@ -7,13 +7,12 @@ job again and ends as if it had never stopped.
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import Any
 
 import torch
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.roles import BellmanUpdater, Collector, Evaluation, Evaluator, Grader, Job, TaskReplay, Trainer
+from polytask.mtopt.roles import BellmanUpdater, Collector, Evaluation, Evaluator, Job, TaskReplay, Trainer
 from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.runtime.base import Metrics, Report, Runtime, Stops
 from polytask.mtopt.runtime.label_jobs import LabelJobs
@@ -42,29 +41,29 @@ class LocalRuntime(Runtime):
             None if there is no evaluation yet, or a person has to label first.
         """
         if self.controller.phase == "train":
-            self._grade_new(stops)
+            self._label_jobs.grade_new(stops)
         while not self.controller.is_done and not stops:
             if not self._do_next():
                 return None
         return self.evaluation
 
     def collect(self, episodes: int, stops: Stops = ()) -> Metrics:
-        """Collect until the store holds this number of episodes; they count for the present round."""
-        collector = self._collecting()
-        before = len(collector.store)
-        while len(collector.store) < episodes and not stops:
+        """Collect at least this number of episodes more; they count for the present round."""
+        added = 0
+        while added < episodes and not stops:
             job, began = self.controller.extra("collect"), time.monotonic()
             metrics = self._collect(job)
+            added += int(metrics["episodes"])
             self.controller.count(int(metrics["episodes"]))
             self._log(job, metrics, time.monotonic() - began)
-        return {"episodes": float(len(collector.store)), "added": float(len(collector.store) - before)}
+        return {"episodes": float(len(self._collecting().store)), "added": float(added)}
 
     def train(self, updates: int, stops: Stops = ()) -> Metrics:
         """Grade new episodes and make more updates from the episodes of the store.
 
         After a stop, `updates_left` is the number of those that were not made.
         """
-        self._grade_new(stops)
+        self._label_jobs.grade_new(stops)
         trainer, metrics = self._training(), dict[str, float]()
         end = trainer.learner.step + updates
         while trainer.learner.step < end and not stops:
@@ -82,11 +81,6 @@ class LocalRuntime(Runtime):
             if role is not None:
                 role.close()
         self.folder.close()
-
-    def _grade_new(self, stops: Stops) -> None:
-        """Let the detector label what it has not labelled: new episodes, or all after the index was rebuilt."""
-        with closing(Grader(self.config)) as grader:
-            grader.run(stops)
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 

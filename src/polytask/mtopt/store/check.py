@@ -77,26 +77,25 @@ def check(folder: Path, index: Index, *, deep: bool) -> StoreReport:
                 writing.append(path.name)
             elif found := _tail(path, index):
                 tails.append(found)
-    rows = index.rows(0, None)  # read before the sizes: an episode's bytes are written before its row
-    labels = index.counts()[1]
-    sizes = {path.name: path.stat().st_size for path in files(folder)}
-    lost = tuple(row.id for row in rows if row.offset + row.size > sizes.get(row.shard, 0))
-    set_of_lost = set(lost)
-    if deep:
-        readable: dict[str, list[EpisodeRow]] = {}
-        for row in rows:
-            if row.id not in set_of_lost:
-                readable.setdefault(row.shard, []).append(row)
-        for shard, mine in readable.items():
-            damaged |= _damaged(folder / shard, mine, index)
+    episodes, lost = 0, list[int]()
+    for shard in index.shards():
+        # One shard at a time: the rows of all of them may not fit into memory. They are read before the size, because
+        # an episode's bytes are written before its row.
+        rows, path = index.rows_of(shard), folder / shard
+        size = path.stat().st_size if path.exists() else 0
+        gone = {row.id for row in rows if row.offset + row.size > size}
+        episodes, lost = episodes + len(rows), [*lost, *gone]
+        if deep and len(gone) < len(rows):
+            damaged |= _damaged(path, [row for row in rows if row.id not in gone], index)
+    sizes = [path.stat().st_size for path in files(folder)]
     return StoreReport(
-        len(rows),
-        labels,
+        episodes,
+        index.count("label"),
         len(sizes),
-        sum(sizes.values()),
+        sum(sizes),
         tuple(writing),
         tuple(tails),
-        lost,
+        tuple(sorted(lost)),
         dict(sorted(damaged.items())),
     )
 

@@ -1,9 +1,8 @@
 """The index of a store in SQLite: where episodes are, what the simulator knows about them, and all labels.
 
-Rows are only added, but for verdicts of detectors that are no longer used, which are removed. The newest label of an
-episode, task and source counts; the reward of a task is a query over these labels. Several processes may have the index
-open (write-ahead log, one writer at a time, the others wait). The log needs shared memory, so all of them must run on
-one machine.
+Rows are only added, but for verdicts of detectors that are no longer used, which are removed. `label_table.py` has the
+queries over labels, `tallies.py` counts. Several processes may have the index open (write-ahead log, one writer at a
+time, the others wait). The log needs shared memory, so all of them must run on one machine.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,11 +19,21 @@ from typing import Any, NamedTuple
 
 from polytask.errors import UserError
 from polytask.files.folder_lock import one_at_a_time
-from polytask.mtopt.records import Label
-from polytask.mtopt.store.label_log import LoggedLabel
 from polytask.mtopt.store.shards import Packed
 
 VERSION = 1  # of the tables
+# What later versions of this program added; it can be made from the rest at any time.
+ADDED = """
+CREATE INDEX IF NOT EXISTS episode_seed ON episode(seed);
+CREATE INDEX IF NOT EXISTS episode_upload ON episode(id) WHERE length = 0;
+CREATE TABLE IF NOT EXISTS tally(
+    task TEXT NOT NULL, block INTEGER NOT NULL, detector TEXT NOT NULL, threshold REAL NOT NULL,
+    commanded TEXT NOT NULL, policy TEXT NOT NULL, episodes INTEGER NOT NULL, successes INTEGER NOT NULL,
+    PRIMARY KEY(task, block, detector, threshold, commanded, policy)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS judged(
+    task TEXT NOT NULL, detector TEXT NOT NULL, block INTEGER NOT NULL,
+    PRIMARY KEY(detector, block, task)) WITHOUT ROWID;
+"""
 TABLES = f"""
 CREATE TABLE IF NOT EXISTS episode(
     id INTEGER PRIMARY KEY AUTOINCREMENT, shard TEXT NOT NULL, offset INTEGER NOT NULL, size INTEGER NOT NULL,
@@ -39,6 +47,7 @@ CREATE TABLE IF NOT EXISTS label(
     id INTEGER PRIMARY KEY AUTOINCREMENT, episode INTEGER NOT NULL REFERENCES episode(id), task TEXT NOT NULL,
     source TEXT NOT NULL, value REAL, made REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS label_newest ON label(task, source, episode, id, value);
+{ADDED}
 PRAGMA user_version = {VERSION};
 """
 # Kinds of errors with which SQLite reports that the system refuses to read or write.
@@ -70,14 +79,12 @@ class EpisodeRow(NamedTuple):
     started: float  # when it was appended, s since 1970
 
 
-class Tally(NamedTuple):
-    """Episodes with a verdict on a task, of one commanded task and policy."""
+class Commanded(NamedTuple):
+    """What lists of many episodes need of each."""
 
-    commanded: str
-    policy: str
-    is_later: bool  # after the episode that was asked about
-    episodes: int
-    successes: int
+    id: int
+    task: str  # commanded
+    length: int  # actions
 
 
 class DamagedIndexError(UserError):
@@ -150,6 +157,8 @@ def open_tables(path: Path, *, busy: float, durable: bool, must_exist: bool) -> 
             connection.execute("PRAGMA foreign_keys = ON")
             if version == 0:
                 connection.executescript(f"BEGIN; {TABLES} COMMIT;")
+            elif not connection.execute("SELECT name FROM sqlite_master WHERE name = 'judged'").fetchone():
+                connection.executescript(f"BEGIN; {ADDED} COMMIT;")
         except BaseException:
             connection.close()
             raise
@@ -185,7 +194,7 @@ class Index:
         self._finalizer()
 
     @contextmanager
-    def _session(self) -> Iterator[sqlite3.Connection]:
+    def session(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection to one thread at a time."""
         with self._lock:
             if self._pid != os.getpid():
@@ -197,13 +206,13 @@ class Index:
                 yield self._connection
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Commit all changes of the block, or none.
 
         Raises:
             UserError: If the file was removed or replaced, so that nobody would find the changes.
         """
-        with self._session() as connection:
+        with self.session() as connection:
             if _inode(self.path) != self._inode:
                 raise UserError(f"'{self.path}' was removed or replaced while this process used it; start it again")
             connection.execute("BEGIN IMMEDIATE")
@@ -215,14 +224,15 @@ class Index:
                     connection.execute("ROLLBACK")
                 raise
 
-    def _all(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-        with self._session() as connection:
+    def fetch(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self.session() as connection:
             return connection.execute(query, values).fetchall()
 
     def add_episodes(self, episodes: Iterable[tuple[str, Packed]]) -> list[int]:
         """Enter episodes whose bytes are in a shard, all or none, and return their ids in increasing order."""
         ids, truth = list[int](), list[tuple[int, str, int]]()
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for shard, one in episodes:
                 cursor = connection.execute(
                     f"INSERT INTO episode({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -236,20 +246,25 @@ class Index:
     def rows(self, after: int, limit: int | None) -> list[EpisodeRow]:
         """Return episodes with greater ids, in order."""
         values = (after, -1 if limit is None else limit)
-        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE id > ? ORDER BY id LIMIT ?", values)
+        found = self.fetch(f"SELECT {_COLUMNS} FROM episode WHERE id > ? ORDER BY id LIMIT ?", values)
         return [EpisodeRow(*row) for row in found]
+
+    def commanded(self, after: int, limit: int) -> list[Commanded]:
+        """Return tasks and lengths of episodes with greater ids, in order."""
+        query = "SELECT id, task, length FROM episode WHERE id > ? ORDER BY id LIMIT ?"
+        return [Commanded(*row) for row in self.fetch(query, (after, limit))]
 
     def last(self) -> int:
         """Return the id of the last episode; 0 if there is none."""
-        return int(self._all("SELECT coalesce(max(id), 0) FROM episode")[0][0])
+        return int(self.fetch("SELECT coalesce(max(id), 0) FROM episode")[0][0])
 
     def examples(self) -> list[int]:
         """Return the episodes without actions."""
-        return [one for (one,) in self._all("SELECT id FROM episode WHERE length = 0 ORDER BY id")]
+        return [one for (one,) in self.fetch("SELECT id FROM episode WHERE length = 0 ORDER BY id")]
 
     def first_made(self) -> int | None:
         """Return the first episode that has actions; None if there is none."""
-        found = self._all("SELECT id FROM episode WHERE length > 0 ORDER BY id LIMIT 1")
+        found = self.fetch("SELECT id FROM episode WHERE length > 0 ORDER BY id LIMIT 1")
         return found[0][0] if found else None
 
     def find(self, episodes: Collection[int]) -> list[EpisodeRow]:
@@ -259,131 +274,54 @@ class Index:
             UserError: If one does not exist.
         """
         chosen = "id IN (SELECT value FROM json_each(?))"
-        found = self._all(f"SELECT {_COLUMNS} FROM episode WHERE {chosen}", (json.dumps(list(episodes)),))
+        found = self.fetch(f"SELECT {_COLUMNS} FROM episode WHERE {chosen}", (json.dumps(list(episodes)),))
         rows = {row[0]: EpisodeRow(*row) for row in found}
         for episode in episodes:
             if episode not in rows:
-                low, high, count = self._all("SELECT min(id), max(id), count(*) FROM episode")[0]
+                low, high, count = self.fetch("SELECT min(id), max(id), count(*) FROM episode")[0]
                 known = f"ids run from {low} to {high}" if count else "the store is empty"
                 raise UserError(f"there is no episode {episode}; {known}")
         return [rows[episode] for episode in episodes]
 
-    def counts(self) -> tuple[int, int]:
-        """Count the episodes and the labels."""
-        episodes, labels = self._all("SELECT (SELECT count(*) FROM episode), (SELECT count(*) FROM label)")[0]
-        return episodes, labels
+    def count(self, table: str = "episode") -> int:
+        """Count the rows of `episode` or `label`."""
+        assert table in ("episode", "label")
+        return int(self.fetch(f"SELECT count(*) FROM {table}")[0][0])
+
+    def count_seed(self, seed: int) -> int:
+        """Count the episodes of a seed."""
+        return int(self.fetch("SELECT count(*) FROM episode WHERE seed = ?", (seed,))[0][0])
+
+    def known(self, episodes: Collection[int]) -> set[int]:
+        """Return those of the episodes that exist."""
+        chosen = "SELECT id FROM episode WHERE id IN (SELECT value FROM json_each(?))"
+        return {one for (one,) in self.fetch(chosen, (json.dumps(list(episodes)),))}
+
+    def rows_of(self, shard: str) -> list[EpisodeRow]:
+        """Return the episodes of a shard, in the order of their bytes."""
+        query = f"SELECT {_COLUMNS} FROM episode WHERE shard = ? ORDER BY offset"
+        return [EpisodeRow(*row) for row in self.fetch(query, (shard,))]
+
+    def shards(self) -> list[str]:
+        """Return the names of all shards that have episodes: one look into SQLite's index for each."""
+        names = [""]
+        while found := self.fetch("SELECT min(shard) FROM episode WHERE shard > ?", (names[-1],))[0][0]:
+            names.append(found)
+        return names[1:]
 
     def problem(self) -> str | None:
         """Return the first problem that SQLite finds in its own file; None if there is none."""
-        found = self._all("PRAGMA integrity_check(1)")[0][0]
+        found = self.fetch("PRAGMA integrity_check(1)")[0][0]
         return None if found == "ok" else str(found).splitlines()[-1]
 
     def end_of(self, shard: str) -> int:
         """Return the end of the last episode of a shard that the index lists."""
-        return int(self._all("SELECT coalesce(max(offset + size), 0) FROM episode WHERE shard = ?", (shard,))[0][0])
+        return int(self.fetch("SELECT coalesce(max(offset + size), 0) FROM episode WHERE shard = ?", (shard,))[0][0])
 
     def truth(self, episode: int) -> dict[str, bool]:
         """Return the simulator's truth on an episode, by task."""
-        found = self._all("SELECT task, value FROM truth WHERE episode = ?", (episode,))
+        found = self.fetch("SELECT task, value FROM truth WHERE episode = ?", (episode,))
         return {task: bool(value) for task, value in found}
-
-    def truths(self, task: str) -> dict[int, bool]:
-        """Return the simulator's truth on a task, by episode."""
-        found = self._all("SELECT episode, value FROM truth WHERE task = ? ORDER BY episode", (task,))
-        return {episode: bool(value) for episode, value in found}
-
-    def add_labels(self, labels: Sequence[Label]) -> float:
-        """Append labels, all or none, and return the time that they carry.
-
-        Raises:
-            UserError: If an episode does not exist.
-        """
-        now = time.time()
-        # SQLite stores NaN as NULL.
-        rows = ((one.episode, one.task, one.source, one.value, now) for one in labels)
-        statement = "INSERT INTO label(episode, task, source, value, made) VALUES (?, ?, ?, ?, ?)"
-        try:
-            with self._transaction() as connection:
-                connection.executemany(statement, rows)
-        except sqlite3.IntegrityError as error:
-            known = {one for (one,) in self._all("SELECT id FROM episode")}
-            unknown = sorted({one.episode for one in labels} - known)
-            raise UserError(f"there is no episode {unknown[0]} to label; none of the labels was added") from error
-        return now
-
-    def logged_labels(self) -> list[LoggedLabel]:
-        """Return all labels that are not verdicts of detectors, with the places of their episodes, in order."""
-        found = self._all(
-            "SELECT shard, offset, label.task, source, value, made FROM label JOIN episode ON episode.id = episode "
-            "WHERE source NOT LIKE 'detector:%' ORDER BY label.id"
-        )
-        return [LoggedLabel(*row) for row in found]
-
-    def labels(self, task: str | None, source: str | None) -> list[Label]:
-        """Return the labels that count, the newest last."""
-        given: Mapping[str, str | None] = {"task": task, "source": source}
-        chosen = [f"{name} = ?" for name, value in given.items() if value is not None]
-        where = f"WHERE {' AND '.join(chosen)}" if chosen else ""
-        # With max(), SQLite returns the other columns of the row that holds the maximum.
-        query = f"SELECT episode, task, value, source, max(id) FROM label {where} GROUP BY task, source, episode"
-        values = [value for value in given.values() if value is not None]
-        found = sorted(self._all(query, values), key=lambda row: row[4])
-        return [Label(*row[:4]) for row in found if row[2] is not None]
-
-    def newest(self, task: str, source: str, after: int, until: int) -> dict[int, float]:
-        """Return the newest values of a source on a task, by episode in (after, until]."""
-        found = self._all(
-            "SELECT episode, value, max(id) FROM label WHERE task = ? AND source = ? AND episode > ? AND episode <= ? "
-            "GROUP BY episode",
-            (task, source, after, until),
-        )
-        return {episode: value for episode, value, _ in found if value is not None}
-
-    def tally(self, task: str, detector: str, threshold: float, after: int) -> list[Tally]:
-        """Count the verdicts on a task by commanded task and policy; a person's label outranks the detector's.
-
-        SQLite counts, so that a store of millions of episodes does not pass through Python.
-        """
-        newest = "SELECT episode, value, max(id) FROM label WHERE task = :task AND source = {0} GROUP BY episode"
-        query = (
-            f"WITH said AS ({newest.format(':detector')}), told AS ({newest.format(':person')}), "
-            "verdict AS (SELECT episode, value > 0.5 AS won FROM told WHERE value IS NOT NULL UNION ALL "
-            "SELECT episode, value > :threshold FROM said WHERE value IS NOT NULL AND episode NOT IN "
-            "(SELECT episode FROM told WHERE value IS NOT NULL)) "
-            "SELECT e.task, e.policy, e.id > :after AS later, count(*), sum(won) FROM verdict "
-            "JOIN episode AS e ON e.id = verdict.episode WHERE e.length > 0 GROUP BY e.task, e.policy, later"
-        )
-        values = {"task": task, "detector": detector, "person": "person", "threshold": threshold, "after": after}
-        return [
-            Tally(commanded, policy, bool(later), *counts)
-            for commanded, policy, later, *counts in self._all(query, values)
-        ]
-
-    def counts_by(self, column: str) -> dict[str, int]:
-        """Count the episodes by task or by policy."""
-        assert column in ("task", "policy")
-        return dict(self._all(f"SELECT {column}, count(*) FROM episode GROUP BY {column} ORDER BY {column}"))
-
-    def label_counts(self, source: str) -> dict[str, int]:
-        """Count the labels of a source that count, by task."""
-        newest = "SELECT task, value, max(id) FROM label WHERE source = ? GROUP BY task, episode"
-        found = self._all(f"SELECT task, count(value) FROM ({newest}) GROUP BY task", (source,))
-        return {task: count for task, count in found if count}
-
-    def prune_verdicts(self, keep: str) -> int:
-        """Remove the verdicts of all detectors but one, and return their number; people's labels stay."""
-        with self._transaction() as connection:
-            cursor = connection.execute("DELETE FROM label WHERE source LIKE 'detector:%' AND source != ?", (keep,))
-        return cursor.rowcount
-
-    def unlabelled(self, task: str, source: str, after: int, until: int) -> list[int]:
-        """Return the episodes in (after, until] that a source has not labelled for a task."""
-        found = self._all(
-            "SELECT id FROM episode WHERE id > ? AND id <= ? AND id NOT IN "
-            "(SELECT episode FROM label WHERE task = ? AND source = ? AND episode > ? AND episode <= ?) ORDER BY id",
-            (after, until, task, source, after, until),
-        )
-        return [episode for (episode,) in found]
 
 
 def _inode(path: Path) -> int | None:

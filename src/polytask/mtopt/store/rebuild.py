@@ -13,22 +13,31 @@ A process that is killed in between is no problem: the next one starts again, or
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from polytask.errors import UserError
-from polytask.files import can_write, write_atomically
+from polytask.files import can_read, can_write, write_atomically
 from polytask.mtopt.store import check, label_log, shards
-from polytask.mtopt.store.index import TABLES, DamagedIndexError, can_change, episode_values, index_lock, open_tables
-from polytask.mtopt.store.shards import Packed
+from polytask.mtopt.store.index import (
+    TABLES,
+    DamagedIndexError,
+    EpisodeRow,
+    can_change,
+    episode_values,
+    index_lock,
+    open_tables,
+)
 
 READY = "index.rebuilt.sqlite"
 _EARLIEST = 1e9  # no label is older, s since 1970
+_TOGETHER = 10_000  # episodes that are entered at once
 _MOST = 2**48  # no store has as many rows: a larger id is a damaged one
 
 
@@ -50,6 +59,15 @@ class OldRows:
     labels: list[OldLabel] = field(default_factory=list)
     last: int = 0  # highest id that an episode ever had
     label_count: int = 0  # rows of labels that there were, as far as it is known
+
+
+class _Written(NamedTuple):
+    """What the new index holds."""
+
+    episodes: int
+    labels: Counter[str]  # by the kind of their source
+    unreadable: int  # bytes of the shards that hold no whole episode
+    dropped: int  # labels that were lost, as far as it is known
 
 
 @dataclass(frozen=True)
@@ -106,31 +124,32 @@ def rebuild(path: Path, folder: Path, *, is_forced: bool = False) -> Rebuilt | N
             return None
         _require_unused(path, folder, reason)
         old = _salvage(path) if path.is_file() else OldRows()
-        found, unreadable = _scan(folder)
-        rows = _numbered(found, old)
-        labels, lost = _all_labels(old, rows, path.with_name(label_log.NAME))
-        write_atomically(path.with_name(READY), lambda temporary: _write(temporary, rows, labels, old.last))
+        written: list[_Written] = []
+        write_atomically(path.with_name(READY), lambda temporary: written.append(_write(temporary, folder, old)))
         aside = _put_into_place(path)
-    kinds = Counter(label.source.partition(":")[0] for label in labels)
-    dropped = max(0, old.label_count - len(labels)) if lost is None else lost
-    return Rebuilt(path, reason, len(rows), dict(sorted(kinds.items())), unreadable, aside, dropped)
+    new = written[0]
+    kinds = dict(sorted(new.labels.items()))
+    return Rebuilt(path, reason, new.episodes, kinds, new.unreadable, aside, new.dropped)
 
 
-def _all_labels(old: OldRows, rows: Sequence[tuple[int, str, Packed]], path: Path) -> tuple[list[OldLabel], int | None]:
+def _all_labels(connection: sqlite3.Connection, old: OldRows, path: Path) -> tuple[list[OldLabel], int]:
     """Return the labels of episodes that exist, from the file beside the shards and, where it has none, the old index.
 
-    Also return how many are lost, with their episodes or as lines that cannot be read; None if there is no file.
+    Also return how many are lost, with their episodes or as lines that cannot be read, as far as it is known.
     """
-    ids = {(shard, one.offset): number for number, shard, one in rows}
-    known = set(ids.values())
+
+    def find(where: str, *values: Any) -> int | None:
+        row = connection.execute(f"SELECT id FROM episode WHERE {where}", values).fetchone()
+        return None if row is None else int(row[0])
+
+    known = {one for one in {label.episode for label in old.labels} if find("id = ?", one)}
     kept = [label for label in old.labels if label.episode in known]
     lines, unreadable = label_log.read(path)
     if not lines:
-        return kept, None
+        return kept, max(0, old.label_count - len(kept))
+    places = ((find("shard = ? AND offset = ?", one.shard, one.offset), one) for one in lines)
     found = [
-        OldLabel(ids[one.shard, one.offset], one.task, one.source, one.value, one.made)
-        for one in lines
-        if (one.shard, one.offset) in ids
+        OldLabel(episode, one.task, one.source, one.value, one.made) for episode, one in places if episode is not None
     ]
     again = {label[:3] for label in found}  # of these, the file has every answer in order
     labels = sorted([label for label in kept if label[:3] not in again] + found, key=lambda label: label.made)
@@ -251,45 +270,59 @@ def _is_valid(label: OldLabel) -> bool:
     return has_value and len(words) == 2 and isinstance(label.made, float) and label.made > _EARLIEST
 
 
-def _scan(folder: Path) -> tuple[list[tuple[str, Packed]], int]:
-    """Find all whole episodes of all shards, in the order in which they were written, and count the other bytes."""
-    found, unreadable = list[tuple[str, Packed]](), 0
-    for path in check.files(folder):
-        scan = shards.scan(path, skips_damage=True)
-        found += [(path.name, one) for one in scan.episodes]
-        unreadable += scan.left_over
-    return sorted(found, key=check.written_order), unreadable
-
-
-def _numbered(found: Iterable[tuple[str, Packed]], old: OldRows) -> list[tuple[int, str, Packed]]:
-    """Give episodes their old ids, and those that the old index did not list new ones."""
-    # Ids of removed episodes count too: labels and notes that name them must not become those of other episodes. If
-    # nothing names an id, the order of the episodes is the best guess.
-    last = old.last if old.ids or old.labels else 0
-    rows = []
-    for shard, one in found:
-        number = old.ids.get((shard, one.offset))
-        if number is None:
-            last += 1
-            number = last
-        rows.append((number, shard, one))
-    return sorted(rows, key=lambda row: row[0])
-
-
-def _write(path: Path, rows: Sequence[tuple[int, str, Packed]], labels: Sequence[OldLabel], last: int) -> None:
-    """Write a new index, in one file without a log; `last` is the highest id that an episode ever had."""
+def _write(path: Path, folder: Path, old: OldRows) -> _Written:
+    """Write a new index of all shards, in one file without a log; SQLite holds what may not fit into memory."""
     with can_change(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.executescript(f"BEGIN; {TABLES}")
-        places = ((number, *episode_values(shard, one)) for number, shard, one in rows)
-        connection.executemany(f"INSERT INTO episode VALUES ({', '.join('?' * 12)})", places)
-        truth = ((number, task, int(value)) for number, _, one in rows for task, value in one.truth.items())
-        connection.executemany("INSERT INTO truth VALUES (?, ?, ?)", truth)
+        unreadable = _scan(connection, folder)
+        episodes, last = _enter(connection, old)
+        labels, dropped = _all_labels(connection, old, folder.parent / label_log.NAME)
         connection.executemany("INSERT INTO label VALUES (NULL, ?, ?, ?, ?, ?)", labels)
-        last = max([last, *(number for number, _, _ in rows)])
         connection.execute("DELETE FROM sqlite_sequence WHERE name = 'episode'")  # it has no row if there is no episode
         connection.execute("INSERT INTO sqlite_sequence VALUES ('episode', ?)", (last,))
         connection.execute("COMMIT")
+    return _Written(episodes, Counter(label.source.partition(":")[0] for label in labels), unreadable, dropped)
+
+
+def _scan(connection: sqlite3.Connection, folder: Path) -> int:
+    """List all whole episodes of all shards in the table `found`, and count the other bytes."""
+    places = ", ".join("?" * (len(EpisodeRow._fields) - 1))
+    connection.execute(f"CREATE TEMP TABLE found({', '.join(EpisodeRow._fields[1:])}, truth TEXT)")
+    unreadable = 0
+    for path in check.files(folder):
+        with can_read(path):
+            scan = shards.scan(path, skips_damage=True)
+        rows = ((*episode_values(path.name, one), json.dumps(dict(one.truth))) for one in scan.episodes)
+        connection.executemany(f"INSERT INTO found VALUES ({places}, ?)", rows)
+        unreadable += scan.left_over
+    return unreadable
+
+
+def _enter(connection: sqlite3.Connection, old: OldRows) -> tuple[int, int]:
+    """Enter the found episodes: old ones with their ids, those that the old index did not list with new ones.
+
+    Returns:
+        Their number, and the highest id that an episode ever had.
+    """
+    # Ids of removed episodes count too: labels and notes that name them must not become those of other episodes. If
+    # nothing names an id, the order of the episodes is the best guess.
+    last, count = old.last if old.ids or old.labels else 0, 0
+    rows = connection.execute("SELECT * FROM found ORDER BY started, shard, offset")
+    while some := rows.fetchmany(_TOGETHER):
+        episodes, truths = list[tuple[Any, ...]](), list[tuple[int, str, int]]()
+        for *values, truth in some:
+            number = old.ids.get((values[0], values[1]))
+            if number is None:
+                last += 1
+                number = last
+            episodes.append((number, *values))
+            truths += [(number, task, int(value)) for task, value in json.loads(truth).items()]
+        connection.executemany(f"INSERT INTO episode VALUES ({', '.join('?' * len(EpisodeRow._fields))})", episodes)
+        connection.executemany("INSERT INTO truth VALUES (?, ?, ?)", truths)
+        count += len(some)
+    highest = connection.execute("SELECT coalesce(max(id), 0) FROM episode").fetchone()[0]
+    return count, max(last, old.last, highest)
 
 
 def _put_into_place(path: Path) -> str | None:

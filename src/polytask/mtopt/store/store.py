@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,8 +28,10 @@ from polytask.files import make_folder
 from polytask.mtopt.config.store import StoreConfig
 from polytask.mtopt.records import ACTION_DIM, Episode, Label
 from polytask.mtopt.store import check, label_log, rebuild, shards
-from polytask.mtopt.store.index import DamagedIndexError, EpisodeRow, Index, Tally, index_lock
+from polytask.mtopt.store.index import Commanded, DamagedIndexError, EpisodeRow, Index, index_lock
+from polytask.mtopt.store.label_table import DETECTOR, LabelTable
 from polytask.mtopt.store.png import DamagedError
+from polytask.mtopt.store.tallies import Tallies, Tally
 from polytask.mtopt.store.threads import spread
 from polytask.mtopt.store.writer import ShardWriter
 from polytask.result import note
@@ -73,6 +76,7 @@ class EpisodeStore:
             if done := rebuild.rebuild(path, self._folder):
                 note(done.line())
             self._index = self._open_index(path, must_exist=True)
+        self._labels, self._tallies = LabelTable(self._index), Tallies(self._index)
 
     def _open_index(self, path: Path, *, must_exist: bool) -> Index:
         busy, durable = self.config.busy_seconds, self.config.fsync
@@ -84,7 +88,7 @@ class EpisodeStore:
 
     def __len__(self) -> int:
         """Count the episodes."""
-        return self._index.counts()[0]
+        return self._index.count()
 
     def close(self) -> None:
         """Close the index."""
@@ -103,9 +107,21 @@ class EpisodeStore:
         """
         return self._index.rows(after, limit)
 
+    def commanded(self, after: int, limit: int) -> list[Commanded]:
+        """Return tasks and lengths of episodes with greater ids, at most `limit`, in the order of entry."""
+        return self._index.commanded(after, limit)
+
     def last(self) -> int:
         """Return the id of the last episode; 0 if there is none."""
         return self._index.last()
+
+    def count_seed(self, seed: int) -> int:
+        """Count the episodes of a seed: those of one order of a collector, or with 0 uploads and imports."""
+        return self._index.count_seed(seed)
+
+    def has(self, episode: int) -> bool:
+        """Return whether there is such an episode."""
+        return bool(self._index.known([episode]))
 
     def first_made(self) -> int | None:
         """Return the first episode that a robot made; None if there are only uploads, or nothing."""
@@ -188,10 +204,6 @@ class EpisodeStore:
         self._index.find([episode])
         return self._index.truth(episode)
 
-    def truths(self, task: str) -> dict[int, bool]:
-        """Return the simulator's truth on a task by episode, for evaluation only."""
-        return self._index.truths(task)
-
     def add_labels(self, labels: Sequence[Label]) -> None:
         """Append labels, all or none of them; the newest of an episode, task and source counts.
 
@@ -208,7 +220,7 @@ class EpisodeStore:
         for source in {one.source for one in labels}:
             if not _SOURCE.fullmatch(source):
                 raise UserError(f"a label's source must be 'person', 'oracle' or 'detector:VERSION', not '{source}'")
-        made = self._index.add_labels(labels)
+        made = self._labels.add(labels)
         self._log([one for one in labels if label_log.is_logged(one.source)], made)
 
     def _log(self, labels: Sequence[Label], made: float) -> None:
@@ -221,12 +233,12 @@ class EpisodeStore:
                 places = {row.id: (row.shard, row.offset) for row in self._index.find({one.episode for one in labels})}
                 lines = [label_log.logged(one, places[one.episode], made) for one in labels]
             else:
-                lines = self._index.logged_labels()
+                lines = self._labels.logged()
             label_log.append(path, lines, durable=self.config.fsync)
 
     def labels(self, task: str | None = None, source: str | None = None) -> list[Label]:
         """Return the labels that count, the newest last."""
-        return self._index.labels(task, source)
+        return self._labels.labels(task, source)
 
     def rewards(
         self, task: str, detector: str, threshold: float = 0.5, *, after: int = 0, until: int = _LAST
@@ -243,9 +255,9 @@ class EpisodeStore:
             after: Only episodes with greater ids...
             until: ... up to this one.
         """
-        chosen = self._index.newest(task, f"detector:{detector}", after, until)
+        chosen = self._labels.newest(task, f"{DETECTOR}{detector}", after, until)
         verdicts = {episode: value > threshold for episode, value in chosen.items()}
-        newest = self._index.newest(task, PERSON, after, until)
+        newest = self._labels.newest(task, PERSON, after, until)
         verdicts |= {episode: value > 0.5 for episode, value in newest.items()}
         return dict(sorted(verdicts.items()))
 
@@ -258,26 +270,38 @@ class EpisodeStore:
             threshold: A detector's probability above this is a success.
             after: Episodes with greater ids are counted apart.
         """
-        return self._index.tally(task, f"detector:{detector}", threshold, after)
+        return self._tallies.verdicts(task, detector, threshold, after)
 
     def counts_by(self, column: str) -> dict[str, int]:
         """Count the episodes by `task` or by `policy`."""
-        return self._index.counts_by(column)
+        place = ("task", "policy").index(column)
+        counts = Counter[str]()
+        for kind, count in self._tallies.episodes().items():
+            counts[kind[place]] += count
+        return dict(sorted(counts.items()))
 
     def label_counts(self, source: str) -> dict[str, int]:
         """Count the labels of a source that count, by task."""
-        return self._index.label_counts(source)
+        return self._labels.counts(source)
 
     def prune_verdicts(self, keep: str) -> int:
         """Remove the verdicts of all detectors but one version, and return their number.
 
         A detector that is put into use again judges the episodes again. People's labels and the stand-in's stay.
         """
-        return self._index.prune_verdicts(f"detector:{keep}")
+        return self._labels.prune_verdicts(f"{DETECTOR}{keep}")
 
     def unlabelled(self, task: str, source: str, *, after: int = 0, until: int = _LAST) -> list[int]:
         """Return the episodes that a source has never labelled for a task, which a new detector has to label."""
-        return self._index.unlabelled(task, source, after, until)
+        return self._labels.unlabelled(task, source, after, until)
+
+    def judged_until(self, tasks: Sequence[str], detector: str, after: int) -> int:
+        """Return up to which episode, from `after` on, a detector is known to have labelled all for these tasks."""
+        return self._tallies.judged_until(tasks, detector, after)
+
+    def mark_judged(self, tasks: Sequence[str], detector: str, episode: int) -> None:
+        """Remember that a detector has labelled the whole block of an episode, all ids of which are in use, if so."""
+        self._tallies.mark_judged(tasks, detector, episode)
 
     def check(self, *, deep: bool = False) -> check.StoreReport:
         """Report counts, truncated shards, and episodes that are lost or missing in the index.

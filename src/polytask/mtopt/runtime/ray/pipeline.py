@@ -7,9 +7,10 @@ from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.runtime.pace import UpdatePace
-from polytask.mtopt.runtime.ray.transfer import CurrentFiles
+from polytask.mtopt.runtime.ray.transfer import CurrentFiles, bytes_in_flight
 from polytask.mtopt.runtime.ray.worker_pool import WorkerPool, WorkerSlot
 
+ROW_BYTES = 100  # of an example besides its picture
 AHEAD = 2  # batches of examples per updater that may be in progress or wait for the trainer
 
 
@@ -31,6 +32,9 @@ class TrainingPipeline:
         self._updates = self._target = 0
         self._pace = UpdatePace(config)
         self._lags: list[float] = []
+        # A batch is drawn with two pictures a row, and leaves its updater with one.
+        batch = config.updater.rows * 3 * (3 * config.world.image_size**2 + ROW_BYTES)
+        self._limit = max(1, min(AHEAD * config.ray.updaters, bytes_in_flight(config) // batch))
 
     def connect(self, replay: WorkerSlot, updaters: list[WorkerSlot], trainer: WorkerSlot) -> None:
         """Set the workers."""
@@ -69,8 +73,7 @@ class TrainingPipeline:
 
     def _draw(self) -> None:
         """Give work to idle updaters, unless enough examples are ready."""
-        limit = AHEAD * self.config.ray.updaters
-        while self._idle and len(self._ready) + self._in_progress < limit:
+        while self._idle and len(self._ready) + self._in_progress < self._limit:
             self._in_progress += 1
             self._sample(self._idle.popleft())
 

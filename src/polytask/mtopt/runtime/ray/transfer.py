@@ -23,7 +23,14 @@ from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import in_use, path_of
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.records import Episode, Label
-from polytask.mtopt.store import EpisodeRow
+
+
+def bytes_in_flight(config: RunConfig) -> int:
+    """Return how many bytes of episodes may be on their way at once, and as many of training batches.
+
+    The last third of Ray's memory is for weights, detectors and what is being freed.
+    """
+    return config.ray.object_store * 1_000_000 // 3
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,11 @@ class CollectedSequence:
     episodes: list[Episode]
     labels: list[Label]  # `episode` is an index into the list above
 
+    @property
+    def size(self) -> int:
+        """Return the bytes of its pictures, which are nearly all of it."""
+        return sum(one.images.nbytes + one.outcome.nbytes for one in self.episodes)
+
 
 class MemoryLog:
     """Holds a collector's episodes and labels in place of a store, until they are sent."""
@@ -112,9 +124,9 @@ class MemoryLog:
         """Count the episodes."""
         return len(self._episodes)
 
-    def rows(self, after: int = 0) -> list[EpisodeRow]:
-        """Return no rows: only the writer knows the stored episodes."""
-        return []
+    def count_seed(self, seed: int) -> int:
+        """Return 0: only the writer knows the stored episodes."""
+        return 0
 
     def writer(self, name: str) -> MemoryLog:
         """Return itself, which is a writer, too."""

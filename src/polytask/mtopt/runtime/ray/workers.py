@@ -7,8 +7,8 @@ another worker reads. Every call may come twice: the successor of a dead worker 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from polytask.mtopt.roles import (
     Evaluation,
     Evaluator,
     Examples,
+    Grader,
     Order,
     TaskReplay,
     Trainer,
@@ -76,7 +77,8 @@ class CollectorWorker(Worker):
     def step(self, order: Order, files: Sequence[FileRef]) -> tuple[Metrics, CollectedSequence]:
         """Collect one sequence with the newest weights and the detector in use."""
         self.copy.update(files, self.role.sync)
-        return self.role.step(order), self.log.take()
+        metrics, sequence = self.role.step(order), self.log.take()
+        return {**metrics, "bytes": float(sequence.size)}, sequence
 
 
 class WriterWorker(Worker):
@@ -86,12 +88,10 @@ class WriterWorker(Worker):
         """Open the store."""
         self.store = EpisodeStore(self.config.root, self.config.storage)
         self.writer = self.store.writer("collected")
-        self._seeds: Counter[int] = Counter()  # episodes of each order, by its seed
-        self._last = 0
 
     def enter(self, order: Order, sequence: CollectedSequence) -> Metrics:
         """Store a sequence unless it is stored already: a writer may die between storing it and its answer."""
-        stored = self._stored()[order.seed]
+        stored = self.store.count_seed(order.seed)
         if not stored:
             numbers = self.writer.append_many(sequence.episodes)
             if sequence.labels:
@@ -101,18 +101,12 @@ class WriterWorker(Worker):
 
     def count(self) -> int:
         """Count the collected episodes; uploaded examples have no seed and do not count."""
-        return sum(count for seed, count in self._stored().items() if seed)
+        return len(self.store) - self.store.count_seed(0)
 
     def close(self) -> None:
         """Complete the shard."""
         self.writer.close()
         self.store.close()
-
-    def _stored(self) -> Counter[int]:
-        for row in self.store.rows(after=self._last):
-            self._seeds[row.seed] += 1
-            self._last = row.id
-        return self._seeds
 
 
 class ReplayWorker(Worker):
@@ -198,6 +192,15 @@ class TrainerWorker(Worker):
 
 class LabelWorker(Worker, LabelJobs):
     """Makes labels, detectors and verdicts."""
+
+
+class GraderWorker(Worker):
+    """Lets the detector in use judge a part of the log, beside other graders."""
+
+    def grade(self, after: int, until: int) -> Metrics:
+        """Label the episodes in (after, until]."""
+        with closing(Grader(self.config)) as grader:
+            return grader.run(after=after, until=until)
 
 
 class EvaluatorWorker(Worker):
