@@ -11,7 +11,8 @@ from torch import Tensor
 
 from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.normalize import SharedNormalizer, TaskNormalizer
-from polytask.config.compose import compose, to_plain, upgrade
+from polytask.config.compose import compose, to_plain
+from polytask.config.saved import upgrade
 from polytask.config.schema import PolicyConfig, TrainConfig
 from polytask.envs.layouts import layout_of
 from polytask.envs.suites import SUITES
@@ -143,8 +144,9 @@ def statistics_of(
     """
     kind, floor = getattr(config.algo, "normalize", "per_task"), getattr(config.algo, "min_obs_std", 0.0)
     shape = (len(info.tasks), info.obs_dim)
-    if kind == "fixed":
-        return {"mean": torch.zeros(shape), "scale": torch.tensor(obs_scale).expand(shape)}
+    if kind in ("fixed", "none"):
+        scale = torch.tensor(obs_scale).expand(shape) if kind == "fixed" else torch.ones(shape)
+        return {"mean": torch.zeros(shape), "scale": scale}
     norm = SharedNormalizer(info.obs_dim, min_std=floor) if kind == "shared" else TaskNormalizer(*shape, min_std=floor)
     try:
         norm.load_state_dict(parts.get("obs_norm", {}))

@@ -52,6 +52,7 @@ class TrainSettings(TypedDict, total=False):
     num_envs: int | None
     envs_per_task: list[int] | None
     stagger: bool | None
+    exempted_tasks: list[str] | None
     algo: Group
     net: Group
     critic_net: Group

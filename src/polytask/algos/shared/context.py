@@ -54,9 +54,9 @@ class AlgoContext:
         seed = zlib.crc32(f"{self.seed}/{purpose}".encode())
         return torch.Generator(device or self.device).manual_seed(seed)
 
-    def actor_net(self, out_dim: int) -> nn.Module:
-        """Build the actor's network, whose input is the observation."""
-        return self._build(self.net, out_dim, "actor")
+    def actor_net(self, out_dim: int, parts: int = 1) -> nn.Module:
+        """Build the actor's network, whose input is the observation; its output has `parts` of different meanings."""
+        return self._build(self.net, out_dim, "actor", parts=parts)
 
     def value_net(self, out_dim: int, name: str = "critic", *, action_dim: int = 0) -> nn.Module:
         """Build a critic's network, whose input is the observation and `action_dim` entries of an action.
@@ -69,9 +69,9 @@ class AlgoContext:
         """Build the gradient method of a parameter group, "actor" or "critic"."""
         return build_for(group, self.grads, self.spec.num_tasks, self.device, generator)
 
-    def _build(self, cfg: Any, out_dim: int, name: str, action_dim: int = 0) -> nn.Module:
+    def _build(self, cfg: Any, out_dim: int, name: str, action_dim: int = 0, parts: int = 1) -> nn.Module:
         # Weights are drawn on the CPU, so that a seed gives the same network on every device.
         generator = self.generator(f"nets/{name}", "cpu")
         spec = self.spec
-        shape = NetShape(spec.obs_dim + action_dim, out_dim, spec.num_tasks, tuple(spec.tasks), action_dim)
+        shape = NetShape(spec.obs_dim + action_dim, out_dim, spec.num_tasks, tuple(spec.tasks), action_dim, parts)
         return nets.build_shaped(cfg, shape, generator).to(self.device)
