@@ -14,7 +14,8 @@ from polytask.errors import UserError, suggest
 from polytask.files import Fields, read_json
 from polytask.result import Result, Table, note
 from polytask.runs.file_names import SUMMARY_FILE
-from polytask.runs.report import report
+from polytask.runs.report import Known, report
+from polytask.runs.report.published import Published
 from polytask.runs.reproduce.estimate import HOUR, estimate, sources
 from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table
 from polytask.runs.sweep.command import commands, conclude, train_all
@@ -49,7 +50,7 @@ def reproduce(config: ReproduceConfig) -> Result:
         starts = {row.key: item.name.partition("/")[0] for row, item in trained}
         more, code = train_all([setting_of(row, config, starts, root) for row in later], config, root)
         items, trained = [*items, *more], [*trained, *_by_row(later, more)]
-    return conclude(items, root, code, *compare(table, rows, trained, root))
+    return conclude(items, root, code, *compare(table, rows, trained, root, config.changes or ()))
 
 
 def listing(config: ReproduceConfig) -> Result:
@@ -136,9 +137,17 @@ def _dry_run(
 
 
 def compare(
-    table: PublishedTable, rows: Sequence[Row], trained: Trained, root: Path
+    table: PublishedTable, rows: Sequence[Row], trained: Trained, root: Path, changes: Sequence[str] = ()
 ) -> tuple[list[Table], list[str], dict[str, Any]]:
-    """Return the report on the complete runs, and a table of all rows with the published numbers beside ours."""
+    """Return the report on the complete runs, and a table of all rows with the published numbers beside ours.
+
+    Args:
+        table: The table.
+        rows: Its rows to show.
+        trained: The runs of these rows.
+        root: The folder of the table.
+        changes: Settings of all runs that the table does not have.
+    """
     done = [(row, item) for row, item in trained if item.state == "done"]
     facts = [beside(row, [item for other, item in done if other is row]) for row in rows]
     columns = ("row", "seeds", "training success", "noiseless success", "M frames", "hours", "published", "interval")
@@ -161,13 +170,38 @@ def compare(
     payload: dict[str, Any] = {"table": table.name, "rows": facts, "report": None}
     if not done:
         return [shown], lines, payload
+    base = next((row.name for row, _ in done if row.key == table.baseline), None)
+    folders = [str(item.run_dir) for _, item in done]
+    wanted = ReportConfig(runs=folders, output=str(root / "report"), baseline=base)
     try:
-        found = report(
-            ReportConfig(runs=[str(item.run_dir) for _, item in done], output=str(root / "report"), paper=True)
-        )
+        found = report(wanted, _known(table, done, changes))
     except UserError as error:  # the runs are there all the same
         return [shown], [*lines, f"no report: {error}"], payload
-    return [*found.tables, shown], [*found.lines, *lines], {**payload, "report": found.payload}
+    return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
+
+
+def _known(table: PublishedTable, done: Trained, changes: Sequence[str]) -> Known:
+    """Return what the report cannot find in the folders: the names in the source, and its numbers."""
+    numbers = {
+        row.name: Published(
+            preset=row.preset,
+            suite="",
+            table=table.title,
+            about=table.paper or "",
+            source=table.source,
+            name=row.name,
+            success=row.success,
+            interval=row.interval,
+            episode_return=row.episode_return,
+            frames=row.frames,
+            seeds=table.seeds,
+            hours=row.hours,
+        )
+        for row in table.rows
+        if row.success is not None
+    }
+    remarks = (f"all runs have settings that the table does not have: {' '.join(changes)}",) if changes else ()
+    return Known(table.title, {item.run_dir: row.name for row, item in done}, numbers, remarks)
 
 
 def _whole_table(table: PublishedTable, facts: Sequence[dict[str, Any]]) -> list[str]:
