@@ -5,6 +5,7 @@ This module does not import torch or MuJoCo, so that help texts and errors about
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -64,6 +65,12 @@ class TrainConfig(EnvOptions, CommandConfig):
         None, "checkpoint file or run directory whose networks initialize a new run", is_path=True, is_transient=True
     )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
+    save_minutes: float = setting(
+        10.0,
+        "also write a checkpoint when the last one is this many minutes of training old (inf: do not)",
+        above=0.0,
+        at_most=math.inf,
+    )
     eval_every: int = setting(0, "iterations between evaluations (0: only at the end)", at_least=0)
     eval_episodes: int = setting(
         20, "episodes without exploration noise per task in an evaluation (0: no evaluation)", at_least=0, at_most=10**5

@@ -64,6 +64,7 @@ class TrainSettings(TypedDict, total=False):
     checkpoint: str | Path | None
     init_from: str | Path | None
     save_every: int
+    save_minutes: float
     eval_every: int
     eval_episodes: int
     success_window: int

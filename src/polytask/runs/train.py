@@ -56,7 +56,7 @@ def _train(run: Run, history: list[LogRow]) -> Result:
                 row = iterate(run)
                 write(row)
                 check_metrics(row, run.env.spec.tasks)
-                if is_due(run.iteration, run.config.save_every):
+                if is_due(run.iteration, run.config.save_every) or run.is_unsaved_for_long:
                     run.save()
             if signal and ranks.is_first and not ranks.is_alone:
                 note(f"stopping all {ranks.size} ranks")

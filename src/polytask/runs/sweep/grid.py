@@ -29,7 +29,9 @@ RESERVED = {
     "format": "use it without other words",
 }
 # Keys that do not change what a run learns, so that two settings that differ only in them are one.
-IRRELEVANT = ("seed", "run_dir", "checkpoint", "format", "threads", "save_every", "video", "tensorboard", "wandb")
+IRRELEVANT = (
+    "seed", "run_dir", "checkpoint", "format", "threads", "save_every", "save_minutes", "video", "tensorboard", "wandb",
+)  # fmt: skip
 LONGEST_VALUE, LONGEST_NAME = 24, 64  # characters of a value and of all values in the name of a folder
 
 
