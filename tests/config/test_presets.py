@@ -30,7 +30,9 @@ REPRESENTATIVES = (
     *(f"mtbench/mt10_rand/fast_td3_{name}" for name in ("vanilla", "simba_v2")),
     "mtbench/critic_scaling/mlp_768",
     "mtbench/critic_scaling/simba_v2_256",
-    *(f"ptsl/mt10_200k/{name}" for name in ("care", "care_ptsl_3hidden")),
+    "mtbench/bro_scaling/bro_256_te",
+    "mtbench/transfer/new_tasks",
+    *(f"ptsl/mt10_200k/{name}" for name in ("care", "care_ptsl_3hidden", "soft_modular")),
 )
 
 # Settings that make each part small enough for a test; all others come from the preset.

@@ -79,10 +79,19 @@ class TrainConfig(EnvOptions, CommandConfig):
         100, "number of last episodes per task in the reported success rate", at_least=1, at_most=10**6
     )
     video: bool = setting(True, "write a video of the trained policy to the run directory")
+    video_every: int = setting(
+        0,
+        "iterations between films of the policy, to <run>/videos, TensorBoard and Weights & Biases (0: none)",
+        at_least=0,
+    )
     tensorboard: bool = setting(False, "also write TensorBoard events (extra: tensorboard)")
     wandb: bool = setting(
         False, "also log to Weights & Biases, in the mode WANDB_MODE (default: offline; extra: wandb)"
     )
+    wandb_project: str = setting("polytask", "Weights & Biases: project of the run")
+    wandb_entity: str | None = setting(None, "Weights & Biases: user or team of the project (default: yours)")
+    wandb_group: str | None = setting(None, "Weights & Biases: group of the run, such as the name of a sweep")
+    wandb_name: str | None = setting(None, "Weights & Biases: name of the run (default: that of its folder)")
 
     def check_together(self, prefix: str) -> None:
         """Check that episodes start together if the algorithm needs it."""

@@ -69,8 +69,13 @@ class TrainSettings(TypedDict, total=False):
     eval_episodes: int
     success_window: int
     video: bool
+    video_every: int
     tensorboard: bool
     wandb: bool
+    wandb_project: str
+    wandb_entity: str | None
+    wandb_group: str | None
+    wandb_name: str | None
 
 
 class TrainedRun:
