@@ -166,6 +166,17 @@ def test_means_and_spreads_of_simba_v2_have_heads_of_their_own() -> None:
         assert head.head.linear.bias.abs().min() > 0
 
 
+def test_without_exploration_the_action_is_the_squashed_mean() -> None:
+    env = PointMass((3, 2))
+    sac = make(env)
+    sac.iterate(env)
+    mean, _ = sac.policy(sac.experience.obs_norm.normalize(env.obs, env.task), env.task)
+    for _ in range(2):
+        assert_close(sac.act(env.obs, env.task, explore=False), mean.tanh().detach(), rtol=0, atol=0)
+    noisy = [sac.act(env.obs, env.task, explore=True) for _ in range(2)]
+    assert (noisy[0] != noisy[1]).all()
+
+
 def test_every_task_pays_its_own_temperature() -> None:
     temperature = Temperature(3, 1.0)
     with torch.no_grad():

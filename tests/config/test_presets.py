@@ -31,8 +31,7 @@ REPRESENTATIVES = (
     "mtbench/critic_scaling/mlp_768",
     "mtbench/critic_scaling/simba_v2_256",
     "mtbench/bro_scaling/bro_256_te",
-    "mtbench/transfer/new_tasks",
-    *(f"ptsl/mt10_200k/{name}" for name in ("care", "care_ptsl_3hidden", "soft_modular")),
+    *(f"ptsl/mt10_200k/{name}" for name in ("care", "care_ptsl_3hidden")),
 )
 
 # Settings that make each part small enough for a test; all others come from the preset.
