@@ -100,7 +100,7 @@ def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_pa
     out = capsys.readouterr().out
     assert "A tiny table, beside the source" in out
     assert "0.40 to 0.60" in out
-    assert "source: nobody; published: success of nobody" in out
+    assert "A tiny table: success of nobody. Source: nobody." in out
     assert "at the speed of these runs, the whole table as published, one run at a time, 2 seeds: at least" in out
     assert "(1 of 3 rows measured)" in out
 

@@ -178,7 +178,7 @@ def _differences(pools: Sequence[Pool]) -> str:
         return ""
     heads = "".join(f'<th scope="col">{escape(one.name)}</th>' for one in pools)
     rows = "".join(
-        f'<tr><th scope="row"><code>{escape(key)}</code></th>'
+        f'<tr><th scope="row"><code>{_breakable(key, ".")}</code></th>'
         + "".join(
             f"<td>{escape(show_value(value)) if key in one.setting else '-'}</td>"
             for one, value in zip(pools, values, strict=True)
@@ -226,6 +226,6 @@ def _folders(runs: Sequence[Path]) -> tuple[str, dict[Path, str]]:
     return str(shared[-1]), {each: str(each.relative_to(shared[-1])) for each in runs}
 
 
-def _breakable(path: str) -> str:
-    """Let a line break after the separators of a path, and nowhere else."""
-    return escape(path).replace("/", "/<wbr>")
+def _breakable(name: str, separator: str = "/") -> str:
+    """Let a line break after the separators of a name, and elsewhere only if a part is too long for a line."""
+    return escape(name).replace(separator, f"{separator}<wbr>")

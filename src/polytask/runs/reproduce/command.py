@@ -177,6 +177,8 @@ def compare(
         found = report(wanted, _known(table, done, changes))
     except UserError as error:  # the runs are there all the same
         return [shown], [*lines, f"no report: {error}"], payload
+    if found.payload["published"]:  # then the report has named the source
+        del lines[0]
     return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
 
 
