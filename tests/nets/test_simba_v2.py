@@ -94,13 +94,15 @@ def test_two_parts_of_the_output_have_heads_of_their_own(heads: str) -> None:
     cfg = SimbaV2Config(hidden=8, heads=heads)
     net = build_shaped(cfg, NetShape(5, 6, 4, parts=2), torch.Generator().manual_seed(0))
     x, task = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)), torch.arange(7) % 4
-    mean, spread = net(x, task).chunk(2, dim=-1)
     (other,) = net.other_heads
+    with torch.no_grad():
+        other.head_scaler.value.copy_(torch.linspace(0.5, 2.0, 8))  # it starts at one, where it has no effect
+    mean, spread = net(x, task).chunk(2, dim=-1)
     assert (mean.shape, spread.shape) == ((7, 3), (7, 3))
     seen: list[Tensor] = []
     net.blocks.register_forward_hook(lambda module, inputs, output: seen.append(output))
     net(x, task)
-    torch.testing.assert_close(spread, other.head(other.head_scaler(other.pre_head(seen[0])), task))
+    torch.testing.assert_close(spread, other.head(torch.linspace(0.5, 2.0, 8) * other.pre_head(seen[0]), task))
     assert not torch.equal(net.pre_head.weight, other.pre_head.weight)
     mean.square().sum().backward()  # learning the means changes nothing of the head of the spreads
     assert net.pre_head.weight.grad.any()
