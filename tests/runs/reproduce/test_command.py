@@ -88,7 +88,9 @@ def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tm
     assert "<h1>A tiny table</h1>" in page
     assert list(result["report"]["settings"]) == ["Plain", "Start", "Later"]  # the names of the table, not of settings
     assert result["report"]["published"]["Plain"]["success"] == 0.5
-    assert any("settings that the table does not have: tasks=" in line for line in result["report"]["remarks"])
+    shared, changed = result["report"]["remarks"][:2]
+    assert shared.startswith("up to 2 runs shared a device")
+    assert changed.startswith("all runs have settings that the table does not have: tasks=")
     assert "Success at the end." in page and "Difference to the baseline." in page
     assert "All runs are in <code>runs/<wbr>reproduce/<wbr>some/<wbr>table-budget0.1</code>" in page
     assert '<th scope="row">00-plain/<wbr>seed-0</th>' in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -22,6 +23,7 @@ from polytask.runs.sweep.command import commands, conclude, train_all
 from polytask.runs.sweep.grid import Setting, check_different, settings_of
 from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
+from polytask.runs.sweep.slots import jobs_of
 
 Trained = list[tuple[Row, Item]]
 
@@ -50,7 +52,15 @@ def reproduce(config: ReproduceConfig) -> Result:
         starts = {row.key: item.name.partition("/")[0] for row, item in trained}
         more, code = train_all([setting_of(row, config, starts, root) for row in later], config, root)
         items, trained = [*items, *more], [*trained, *_by_row(later, more)]
-    return conclude(items, root, code, *compare(table, rows, trained, root, config.changes or ()))
+    return conclude(items, root, code, *compare(table, rows, trained, root, remarks_on(config)))
+
+
+def remarks_on(config: ReproduceConfig) -> tuple[str, ...]:
+    """Return what a reader must know about all runs of a command."""
+    sharing = math.ceil(jobs_of(config) / len(config.devices or [0])) if config.launcher == "local" else 1
+    shared = f"up to {sharing} runs shared a device, so minutes are more and speeds less than those of a run alone"
+    changed = f"all runs have settings that the table does not have: {' '.join(config.changes or ())}"
+    return (*((shared,) if sharing > 1 else ()), *((changed,) if config.changes else ()))
 
 
 def listing(config: ReproduceConfig) -> Result:
@@ -137,7 +147,7 @@ def _dry_run(
 
 
 def compare(
-    table: PublishedTable, rows: Sequence[Row], trained: Trained, root: Path, changes: Sequence[str] = ()
+    table: PublishedTable, rows: Sequence[Row], trained: Trained, root: Path, remarks: tuple[str, ...] = ()
 ) -> tuple[list[Table], list[str], dict[str, Any]]:
     """Return the report on the complete runs, and a table of all rows with the published numbers beside ours.
 
@@ -146,7 +156,7 @@ def compare(
         rows: Its rows to show.
         trained: The runs of these rows.
         root: The folder of the table.
-        changes: Settings of all runs that the table does not have.
+        remarks: Lines about all runs.
     """
     done = [(row, item) for row, item in trained if item.state == "done"]
     facts = [beside(row, [item for other, item in done if other is row]) for row in rows]
@@ -174,7 +184,7 @@ def compare(
     folders = [str(item.run_dir) for _, item in done]
     wanted = ReportConfig(runs=folders, output=str(root / "report"), baseline=base)
     try:
-        found = report(wanted, _known(table, done, changes))
+        found = report(wanted, _known(table, done, remarks))
     except UserError as error:  # the runs are there all the same
         return [shown], [*lines, f"no report: {error}"], payload
     if found.payload["published"]:  # then the report has named the source
@@ -182,7 +192,7 @@ def compare(
     return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
 
 
-def _known(table: PublishedTable, done: Trained, changes: Sequence[str]) -> Known:
+def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Known:
     """Return what the report cannot find in the folders: the names in the source, and its numbers."""
     numbers = {
         row.name: Published(
@@ -202,7 +212,6 @@ def _known(table: PublishedTable, done: Trained, changes: Sequence[str]) -> Know
         for row in table.rows
         if row.success is not None
     }
-    remarks = (f"all runs have settings that the table does not have: {' '.join(changes)}",) if changes else ()
     return Known(table.title, {item.run_dir: row.name for row, item in done}, numbers, remarks)
 
 
