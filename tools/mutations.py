@@ -26,7 +26,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".toml")
 # Tests that train until something is learned take most of the time and notice little, so exact tests must notice.
-LEARNING = ("point_mass", "bit_for_bit", "every_gradient_method", "combine", "no_more_steps", "large_critic", "train")
+LEARNING = ("point_mass", "bit_for_bit", "every_gradient_method", "combine", "no_more_steps", "large_critic")
+LEARNING += ("_trains", "methods_train")
 EXACT = " and ".join(f"not {word}" for word in LEARNING)
 # What the tests import anyway; an optimizer's first step imports torch._dynamo.
 SLOW_IMPORTS = (

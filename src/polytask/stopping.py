@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -11,12 +12,15 @@ from typing import Any
 
 from polytask.result import note
 
+SAME = 1.0  # seconds in which a signal that is repeated means the same request: `timeout` sends each signal twice
+
 
 @contextmanager
 def stop_requests(step: str = "iteration", *, is_announced: bool = True) -> Iterator[list[int]]:
     """Collect SIGINT (Ctrl-C) and SIGTERM, so that the step in progress ends and a checkpoint is written.
 
-    A second signal has its usual effect and stops the process at once.
+    A second signal of the same kind, unless it comes at the same moment, has its usual effect and stops the process at
+    once.
 
     Args:
         step: What ends before the command stops, for the message.
@@ -24,12 +28,18 @@ def stop_requests(step: str = "iteration", *, is_announced: bool = True) -> Iter
     """
     received: list[int] = []
     before: dict[int, Any] = {}  # the handlers to restore
+    first: dict[int, float] = {}  # when each kind of signal came first
 
     def remember(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        signal.signal(number, before[number])
-        if is_announced:
-            note(f"stopping after this {step}; repeat to stop at once")
+        now = time.monotonic()
+        if number not in first:
+            first[number] = now
+            received.append(number)
+            if is_announced:
+                note(f"stopping after this {step}; repeat to stop at once")
+        elif now - first[number] > SAME:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
 
     is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
     for kind in (signal.SIGINT, signal.SIGTERM) if is_main else ():

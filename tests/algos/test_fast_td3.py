@@ -34,6 +34,14 @@ def test_point_mass_is_solved() -> None:
     assert metrics["value/at_bounds"] < 0.01  # the grid contains the returns of all three reward scales
 
 
+def test_without_exploration_the_action_is_the_squashed_output() -> None:
+    env = PointMass((3, 2))
+    td3 = make(env)
+    td3.iterate(env)
+    output = td3.policy.net(td3.experience.obs_norm.normalize(env.obs, env.task), env.task)
+    assert_close(td3.act(env.obs, env.task, explore=False), output.tanh().detach())
+
+
 def test_targets_come_from_the_less_hopeful_critic_row_by_row() -> None:
     env = PointMass((3, 2))
     td3 = make(env, atoms=5, min_value=-2.0, max_value=2.0, target_noise=0.0)

@@ -18,7 +18,7 @@ from polytask.nets.mlp import MlpConfig
 from polytask.runs.transfer import initialize
 
 SCALE = (2.0, 0.5, 1.0)
-KINDS = {"per_task": TaskNormalizer, "shared": SharedNormalizer, "fixed": FixedScale}
+KINDS = {"per_task": TaskNormalizer, "shared": SharedNormalizer, "fixed": FixedScale, "none": FixedScale}
 TINY: dict[str, dict[str, Any]] = {
     "ppo": {"horizon": 8, "minibatch": 32, "epochs": 1},
     "grpo": {"minibatch": 64, "epochs": 1},
@@ -70,6 +70,13 @@ def test_statistics_of_another_kind_are_not_taken_over_and_named() -> None:
     old.iterate(env)
     found = initialize(new, env.spec.tasks, {"algo": old.state_dict(), "spec": {"tasks": env.spec.tasks}}, "old")
     assert {"obs_norm.count", "obs_norm.mean", "obs_norm.variance"} <= set(found.fresh) & set(found.unused)
+
+
+def test_none_leaves_observations_as_they_are_and_only_bounds_them() -> None:
+    norm = build("sac", PointMass((4, 4, 4)), "none").networks()["obs_norm"]
+    obs, task = torch.tensor([[0.25, -3.0, 1e6]]).expand(12, 3), torch.arange(3).repeat_interleave(4)
+    norm.update(100.0 * obs, task)
+    assert_close(norm.normalize(obs, task), torch.tensor([[0.25, -3.0, 10.0]]).expand(12, 3), rtol=0, atol=0)
 
 
 def test_fixed_needs_scales() -> None:

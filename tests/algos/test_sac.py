@@ -20,6 +20,8 @@ from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.nets.bro import BroConfig
 from polytask.nets.mlp import MlpConfig
+from polytask.nets.simba_v2 import SimbaV2Config
+from polytask.nets.soft_modular import SoftModularConfig
 from polytask.settings import check_values
 
 SMALL = {"steps_per_iteration": 8, "batch": 48, "learning_starts": 4, "updates_per_step": 1, "capacity": 5000}
@@ -138,6 +140,41 @@ def test_two_whole_updates_equal_the_equations() -> None:
     assert_close(sac.temperature.log_alpha, log_alpha, rtol=0, atol=1e-5)
     for found, expected in ((sac.critic, critic), (sac.policy, policy), (sac.target, target)):
         assert_close(list(found.parameters()), list(expected.parameters()), rtol=0, atol=2e-4)
+
+
+def test_the_critics_encoders_have_a_share_of_their_own() -> None:
+    env = PointMass((3, 2))
+    net = SoftModularConfig(modules=2, layers=2, width=8, state_hidden=[8], task_hidden=[8], feature_dim=8, form="mtrl")
+    sac = make(env, tau=0.25, encoder_tau=1.0, critic_net=net)
+    for _ in range(2):
+        sac.iterate(env)
+    online = dict(sac.critic.named_parameters())
+    at_once = {name for name, slow in sac.target.named_parameters() if torch.equal(slow, online[name])}
+    assert at_once == {name for name in online if "_encoder." in name}
+
+
+def test_means_and_spreads_of_simba_v2_have_heads_of_their_own() -> None:
+    env = PointMass((3, 2))
+    context = context_of(env, SimbaV2Config(hidden=8, blocks=1))
+    sac = SAC(SACConfig(**SMALL), context)
+    assert len(sac.policy.net.other_heads) == 1
+    assert not any(len(net.other_heads) for net in sac.critic.nets)
+    sac.iterate(env)
+    for head in (sac.policy.net, sac.policy.net.other_heads[0]):  # both learn, and stay on the sphere
+        lengths = head.pre_head.weight.norm(dim=-1)
+        assert_close(lengths, torch.ones_like(lengths))
+        assert head.head.linear.bias.abs().min() > 0
+
+
+def test_without_exploration_the_action_is_the_squashed_mean() -> None:
+    env = PointMass((3, 2))
+    sac = make(env)
+    sac.iterate(env)
+    mean, _ = sac.policy(sac.experience.obs_norm.normalize(env.obs, env.task), env.task)
+    for _ in range(2):
+        assert_close(sac.act(env.obs, env.task, explore=False), mean.tanh().detach(), rtol=0, atol=0)
+    noisy = [sac.act(env.obs, env.task, explore=True) for _ in range(2)]
+    assert (noisy[0] != noisy[1]).all()
 
 
 def test_every_task_pays_its_own_temperature() -> None:

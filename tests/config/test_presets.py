@@ -10,7 +10,7 @@ from polytask import make
 from polytask.algos import ALGOS
 from polytask.algos.ppo import PPOConfig
 from polytask.config.compose import compose
-from polytask.config.presets import presets
+from polytask.config.presets import ACTOR_SIZES, BRO_SIZES, presets
 from polytask.config.schema import TrainConfig
 from polytask.envs.tasks import TASKS
 from polytask.grads import GRADS
@@ -30,6 +30,7 @@ REPRESENTATIVES = (
     *(f"mtbench/mt10_rand/fast_td3_{name}" for name in ("vanilla", "simba_v2")),
     "mtbench/critic_scaling/mlp_768",
     "mtbench/critic_scaling/simba_v2_256",
+    "mtbench/bro_scaling/bro_256_te",
     *(f"ptsl/mt10_200k/{name}" for name in ("care", "care_ptsl_3hidden")),
 )
 
@@ -84,8 +85,9 @@ def test_no_two_published_presets_are_the_same():
     for name in names:
         seen.setdefault(repr(composed(name)), []).append(name)
     repeated = [group for group in seen.values() if len(group) > 1]
-    # The study's rows for shared projections and for no residual repeat rows of the main table.
+    # A corner of SAC's grid, and the rows for shared projections and for no residual, repeat rows of the main tables.
     assert sorted(repeated) == [
+        ["mtbench/mt10_rand/sac_vanilla", "mtbench/sac_grid/updates_4_steps_4"],
         ["ptsl/mt10_200k/care_ptsl_2hidden", "ptsl/projection/shared"],
         ["ptsl/mt10_200k/care_ptsl_3hidden", "ptsl/residual/none"],
     ]
@@ -183,3 +185,19 @@ def test_two_iterations_of_every_combination(name, env):
     assert torch.isfinite(action).all()
     after = weights(learner)
     assert all(not torch.equal(before[name], after[name]) for name in before), "a network did not learn"
+
+
+def test_sizes_of_the_other_studies_are_those_of_their_names():
+    for name, sizes in (("bro_scaling/bro", BRO_SIZES), ("actor_scaling/mlp", ACTOR_SIZES)):
+        for width, text in list(sizes.items())[:3]:
+            config = composed(f"mtbench/{name}_{width}")
+            net = config.critic_net if name.startswith("bro") else config.net
+            suite, outputs = ("mt10", 1) if name.startswith("bro") else ("mt50", 4)
+            count = count_parameters(build(net, 39, outputs, len(config.task_names))) / 1e6
+            assert config.suite == suite
+            assert count == pytest.approx(float(text.removesuffix(" M")), rel=0.05)
+    first, new = composed("mtbench/transfer/first_tasks"), composed("mtbench/transfer/new_tasks")
+    assert (len(first.task_names), len(new.task_names)) == (45, 5)
+    assert not set(first.task_names) & set(new.task_names)
+    grid = composed("mtbench/sac_grid/updates_8_steps_64").algo
+    assert (grid.updates_per_step, grid.n_step) == (8.0, 64)

@@ -73,6 +73,33 @@ def test_episode_ends_as_truncated_and_keeps_its_final_observation() -> None:
     assert torch.equal(step.obs[:, :18], step.obs[:, 18:36])
 
 
+def test_exempted_tasks_start_at_their_first_step() -> None:
+    # Rows of the buffers are in another order than the worlds: reach and push share a scene.
+    options = {"num_envs": 60, "episode_length": 20}
+    env = make("reach", "drawer-open", "push", exempted_tasks=["drawer-open"], **options)
+    ends = torch.stack([env.step(actions(env)).truncated.clone() for _ in range(20)])  # (T, N)
+    is_exempted = env.task == 1
+    assert not ends[:-1, is_exempted].any()
+    assert ends[-1, is_exempted].all()
+    assert ends[:-1, ~is_exempted].any(0).float().mean() > 0.5
+    assert (env.pop_metrics()["episodes"][1], env.spec.envs_per_task[1]) == (20, 20)
+    others = make("reach", "drawer-open", "push", **options)
+    again = torch.stack([others.step(actions(others)).truncated.clone() for _ in range(20)])
+    assert torch.equal(ends[:, ~is_exempted], again[:, ~is_exempted])  # the exemption draws no number less
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"exempted_tasks": ["push"]}, "unknown exempted task 'push'"),
+        ({"exempted_tasks": ["reach"], "stagger": False}, "exempted_tasks applies only with stagger=true"),
+    ],
+)
+def test_an_exemption_that_does_nothing_is_refused(options: dict[str, object], line: str) -> None:
+    with pytest.raises(UserError, match=line):
+        make("reach", num_envs=2, **options)
+
+
 def test_staggered_worlds_end_at_different_steps_and_shortened_episodes_are_not_counted() -> None:
     env = make("reach", num_envs=40, episode_length=20)
     ends = torch.stack([env.step(actions(env)).truncated.clone() for _ in range(20)])

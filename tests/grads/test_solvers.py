@@ -1,13 +1,21 @@
 import torch
 from torch.testing import assert_close
 
-from polytask.grads.solvers import accelerate, inverse_sqrt, project_simplex, spectral_bound, unit_gram
+from polytask.grads.solvers import accelerate, at_mean_scale, inverse_sqrt, project_simplex, spectral_bound, unit_gram
 
 
 def test_unit_gram_by_hand():
     cosine, norms = unit_gram(torch.tensor([[4.0, -3.0], [-3.0, 9.0]]))
     assert_close(norms, torch.tensor([2.0, 3.0], dtype=torch.float64))
     assert_close(cosine, torch.tensor([[1.0, -0.5], [-0.5, 1.0]], dtype=torch.float64))
+
+
+def test_a_step_has_the_length_of_the_mean_of_orthogonal_gradients():
+    gradients = torch.tensor([[3.0, 0.0], [2.4, 3.2]], dtype=torch.float64)  # of lengths 3 and 4, cosine 0.6
+    cosine, norms = unit_gram(gradients @ gradients.T)
+    for point in (torch.tensor([1.0, 0.0]), torch.tensor([2.0, 5.0])):  # any coefficients give the same length
+        step = at_mean_scale(point.double(), cosine, norms) @ gradients
+        assert_close(step.norm(), torch.tensor(2.5, dtype=torch.float64))  # sqrt(9 + 16) / 2
 
 
 def test_a_vanishing_gradient_is_orthogonal_to_all():

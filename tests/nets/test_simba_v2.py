@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from polytask.nets import build
+from polytask.nets import build, build_shaped
+from polytask.nets.layers import NetShape
 from polytask.nets.simba_v2 import SimbaV2Config
 
 
@@ -86,3 +87,30 @@ def test_benchmark_critic_sizes() -> None:
     for hidden, millions in ((256, 1.1), (512, 4.5)):
         net = build(SimbaV2Config(hidden=hidden), 39, 1, 10)
         assert round(sum(weight.numel() for weight in net.parameters()) / 1e6, 1) == millions
+
+
+@pytest.mark.parametrize("heads", ["single", "multi"])
+def test_two_parts_of_the_output_have_heads_of_their_own(heads: str) -> None:
+    cfg = SimbaV2Config(hidden=8, heads=heads)
+    net = build_shaped(cfg, NetShape(5, 6, 4, parts=2), torch.Generator().manual_seed(0))
+    x, task = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)), torch.arange(7) % 4
+    (other,) = net.other_heads
+    with torch.no_grad():
+        other.head_scaler.value.copy_(torch.linspace(0.5, 2.0, 8))  # it starts at one, where it has no effect
+    mean, spread = net(x, task).chunk(2, dim=-1)
+    assert (mean.shape, spread.shape) == ((7, 3), (7, 3))
+    seen: list[Tensor] = []
+    net.blocks.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    net(x, task)
+    torch.testing.assert_close(spread, other.head(torch.linspace(0.5, 2.0, 8) * other.pre_head(seen[0]), task))
+    assert not torch.equal(net.pre_head.weight, other.pre_head.weight)
+    mean.square().sum().backward()  # learning the means changes nothing of the head of the spreads
+    assert net.pre_head.weight.grad.any()
+    assert not other.pre_head.weight.grad.any()
+    torch.testing.assert_close(row_lengths(net), torch.ones_like(row_lengths(net)))
+
+
+def test_one_head_for_both_parts_can_be_chosen() -> None:
+    shape = NetShape(5, 6, 4, parts=2)
+    one = build_shaped(SimbaV2Config(two_heads=False), shape, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(one.state_dict(), build(SimbaV2Config(), 5, 6, 4).state_dict(), rtol=0, atol=0)

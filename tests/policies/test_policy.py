@@ -16,6 +16,7 @@ from polytask.envs.layouts import MANIPULATION, PARKOUR, layout_of
 from polytask.errors import UserError
 from polytask.nets import NETS
 from polytask.policies.files import open_info, open_policy, save_policy
+from polytask.runs.checkpoint import load, save
 
 PARKOUR_TASKS = ("flat", "beam")
 
@@ -42,10 +43,34 @@ def test_the_policy_of_every_algorithm_acts_as_it_does(tmp_path, name):
     acts_alike(path, write_checkpoint(path, f"algo={name}"))
 
 
-@pytest.mark.parametrize("kind", ["shared", "fixed"])
+@pytest.mark.parametrize("kind", ["shared", "fixed", "none"])
 def test_other_ways_to_normalize_are_part_of_the_policy(tmp_path, kind):
     path = tmp_path / "run" / "checkpoint.pt"
     acts_alike(path, write_checkpoint(path, f"algo.normalize={kind}"))
+
+
+@pytest.mark.parametrize("two_heads", [True, False])
+def test_the_heads_of_sacs_simba_v2_are_part_of_the_policy(tmp_path, two_heads):
+    path, words = tmp_path / "run" / "checkpoint.pt", ("algo=sac", "net=simba_v2", f"net.two_heads={two_heads}")
+    algo = write_checkpoint(path, *words, "net.hidden=16")
+    policy = acts_alike(path, algo)
+    assert len(policy.actor.net.other_heads) == two_heads
+    save_policy(tmp_path / "x.safetensors", policy)
+    obs, task = rows(algo)
+    torch.testing.assert_close(polytask.load_policy(tmp_path / "x.safetensors")(obs, task), policy(obs, task))
+
+
+def test_a_policy_of_sac_and_simba_v2_of_an_earlier_version_has_one_head(tmp_path):
+    path = tmp_path / "run" / "checkpoint.pt"
+    algo = write_checkpoint(path, "algo=sac", "net=simba_v2", "net.two_heads=false", "net.hidden=16")
+    state = load(path)
+    del state["config"]["net"]["two_heads"]  # it did not exist
+    save(path, state)
+    policy = acts_alike(path, algo)
+    del policy.info.net["two_heads"]
+    save_policy(tmp_path / "x.safetensors", policy)
+    obs, task = rows(algo)
+    torch.testing.assert_close(polytask.load_policy(tmp_path / "x.safetensors")(obs, task), policy(obs, task))
 
 
 @pytest.mark.parametrize("name", NETS)

@@ -16,7 +16,8 @@ from polytask.errors import UserError
 from polytask.files import restore
 from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.progress import ProgressDisplay
-from polytask.runs.train import train
+from polytask.runs.run import Run
+from polytask.runs.train import iterate, train
 
 # Two scenes, an episode end within two iterations, and evaluations, so that all parts of a run's state are tested.
 WORDS = [
@@ -176,6 +177,21 @@ def test_a_resumed_run_equals_an_unbroken_one(unbroken, tmp_path):
 def test_a_run_ends_when_its_minutes_are_over(tmp_path):
     summary = run(tmp_path / "run", "max_iterations=4", "max_minutes=1e-6")
     assert (summary["complete"], summary["iterations"]) == (True, 1)
+
+
+def test_a_checkpoint_is_written_when_the_last_one_is_too_old(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(Run, "_write", lambda self, algo, worlds: saved.append(self.iteration))
+    monkeypatch.setattr("polytask.runs.train.iterate", lambda run: long_iteration(run))
+    run(tmp_path / "often", "max_iterations=4", "save_minutes=2", "save_every=100", "eval_episodes=0")
+    run(tmp_path / "never", "max_iterations=4", "save_minutes=2", "save_every=0", "eval_episodes=0")
+    assert saved == [0, 2, 4, 4, 0, 4]  # one at the start and at the end, and every two minutes
+
+
+def long_iteration(run):
+    row = iterate(run)
+    run.seconds = 60.0 * run.iteration
+    return row
 
 
 def test_a_run_stopped_by_a_signal_saves_and_can_go_on(unbroken, tmp_path, monkeypatch):

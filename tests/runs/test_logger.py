@@ -1,11 +1,14 @@
 """Windows over ended episodes, rows of metrics and their writers."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from polytask.config.compose import compose, to_plain
+from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.files import read_json_lines
 from polytask.runs.file_names import METRICS_FILE
@@ -14,6 +17,7 @@ from polytask.runs.logger import (
     Logger,
     TensorBoardWriter,
     check_extras,
+    name_of,
     read_metrics,
     read_tensors,
 )
@@ -100,14 +104,46 @@ def test_tensorboard_holds_the_record(tmp_path):
 def test_wandb_gets_the_same_record_and_stays_offline(tmp_path, monkeypatch):
     logged, started = [], {}
     run = SimpleNamespace(log=lambda record, step: logged.append((step, record)), finish=lambda: logged.append("end"))
-    fake = SimpleNamespace(init=lambda **options: started.update(options) or run)
+    fake = SimpleNamespace(
+        init=lambda **options: started.update(options) or run, Video=lambda path, format: (path, format)
+    )
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    with Logger(tmp_path, {"tensorboard": False, "wandb": True}, []) as logger:
+    words = ["wandb=true", "wandb_project=arms", "wandb_entity=lab", "wandb_group=first"]
+    config = to_plain(compose(TrainConfig, words))
+    with Logger(tmp_path, config, []) as logger:
         logger.write({"iteration": 1, "frames": 32, "success": None, "loss": 0.5})
-    assert started["mode"] == "offline"
-    assert logged == [(32, {"iteration": 1, "frames": 32, "loss": 0.5}), "end"]
+        logger.show(tmp_path / "film.gif", 32)
+    named = {key: started[key] for key in ("mode", "project", "entity", "group", "name")}
+    assert named == {"mode": "offline", "project": "arms", "entity": "lab", "group": "first", "name": tmp_path.name}
+    assert started["config"]["algo"]["name"] == "ppo"
+    film = (32, {"policy": (str(tmp_path / "film.gif"), "gif")})
+    assert logged == [(32, {"iteration": 1, "frames": 32, "loss": 0.5}), film, "end"]
     assert [record["loss"] for record in read_json_lines(tmp_path / METRICS_FILE)] == [0.5]
+    with Logger(tmp_path, {**config, "wandb_name": "mine"}, []):
+        assert started["name"] == "mine"
+
+
+def test_a_seed_of_a_sweep_is_named_after_its_setting_too():
+    assert name_of(Path("runs/sweep/00-mean/seed-1")) == "00-mean/seed-1"
+    assert name_of(Path("runs/reach")) == "reach"
+
+
+def test_tensorboard_shows_a_film(tmp_path):
+    from PIL import Image
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    film = tmp_path / "film.gif"
+    pictures = [Image.new("RGB", (12, 8), color) for color in ("red", "blue")]
+    pictures[0].save(film, save_all=True, append_images=pictures[1:])
+    writer = TensorBoardWriter(tmp_path)
+    writer.show(film, 96)
+    writer.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    (event,) = events.Images("policy")
+    assert (event.step, event.width, event.height) == (96, 12, 8)
+    assert event.encoded_image_string == film.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])

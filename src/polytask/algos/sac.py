@@ -70,6 +70,12 @@ class SACConfig(GridConfig, OffPolicyConfig):
     weigh_by_temperature: bool = setting(
         False, "weigh the tasks' losses by softmax(-temperature), so that tasks that are almost solved count more"
     )
+    encoder_tau: float | None = setting(
+        None,
+        "the share of `tau` for the encoders of the critics (of CARE, PTSL and soft modularization; default: tau)",
+        above=0.0,
+        at_most=1.0,
+    )
     min_log_std: float = setting(-5.0, "lower bound of the log standard deviation before squashing", is_free=True)
     max_log_std: float = setting(2.0, "upper bound of the log standard deviation before squashing", is_free=True)
 
@@ -169,7 +175,7 @@ class SAC:
 
     def _build_learners(self, context: AlgoContext) -> None:
         cfg, spec, device = self.cfg, self.spec, self.device
-        net = context.actor_net(2 * spec.action_dim)
+        net = context.actor_net(2 * spec.action_dim, parts=2)
         self.policy = SquashedPolicy(net, cfg.min_log_std, cfg.max_log_std)
         self.critic = TwinCritic(context, self.values.width)
         self.target, self.frozen_critic = target_of(self.critic), frozen_view(self.critic)
@@ -288,7 +294,7 @@ class SAC:
         density = self._fused_density(batch.obs, batch.task, noise)
         self.learners["alpha"].step(AlphaRows(batch.task, density))
         self.loop.report(self.values.summary(target) | {"policy/entropy": -density.mean()})
-        polyak(self.target, self.critic, self.cfg.tau)
+        polyak(self.target, self.critic, self.cfg.tau, self.cfg.encoder_tau)
 
     # Save
 

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from polytask.config.presets import CONF, PRESET, presets, store_presets
+from polytask.config.saved import upgrade
 from polytask.config.values import as_kind, parse
 from polytask.errors import UserError, require_known, shown, suggest
 from polytask.result import note
@@ -275,19 +276,6 @@ def _untouched(schema: type[Any], saved: dict[str, Any], given: Collection[str])
     rivals = {rival for name, rival in RIVALS.items() if name in given}
     transient = {each.name for each in fields(schema) if each.metadata.get("is_transient")}
     return {name: value for name, value in upgrade(saved).items() if name not in {*given, *rivals, *transient}}
-
-
-def upgrade(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert settings that version 0.1 saved to the present form.
-
-    Version 0.1 saved a suite and a robot as tables with a name. It also saved manipulation's default robot and goals
-    for parkour; they are dropped.
-    """
-    named = {name: saved[name]["name"] for name in ("suite", "robot") if isinstance(saved.get(name), dict)}
-    if "robot" in named:
-        defaults = {"robot": "sawyer", "goals": "random"}
-        named |= {name: None for name, value in defaults.items() if {**saved, **named}.get(name) == value}
-    return {**saved, **named}
 
 
 # Errors

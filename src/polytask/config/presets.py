@@ -76,10 +76,15 @@ PAIR_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
 # Suite and algorithm -> part that this pair adds.
 SUITE_PARTS = {("mt50", "grpo"): "/mtbench/grpo_mt50", ("mt50", "sac"): "/mtbench/sac_mt50"}
 
-CRITIC_SIZES = {  # width -> parameters on MT50
+CRITIC_SIZES = {  # width -> parameters on MT50; those on MT10 differ by less than a fifth
     "mlp": {256: "64 K", 768: "1.2 M", 1500: "4.6 M", 3000: "18 M", 6000: "72 M", 12000: "288 M"},
     "simba_v2": {256: "1.1 M", 512: "4.5 M", 1024: "17.9 M", 2048: "71 M", 4096: "285 M"},
 }
+CRITIC_NAMES = {"mlp": "A perceptron", "simba_v2": "SimbaV2", "bro": "BroNet"}
+MT10_CRITIC_FRAMES = {"mlp": 1_000_000_000, "simba_v2": 250_000_000}
+BRO_SIZES = {256: "0.28 M", 512: "1.1 M", 1024: "4.3 M", 2048: "16.9 M", 4096: "67 M"}  # on MT10
+ACTOR_SIZES = {768: "1.3 M", 1500: "4.6 M", 3000: "18 M", 6000: "73 M"}  # on MT50
+SAC_UPDATES, SAC_STEPS = (4, 8, 16, 32), (4, 8, 16, 32, 64)
 BATCH_WORLDS, BATCH_HORIZONS = (1024, 2048, 4096, 8192, 16384, 32768), (32, 64)
 SINGLE_TASK_CRITICS = (768, 1500, 3000, 6000)
 
@@ -141,18 +146,39 @@ def _mtbench_methods() -> Iterator[tuple[str, Preset]]:
             yield f"{suite}_rand/{method}", Preset(about, (*one.parts, *added), settings, one.choices)
 
 
-def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:
-    names = {"mlp": "A perceptron", "simba_v2": "SimbaV2"}
+def _mtbench_critics() -> Iterator[tuple[str, Preset]]:
     for net, sizes in CRITIC_SIZES.items():
+        mt10 = {"suite": "mt10", "max_frames": MT10_CRITIC_FRAMES[net]}
         for width, count in sizes.items():
-            about = f"{names[net]} of about {count} parameters"
-            hidden: Any = width if net == "simba_v2" else [256, 128, 64] if width == 256 else [width] * 3
-            parts, critic = (f"/mtbench/critic_{net}",), {"critic_net": {"hidden": hidden}}
-            name = f"critic_scaling/{net}_{width}"
-            yield name, Preset(f"{about} as PPO's critic, on MT50.", parts, critic)
-            embedded = f"{about} and a task embedding as PPO's critic, on MT50."
-            bound = ("/mtbench/bounded_embedding",) if net == "simba_v2" else ()
-            yield f"{name}_te", Preset(embedded, (*parts, "/mtbench/task_embedding", *bound), critic)
+            yield from _critics("critic_scaling", net, width, count, "MT50", {})
+            yield from _critics("critic_scaling_mt10", net, width, count, "MT10", mt10)
+    for width, count in BRO_SIZES.items():
+        yield from _critics("bro_scaling", "bro", width, count, "MT10", {})
+
+
+def _critics(
+    folder: str, net: str, width: int, count: str, suite: str, settings: dict[str, Any]
+) -> Iterator[tuple[str, Preset]]:
+    """Yield the presets of one size of critic, without and with a task embedding."""
+    about = f"{CRITIC_NAMES[net]} of about {count} parameters"
+    hidden: Any = width if net != "mlp" else [256, 128, 64] if width == 256 else [width] * 3
+    parts, own = (f"/mtbench/critic_{net}",), {**settings, "critic_net": {"hidden": hidden}}
+    yield f"{folder}/{net}_{width}", Preset(f"{about} as PPO's critic, on {suite}.", parts, own)
+    embedded = f"{about} and a task embedding as PPO's critic, on {suite}."
+    bound = () if net == "mlp" else ("/mtbench/bounded_embedding",)
+    yield f"{folder}/{net}_{width}_te", Preset(embedded, (*parts, "/mtbench/task_embedding", *bound), own)
+
+
+def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:
+    for width, count in ACTOR_SIZES.items():
+        about = f"A perceptron of about {count} parameters as PPO's actor, and a small critic, on MT50."
+        yield f"actor_scaling/mlp_{width}", Preset(about, ("/mtbench/critic_mlp",), {"net": {"hidden": [width] * 3}})
+    for updates in SAC_UPDATES:
+        for steps in SAC_STEPS:
+            about = f"SAC on MT10 with {updates} updates per step of all worlds and returns of {steps} steps."
+            own = {"suite": "mt10", "algo": {"updates_per_step": float(updates), "n_step": steps}}
+            parts = ("/mtbench/sac", "/mtbench/method/sac_mlp")
+            yield f"sac_grid/updates_{updates}_steps_{steps}", Preset(about, parts, own)
     for worlds in BATCH_WORLDS:
         for horizon in BATCH_HORIZONS:
             yield (
@@ -168,6 +194,11 @@ def _mtbench_sizes() -> Iterator[tuple[str, Preset]]:
                     },
                 ),
             )
+    first, new = ("/mtbench/ppo", "/mtbench/method/vanilla"), "PPO on the five new tasks of Meta-World's ML45"
+    about = "PPO on the 45 training tasks of Meta-World's ML45, as a start for mtbench/transfer/new_tasks."
+    yield "transfer/first_tasks", Preset(about, first, {"suite": "ml45-train", "max_frames": 500_000_000})
+    about = f"{new}, from scratch or with init_from=RUN."
+    yield "transfer/new_tasks", Preset(about, first, {"suite": "ml45-test", "max_frames": 100_000_000})
     one = "PPO on one task, named by tasks=[NAME]"
     yield "single_task/ppo", Preset(f"{one}.", ("/mtbench/single_task",))
     for width in SINGLE_TASK_CRITICS:
@@ -225,7 +256,11 @@ def _ptsl() -> Iterator[tuple[str, Preset]]:
 @cache
 def products() -> dict[str, Preset]:
     """Build the presets of the tables, by name."""
-    families = {"mtbench": (_mtbench_methods, _mtbench_sizes), "parkour": (_parkour, _real_parkour), "ptsl": (_ptsl,)}
+    families = {
+        "mtbench": (_mtbench_methods, _mtbench_critics, _mtbench_sizes),
+        "parkour": (_parkour, _real_parkour),
+        "ptsl": (_ptsl,),
+    }
     return {
         f"{family}/{name}": preset for family, makers in families.items() for make in makers for name, preset in make()
     }

@@ -5,6 +5,7 @@ This module does not import torch or MuJoCo, so that help texts and errors about
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -64,6 +65,12 @@ class TrainConfig(EnvOptions, CommandConfig):
         None, "checkpoint file or run directory whose networks initialize a new run", is_path=True, is_transient=True
     )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
+    save_minutes: float = setting(
+        10.0,
+        "also write a checkpoint when the last one is this many minutes of training old (inf: do not)",
+        above=0.0,
+        at_most=math.inf,
+    )
     eval_every: int = setting(0, "iterations between evaluations (0: only at the end)", at_least=0)
     eval_episodes: int = setting(
         20, "episodes without exploration noise per task in an evaluation (0: no evaluation)", at_least=0, at_most=10**5
@@ -72,10 +79,19 @@ class TrainConfig(EnvOptions, CommandConfig):
         100, "number of last episodes per task in the reported success rate", at_least=1, at_most=10**6
     )
     video: bool = setting(True, "write a video of the trained policy to the run directory")
+    video_every: int = setting(
+        0,
+        "iterations between films of the policy, to <run>/videos, TensorBoard and Weights & Biases (0: none)",
+        at_least=0,
+    )
     tensorboard: bool = setting(False, "also write TensorBoard events (extra: tensorboard)")
     wandb: bool = setting(
         False, "also log to Weights & Biases, in the mode WANDB_MODE (default: offline; extra: wandb)"
     )
+    wandb_project: str = setting("polytask", "Weights & Biases: project of the run")
+    wandb_entity: str | None = setting(None, "Weights & Biases: user or team of the project (default: yours)")
+    wandb_group: str | None = setting(None, "Weights & Biases: group of the run, such as the name of a sweep")
+    wandb_name: str | None = setting(None, "Weights & Biases: name of the run (default: that of its folder)")
 
     def check_together(self, prefix: str) -> None:
         """Check that episodes start together if the algorithm needs it."""

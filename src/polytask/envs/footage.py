@@ -60,6 +60,8 @@ class Footage:
             for renderer in renderers:
                 renderer.follow_layout()
             stride = _stride(renderers, poses, rate, seconds)
+            if video.most_drawn is not None:
+                stride = max(stride, math.ceil(rate / video.most_drawn))
             chosen = poses[::stride]
             frames = _draw(renderers, chosen, self._texts[: len(poses) : stride])
             stack.enter_context(closing(frames))

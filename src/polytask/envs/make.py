@@ -124,6 +124,7 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
     domain = domain_of(tasks)
     options = _fill_in(options, domain, ranks)
     _check_reward(options.reward, tasks)
+    _check_exempted(options)
     device = check_device(options.device)
     sim = _sim(options.sim)
     counts = _counts(len(names), options.num_envs, options.envs_per_task)
@@ -184,6 +185,14 @@ def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
             raise UserError(f"{name}={given} does not apply: tasks of {domain.name} have no {name}")
         filled[name] = defaults.get(name) if given is None else given
     return replace(options, **filled)
+
+
+def _check_exempted(options: EnvOptions) -> None:
+    """Check that exempted tasks are tasks of the environment, and that there is something to exempt them from."""
+    for name in options.exempted_tasks or ():
+        require_known("exempted task", name, options.task_names)
+    if options.exempted_tasks and not options.stagger:
+        raise UserError("exempted_tasks applies only with stagger=true; else all episodes start at their first step")
 
 
 def _check_reward(reward: str, tasks: Sequence[Task | Terrain]) -> None:

@@ -128,9 +128,16 @@ class MultiTaskEnv:
         if mask is None and self.config.options.stagger:
             length = self.config.episode_length
             self._draw(b.length, lambda tensor: tensor.random_(0, length, generator=self._generator))
+            b.length.masked_fill_(self._is_exempted(), 0)
         b.counts.copy_(torch.where(chosen, b.length == 0, b.counts))
         self._order.publish(b, self._step)
         return self.obs
+
+    def _is_exempted(self) -> Tensor:
+        """Return which rows (N,) belong to tasks that do not start in the middle of an episode."""
+        names = self.config.options.exempted_tasks or ()
+        exempted = torch.tensor([task in names for task in self.spec.tasks], device=self.device)  # (K,)
+        return exempted[self._order.task]
 
     def step(self, action: Tensor) -> Step:
         """Apply one action (N, A), clipped to [-1, 1], and reset the worlds whose episode ended."""

@@ -199,6 +199,9 @@ class EnvOptions(WorldOptions):
         "start at random steps of the first episode, so that episodes do not all end at once (default: true; "
         "false for algo=grpo, which needs whole episodes)",
     )
+    exempted_tasks: list[str] | None = setting(
+        None, "tasks whose first episodes start at their first step, despite stagger (default: none)", min_length=1
+    )
 
     def check_together(self, prefix: str) -> None:
         """Check that the number of worlds is given once."""

@@ -43,6 +43,7 @@ class VideoFormat:
     width: int = 480  # pixels per task
     height: int = 360
     frames_per_second: int | None = None  # one frame per control step; None: as fast as the robot moves
+    most_drawn: int | None = None  # frames per second, at most, that a footage draws of these
 
     def rate(self, env: MultiTaskEnv) -> int:
         """Return the number of control steps that one second of the video shows."""

@@ -41,6 +41,7 @@ class NetShape:
     num_tasks: int
     task_names: tuple[str, ...] | None = None
     action_dim: int = 0  # entries of an action at the end of the input, for critics of state and action
+    parts: int = 1  # equal parts of the output with different meanings, such as the means and spreads of a policy
 
 
 def uniform(weight: Tensor, generator: Generator) -> None:

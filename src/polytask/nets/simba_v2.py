@@ -4,14 +4,15 @@ Lee et al., "Hyperspherical Normalization for Scalable Deep Reinforcement Learni
 
 Differences from the paper: Reward scaling and the distributional loss are part of the algorithm, the running
 normalization of observations is part of the learner. The task code is part of the input. Sizes are those of MTBench's
-critic (width 256, two blocks). Differences from MTBench: Weights are projected back to the sphere at the start and
-after every optimizer step (`after_step`). A scaler starts at its stated initial value, not at its square.
+critic (width 256, two blocks). As in the authors' code, a policy that gives means and spreads (SAC) has two heads.
+Differences from MTBench: Weights are projected back to the sphere at the start and after every optimizer step
+(`after_step`). A scaler starts at its stated initial value, not at its square.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor, nn
@@ -34,6 +35,9 @@ class SimbaV2Config(TaskCodeConfig, HeadsConfig):
     expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`", **COUNT)
     shift: float = setting(
         3.0, "constant appended to the input, so that the normalization does not lose its magnitude", is_free=True
+    )
+    two_heads: bool = setting(
+        True, "SAC: the policy's means and spreads have heads of their own, as published; else they share one"
     )
 
 
@@ -85,6 +89,22 @@ class Block(nn.Module):
         return normalize(features + self.alpha(moved - features))
 
 
+class Head(nn.Module):
+    """Another head for a part of the output: a hidden layer, a scaler and the output layer."""
+
+    def __init__(self, cfg: SimbaV2Config, shape: layers.NetShape, generator: Generator) -> None:
+        """Draw weights whose rows have length one."""
+        super().__init__()
+        self.pre_head = layers.linear(cfg.hidden, cfg.hidden, generator, init=unit_rows, bias=False)
+        self.head_scaler = Scaler(cfg.hidden, 1.0, 1.0, generator)
+        self.head = make_head(cfg.heads, cfg.hidden, shape, generator, unit_rows)
+
+    def forward(self, features: Tensor, task: Tensor) -> Tensor:
+        """Map features (B, D) of tasks (B,) to outputs (B, out)."""
+        output: Tensor = self.head(self.head_scaler(self.pre_head(features)), task)
+        return output
+
+
 class SimbaV2(nn.Module):
     """A normalized embedding, residual blocks on the sphere, and a head whose weight rows have length one too."""
 
@@ -100,15 +120,19 @@ class SimbaV2(nn.Module):
         self.blocks = nn.Sequential(*[Block(cfg, generator) for _ in range(cfg.blocks)])
         self.pre_head = layers.linear(width, width, generator, init=unit_rows, bias=False)
         self.head_scaler = Scaler(width, 1.0, 1.0, generator)
-        self.head = make_head(cfg.heads, width, shape, generator, unit_rows)
+        parts = shape.parts if cfg.two_heads else 1
+        part = replace(shape, out_dim=shape.out_dim // parts)
+        self.head = make_head(cfg.heads, width, part, generator, unit_rows)
+        self.other_heads = nn.ModuleList([Head(cfg, part, generator) for _ in range(parts - 1)])
         self.task_axes = self.code.columns("embed.weight", start=shape.in_dim)  # the constant comes after the code
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
         """Map inputs (B, O) of tasks (B,) to outputs (B, out)."""
         shifted = functional.pad(self.code.append(x, task), (0, 1), value=self.shift)
-        features = normalize(self.scaler(self.embed(normalize(shifted))))
-        output: Tensor = self.head(self.head_scaler(self.pre_head(self.blocks(features))), task)
-        return output
+        features = self.blocks(normalize(self.scaler(self.embed(normalize(shifted)))))
+        first: Tensor = self.head(self.head_scaler(self.pre_head(features)), task)
+        others = [each(features, task) for each in self.other_heads]
+        return torch.cat([first, *others], dim=-1) if others else first
 
     @torch.no_grad()
     def after_step(self) -> None:

@@ -12,6 +12,7 @@ from polytask import nets
 from polytask.algos.shared.actor_layout import DECODERS
 from polytask.errors import UserError, require_known
 from polytask.nets import NETS
+from polytask.nets.layers import NetShape
 from polytask.policies.info import PolicyInfo
 
 
@@ -25,7 +26,8 @@ class NoiselessActor(nn.Module):
         """Build the network of a policy. Its weights and statistics are still to be loaded."""
         super().__init__()
         statistics = (len(info.tasks), info.obs_dim)
-        self.net = nets.build(net_config(info.net), info.obs_dim, info.out_dim, len(info.tasks), info.tasks)
+        shape = NetShape(info.obs_dim, info.out_dim, len(info.tasks), tuple(info.tasks), parts=info.parts)
+        self.net = nets.build_shaped(net_config(info.net), shape, torch.Generator().manual_seed(0))
         self.action_dim, self.clip = info.action_dim, info.obs_clip
         self.decode = DECODERS[require_known("decoder", info.decode, DECODERS)]
         self.register_buffer("mean", torch.zeros(statistics))  # (K, O)

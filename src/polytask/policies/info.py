@@ -70,6 +70,14 @@ class PolicyInfo:
     run: dict[str, Any] = field(default_factory=dict)
     plugins: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def parts(self) -> int:
+        """Parts of the output that have heads of their own: means and spreads, or 1.
+
+        Networks of an earlier version, which do not say so, have one head.
+        """
+        return self.out_dim // self.action_dim if self.decode == "squash" and self.net.get("two_heads") else 1
+
     def to_json(self) -> str:
         """Write the description as JSON."""
         return json.dumps({"format": FORMAT, **asdict(self)})

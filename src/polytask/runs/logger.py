@@ -6,6 +6,7 @@ The JSONL file is always written. TensorBoard and Weights & Biases are optional 
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections import deque
 from importlib.util import find_spec
@@ -20,6 +21,9 @@ from polytask.errors import UserError
 from polytask.files import JsonLines, LogRow, can_write
 from polytask.runs.file_names import METRICS_FILE
 from polytask.types import EPISODE_METRICS
+
+FILM_TAG = "policy"  # the name of films
+RED_GREEN_BLUE = 3  # TensorBoard's number of this colour space
 
 
 def read_tensors(tensors: dict[str, Tensor]) -> dict[str, list[float]]:
@@ -123,6 +127,16 @@ class TensorBoardWriter:
         summary = self._summary(value=values)
         self._writer.add_event(self._event(wall_time=time.time(), step=int(row["frames"] or 0), summary=summary))
 
+    def show(self, film: Path, frames: int) -> None:
+        """Write an animation as a picture, which TensorBoard plays. Its step is the number of frames."""
+        content = film.read_bytes()
+        width, height = struct.unpack("<HH", content[6:10])  # of a GIF
+        picture = self._summary.Image(
+            height=height, width=width, colorspace=RED_GREEN_BLUE, encoded_image_string=content
+        )
+        summary = self._summary(value=[self._summary.Value(tag=FILM_TAG, image=picture)])
+        self._writer.add_event(self._event(wall_time=time.time(), step=frames, summary=summary))
+
     def close(self) -> None:
         """Flush and close the event file."""
         self._writer.close()
@@ -132,20 +146,38 @@ class WandbWriter:
     """Log to Weights & Biases, in the mode of the environment variable WANDB_MODE (default: offline)."""
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
-        """Start a run with the name of the run directory."""
+        """Start a run in the project, entity and group of the settings."""
         import wandb
 
-        mode = os.environ.get("WANDB_MODE", "offline")
-        self._run = wandb.init(project="polytask", name=path.name, dir=str(path), config=config, mode=mode)
+        self._video = wandb.Video
+        self._run = wandb.init(
+            project=config["wandb_project"],
+            entity=config["wandb_entity"],
+            group=config["wandb_group"],
+            name=config["wandb_name"] or name_of(path),
+            dir=str(path),
+            config=config,
+            mode=os.environ.get("WANDB_MODE", "offline"),
+        )
 
     def write(self, row: LogRow) -> None:
         """Log one row. Its step is the number of frames."""
         known = {name: value for name, value in row.items() if value is not None}
         self._run.log(known, step=int(row["frames"] or 0))
 
+    def show(self, film: Path, frames: int) -> None:
+        """Log an animation. Its step is the number of frames."""
+        self._run.log({FILM_TAG: self._video(str(film), format="gif")}, step=frames)
+
     def close(self) -> None:
         """Finish the run."""
         self._run.finish()
+
+
+def name_of(directory: Path) -> str:
+    """Return a name for a run: that of its folder, and of a sweep's seed also the setting's."""
+    own, above = directory.resolve().name, directory.resolve().parent.name
+    return f"{above}/{own}" if own.startswith("seed-") else own
 
 
 class Logger:
@@ -154,12 +186,13 @@ class Logger:
     def __init__(self, directory: Path, config: dict[str, Any], history: list[LogRow]) -> None:
         """Open the writers that the config selects. `history` contains the rows of an earlier part of the run."""
         self._directory = directory
-        self._writers: list[MetricsWriter] = [JsonLines(directory / METRICS_FILE, history)]
+        self._screens: list[TensorBoardWriter | WandbWriter] = []  # that show films, too
         with can_write(directory):
             if config["tensorboard"]:
-                self._writers.append(TensorBoardWriter(directory))
+                self._screens.append(TensorBoardWriter(directory))
             if config["wandb"]:
-                self._writers.append(WandbWriter(directory, config))
+                self._screens.append(WandbWriter(directory, config))
+        self._writers: list[MetricsWriter] = [JsonLines(directory / METRICS_FILE, history), *self._screens]
 
     def __enter__(self) -> Logger:
         """Return the logger."""
@@ -178,6 +211,12 @@ class Logger:
         with can_write(self._directory):
             for writer in self._writers:
                 writer.write(row)
+
+    def show(self, film: Path, frames: int) -> None:
+        """Show a film of the policy after so many frames, where films can be shown."""
+        with can_write(self._directory):
+            for screen in self._screens:
+                screen.show(film, frames)
 
 
 def read_metrics(metrics: dict[str, Tensor], episodes: dict[str, Tensor], window: EpisodeWindow) -> LogRow:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.normalize import SharedNormalizer, TaskNormalizer
-from polytask.config.compose import compose, to_plain, upgrade
+from polytask.config.compose import compose, to_plain
+from polytask.config.saved import upgrade
 from polytask.config.schema import PolicyConfig, TrainConfig
 from polytask.envs.layouts import layout_of
 from polytask.envs.options import WorldOptions
@@ -143,8 +144,8 @@ def statistics_of(
     kind, floor = getattr(config.algo, "normalize", "per_task"), getattr(config.algo, "min_obs_std", 0.0)
     tasks, width = len(info.tasks), spec["obs_dim"]  # a critic may see more than the policy
     seen = slice(info.obs_dim)
-    if kind == "fixed":
-        scale = torch.tensor(spec.get("obs_scale", ()))[seen]
+    if kind in ("fixed", "none"):
+        scale = torch.tensor(spec.get("obs_scale", ()))[seen] if kind == "fixed" else torch.ones(info.obs_dim)
         return {"mean": torch.zeros(tasks, len(scale)), "scale": scale.expand(tasks, -1)}
     norm = SharedNormalizer(width, min_std=floor) if kind == "shared" else TaskNormalizer(tasks, width, min_std=floor)
     try:

@@ -54,6 +54,7 @@ class TrainSettings(TypedDict, total=False):
     num_envs: int | None
     envs_per_task: list[int] | None
     stagger: bool | None
+    exempted_tasks: list[str] | None
     algo: Group
     net: Group
     critic_net: Group
@@ -65,12 +66,18 @@ class TrainSettings(TypedDict, total=False):
     checkpoint: str | Path | None
     init_from: str | Path | None
     save_every: int
+    save_minutes: float
     eval_every: int
     eval_episodes: int
     success_window: int
     video: bool
+    video_every: int
     tensorboard: bool
     wandb: bool
+    wandb_project: str
+    wandb_entity: str | None
+    wandb_group: str | None
+    wandb_name: str | None
 
 
 class TrainedRun:

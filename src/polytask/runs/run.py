@@ -47,6 +47,7 @@ class Run:
     evaluator: Evaluator | None = None  # kept between evaluations, so that its scenes are built only once
     iteration: int = 0
     saved_iteration: int = 0  # of the last checkpoint
+    saved_seconds: float = 0.0  # of training, at the last checkpoint
     frames: int = 0  # control steps so far, summed over all worlds
     seconds: float = 0.0  # duration of all iterations, including those before a resume
     initialization: Initialization | None = None  # what was loaded from a finished run at the start (init_from)
@@ -56,6 +57,12 @@ class Run:
         """Whether a limit on frames, iterations or time is reached."""
         minutes = self.config.max_minutes
         return self.iteration >= self.last_iteration or (minutes is not None and self.seconds >= 60.0 * minutes)
+
+    @property
+    def is_unsaved_for_long(self) -> bool:
+        """Whether the last checkpoint is older than `save_minutes` of training; the same on all ranks."""
+        is_wanted = self.config.save_every > 0
+        return is_wanted and self.seconds - self.saved_seconds >= 60.0 * self.config.save_minutes
 
     @property
     def last_iteration(self) -> int:
@@ -95,7 +102,7 @@ class Run:
         check_state(algo, self.iteration, self.ranks)
         if self.ranks.is_first:
             self._write(algo, worlds)
-        self.saved_iteration = self.iteration
+        self.saved_iteration, self.saved_seconds = self.iteration, self.seconds
 
     def _write(self, algo: dict[str, Any], worlds: dict[str, Any]) -> None:
         """Write the checkpoint."""
@@ -127,7 +134,7 @@ class Run:
         restore(self.env, worlds, "environment")
         restore(self.window, state["window"], "metrics window")
         self.iteration, self.seconds = state["iteration"], state["seconds"]
-        self.saved_iteration = self.iteration
+        self.saved_iteration, self.saved_seconds = self.iteration, self.seconds
         self.frames = state.get("frames", self.iteration * self.algo.frames_per_iteration)
         self.config = replace(self.config, init_from=state["config"].get("init_from"))
         if state.get("initialization") is not None:

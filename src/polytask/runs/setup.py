@@ -72,7 +72,12 @@ def _training_worlds(config: TrainConfig) -> dict[str, Any]:
     stagger = config.stagger
     if stagger is None:
         stagger = not getattr(config.algo, "needs_whole_episodes", False)
-    return {"num_envs": num_envs, "envs_per_task": config.envs_per_task, "stagger": stagger}
+    return {
+        "num_envs": num_envs,
+        "envs_per_task": config.envs_per_task,
+        "stagger": stagger,
+        "exempted_tasks": config.exempted_tasks,
+    }
 
 
 def check_source(config: PolicyConfig) -> None:

@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from polytask.result import Result, Table, note
 from polytask.runs.divergence import DivergedError, advice, check_metrics
 from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_tables, set_goals
 from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
+from polytask.runs.films import Filmer
 from polytask.runs.logger import Logger, read_metrics
 from polytask.runs.progress import ProgressDisplay
 from polytask.runs.provenance import provenance
@@ -56,7 +57,7 @@ def _train(run: Run, history: list[LogRow]) -> Result:
                 row = iterate(run)
                 write(row)
                 check_metrics(row, run.env.spec.tasks)
-                if is_due(run.iteration, run.config.save_every):
+                if is_due(run.iteration, run.config.save_every) or run.is_unsaved_for_long:
                     run.save()
             if signal and ranks.is_first and not ranks.is_alone:
                 note(f"stopping all {ranks.size} ranks")
@@ -76,11 +77,14 @@ def writer(run: Run, history: list[LogRow]) -> Iterator[Callable[[LogRow], None]
         yield lambda row: None
         return
     logger = Logger(run.directory, to_plain(run.config), history)
-    with logger, ProgressDisplay(run.env.spec.tasks, run.last_frames, run.frames, run.ranks.size) as display:
+    display = ProgressDisplay(run.env.spec.tasks, run.last_frames, run.frames, run.ranks.size)
+    with logger, display, closing(Filmer(run)) as filmer:
 
         def write(row: LogRow) -> None:
             logger.write(row)
             display.update(row)
+            if is_due(run.iteration, run.config.video_every) and (film := filmer.film()) is not None:
+                logger.show(film, run.frames)
 
         yield write
 

@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
+from torch.distributions import kl_divergence as torch_divergence
 from torch.testing import assert_close
 
-from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, log_prob
+from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 
 
 class Echo(nn.Module):
@@ -32,6 +33,15 @@ def test_density_and_entropy_agree_with_torch() -> None:
     reference = Normal(mean, log_std.exp())
     assert_close(log_prob(action, mean, log_std), reference.log_prob(action).sum(-1))
     assert_close(entropy(log_std), reference.entropy().sum(-1))
+
+
+def test_divergence_agrees_with_torch_in_both_directions() -> None:
+    mean, log_std, other_mean, other_log_std = torch.randn(4, 5, 4, generator=torch.Generator().manual_seed(0))
+    one, other = Normal(mean, log_std.exp()), Normal(other_mean, other_log_std.exp())
+    there = kl_divergence(mean, log_std, other_mean, other_log_std)
+    back = kl_divergence(other_mean, other_log_std, mean, log_std)
+    assert_close(there, torch_divergence(one, other).sum(-1))
+    assert_close(back, torch_divergence(other, one).sum(-1))
 
 
 def test_each_task_has_its_own_deviation() -> None:

@@ -71,6 +71,32 @@ def test_step_lets_the_method_look_back_at_the_same_batch() -> None:
     assert method.state["steps"] == 1
 
 
+def test_weight_decay_shrinks_a_parameter_apart_from_its_gradient() -> None:
+    net = nn.Linear(1, 1, bias=False)
+    for decay in (0.0, 0.1):
+        with torch.no_grad():
+            net.weight.fill_(4.0)
+        optimizer = adam(net, 0.5, CPU, weight_decay=decay)
+        net.weight.grad = torch.ones(1, 1)
+        optimizer.step()
+        assert net.weight.item() == pytest.approx(4.0 * (1 - 0.5 * decay) - 0.5)  # Adam's first step is the rate
+
+
+def test_the_state_of_the_gradient_method_is_restored() -> None:
+    def learner() -> Learner:
+        method = GRADS["famo"][1](GRADS["famo"][0](), 2, CPU, torch.Generator())
+        net = Point()
+        return Learner(Backward(method, net, square), adam(net, 0.5, CPU), 1e9)
+
+    old, new = learner(), learner()
+    for _ in range(3):
+        old.step(BATCH)
+    before = {name: value.clone() for name, value in new.backward.method.state_dict().items()}
+    new.load_state_dict(old.state_dict())
+    assert_close(new.backward.method.state_dict(), old.backward.method.state_dict(), rtol=0, atol=0)
+    assert any((before[name] != value).any() for name, value in new.backward.method.state_dict().items())
+
+
 def test_mean_weights_of_the_tasks_are_reported_once() -> None:
     method = build_for("critic", GRADS["famo"][0](eps=1e-8), 2, CPU, torch.Generator())
     learner = Learner(Backward(method, Point(), square), adam(Point(), 0.5, CPU))  # a network that never moves

@@ -29,6 +29,24 @@ def test_polyak_moves_the_target_by_its_share() -> None:
     assert (target.weight.item(), target.bias.item()) == (8.0, -4.0)
 
 
+def test_encoders_of_a_target_move_by_their_own_share() -> None:
+    net = nn.ModuleDict({"encoder": nn.Linear(1, 1), "trunk": nn.Linear(1, 1), "task_encoder": nn.Linear(1, 1)})
+    target = target_of(net)
+    with torch.no_grad():
+        for part, start in ((net, 8.0), (target, 0.0)):
+            for weight in part.parameters():
+                weight.fill_(start)
+    polyak(target, net, 0.25, encoder_tau=0.5)
+    assert {name: value.item() for name, value in target.named_parameters()} == {
+        "encoder.weight": 4.0,
+        "encoder.bias": 4.0,
+        "trunk.weight": 2.0,
+        "trunk.bias": 2.0,
+        "task_encoder.weight": 4.0,
+        "task_encoder.bias": 4.0,
+    }
+
+
 def test_target_starts_equal_and_is_not_trained() -> None:
     net = nn.Linear(2, 3)
     target = target_of(net)

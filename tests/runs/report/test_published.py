@@ -15,7 +15,7 @@ PRESET = "mtbench/mt10_rand/ppo_mh_moore"
 def test_every_published_result_belongs_to_a_preset_and_has_a_source():
     found = published()
     assert {each.preset for each in found} <= presets().keys()
-    assert len({each.preset for each in found}) == len(found) == 60
+    assert len({each.preset for each in found}) == len(found) == 62
     for each in found:
         assert 0.0 <= each.success <= 1.0
         assert each.interval is None or each.interval[0] <= each.success <= each.interval[1]

@@ -17,6 +17,7 @@ source: nobody
 paper: success of nobody.
 seeds: 2
 frames: 480
+baseline: start
 rows:
   plain: {name: Plain, preset: cpu_demo, success: 0.5, interval: [0.4, 0.6]}
   start: {name: Start, preset: cpu_demo, words: ['net.hidden=[8]']}
@@ -83,7 +84,16 @@ def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tm
     assert later["published"]["success"] is None
     summary = json.loads((tmp_path / result["runs"][2]["run_dir"] / "summary.json").read_text())
     assert summary["initialization"] is not None
-    assert (tmp_path / "runs/reproduce/some/table-budget0.1/report").is_dir()
+    page = (tmp_path / "runs/reproduce/some/table-budget0.1/report/index.html").read_text()
+    assert "<h1>A tiny table</h1>" in page
+    assert list(result["report"]["settings"]) == ["Plain", "Start", "Later"]  # the names of the table, not of settings
+    assert result["report"]["published"]["Plain"]["success"] == 0.5
+    shared, changed = result["report"]["remarks"][:2]
+    assert shared.startswith("up to 2 runs shared a device")
+    assert changed.startswith("all runs have settings that the table does not have: tasks=")
+    assert "Success at the end." in page and "Difference to the baseline." in page
+    assert "All runs are in <code>runs/<wbr>reproduce/<wbr>some/<wbr>table-budget0.1</code>" in page
+    assert '<th scope="row">00-plain/<wbr>seed-0</th>' in page
     assert "A tiny table: all runs take not measured" in err
 
 
@@ -92,7 +102,7 @@ def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_pa
     out = capsys.readouterr().out
     assert "A tiny table, beside the source" in out
     assert "0.40 to 0.60" in out
-    assert "source: nobody; published: success of nobody" in out
+    assert "A tiny table: success of nobody. Source: nobody." in out
     assert "at the speed of these runs, the whole table as published, one run at a time, 2 seeds: at least" in out
     assert "(1 of 3 rows measured)" in out
 

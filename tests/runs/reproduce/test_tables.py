@@ -37,7 +37,10 @@ def test_no_key_of_a_file_is_misspelt():
     rows = {"name", "preset", "words", "frames", "after", "success", "interval", "hours", "return", "speed"}
     for path in FOLDER.rglob("*.yaml"):
         content = yaml.safe_load(path.read_text())
-        assert content.keys() <= {"title", "kind", "source", "paper", "seeds", "frames", "words", "rows"}, path
+        assert content.keys() <= {"title", "kind", "source", "paper", "seeds", "frames", "words", "baseline", "rows"}, (
+            path
+        )
+        assert content.get("baseline") in {None, *content["rows"]}, path
         assert content["kind"] in ("table", "figure")
         assert all(row.keys() <= rows for row in content["rows"].values()), path
 

@@ -150,7 +150,9 @@ def test_no_run_starts_in_the_place_of_one_that_a_signal_has_stopped(items):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_all_runs_at_once(items, number):
+def test_a_second_signal_ends_all_runs_at_once(items, number, monkeypatch):
+    monkeypatch.setattr("polytask.stopping.SAME", -1.0)  # the second one comes in the same moment here
+
     class Deaf(FakeProcess):
         def stop(self, number):
             os.kill(os.getpid(), number)

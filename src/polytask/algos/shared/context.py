@@ -54,9 +54,14 @@ class AlgoContext:
         seed = zlib.crc32(f"{self.seed}/{purpose}".encode())
         return torch.Generator(device or self.device).manual_seed(seed)
 
-    def actor_net(self, out_dim: int) -> nn.Module:
-        """Build the actor's network, whose input is the observation, or the part of it that a policy may see."""
-        return self._build(self.net, out_dim, "actor", obs_dim=self.spec.actor_dim)
+    def actor_net(self, out_dim: int, parts: int = 1) -> nn.Module:
+        """Build the actor's network; its output has `parts` of different meanings.
+
+        Its input is the observation, or the part of it that a policy may see.
+        """
+        return self._build(
+            self.net, "actor", self._shape(self.spec.actor_dim or self.spec.obs_dim, out_dim, parts=parts)
+        )
 
     def value_net(self, out_dim: int, name: str = "critic", *, action_dim: int = 0) -> nn.Module:
         """Build a critic's network, whose input is the observation and `action_dim` entries of an action.
@@ -64,18 +69,16 @@ class AlgoContext:
         Several critics need different names to get different weights.
         """
         net = self.net if self.critic_net is None else self.critic_net
-        return self._build(net, out_dim, name, action_dim=action_dim)
+        return self._build(net, name, self._shape(self.spec.obs_dim, out_dim, action_dim))
 
     def grad_method(self, group: str, generator: torch.Generator) -> GradMethod:
         """Build the gradient method of a parameter group, "actor" or "critic"."""
         return build_for(group, self.grads, self.spec.num_tasks, self.device, generator)
 
-    def _build(
-        self, cfg: Any, out_dim: int, name: str, *, obs_dim: int | None = None, action_dim: int = 0
-    ) -> nn.Module:
+    def _shape(self, in_dim: int, out_dim: int, action_dim: int = 0, parts: int = 1) -> NetShape:
+        return NetShape(in_dim + action_dim, out_dim, self.spec.num_tasks, tuple(self.spec.tasks), action_dim, parts)
+
+    def _build(self, cfg: Any, name: str, shape: NetShape) -> nn.Module:
         # Weights are drawn on the CPU, so that a seed gives the same network on every device.
         generator = self.generator(f"nets/{name}", "cpu")
-        spec = self.spec
-        width = (obs_dim or spec.obs_dim) + action_dim
-        shape = NetShape(width, out_dim, spec.num_tasks, tuple(spec.tasks), action_dim)
         return nets.build_shaped(cfg, shape, generator).to(self.device)

@@ -19,10 +19,10 @@ from polytask.nets.task_code import one_hot
 from polytask.types import EnvSpec
 
 # How observations are normalized; `obs_normalizer` explains the words.
-NORMALIZE = ("per_task", "shared", "fixed")
+NORMALIZE = ("per_task", "shared", "fixed", "none")
 ABOUT_NORMALIZE = (
-    "normalize observations by running statistics of each task (per_task), of all tasks together (shared), or by the "
-    "constant factors that the environment declares (fixed; parkour has them)"
+    "normalize observations by running statistics of each task (per_task), of all tasks together (shared), by the "
+    "constant factors that the environment declares (fixed; parkour has them), or not at all (none)"
 )
 
 
@@ -212,6 +212,8 @@ def obs_normalizer(cfg: ObsNormalizerConfig, spec: EnvSpec, device: torch.device
                 "algo.normalize=fixed does not apply: these tasks declare no scales; use shared or per_task"
             )
         found = FixedScale(spec.obs_scale, cfg.obs_clip)
+    elif cfg.normalize == "none":
+        found = FixedScale((1.0,) * spec.obs_dim, cfg.obs_clip)
     elif cfg.normalize == "shared":
         found = SharedNormalizer(spec.obs_dim, clip=cfg.obs_clip, min_std=cfg.min_obs_std)
     else:

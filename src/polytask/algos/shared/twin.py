@@ -48,6 +48,18 @@ def _tensors(net: nn.Module) -> list[Tensor]:
 
 
 @torch.no_grad()
-def polyak(target: nn.Module, net: nn.Module, tau: float) -> None:
-    """Move every parameter of the target towards the network's by the share tau."""
-    torch._foreach_lerp_(list(target.parameters()), [p.detach() for p in net.parameters()], tau)
+def polyak(target: nn.Module, net: nn.Module, tau: float, encoder_tau: float | None = None) -> None:
+    """Move every parameter of the target towards the network's by the share tau, or those of encoders by another."""
+    if encoder_tau is None:
+        torch._foreach_lerp_(list(target.parameters()), [p.detach() for p in net.parameters()], tau)
+        return
+    for is_encoder, share in ((False, tau), (True, encoder_tau)):
+        names = [name for name, _ in net.named_parameters() if in_encoder(name) == is_encoder]
+        if names:
+            moved, online = dict(target.named_parameters()), dict(net.named_parameters())
+            torch._foreach_lerp_([moved[name] for name in names], [online[name].detach() for name in names], share)
+
+
+def in_encoder(name: str) -> bool:
+    """Return whether a parameter belongs to an encoder: networks name such modules `encoder`, `state_encoder`, ..."""
+    return any(part.endswith("encoder") for part in name.split("."))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from polytask.runs.report.command import report
+from polytask.runs.report.command import Known, report
 
-__all__ = ["report"]
+__all__ = ["Known", "report"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from polytask.config.schema import ReportConfig
 from polytask.errors import UserError
@@ -15,36 +15,57 @@ from polytask.runs.report.catalog import Plan, draw_figures
 from polytask.runs.report.compare import find_baseline
 from polytask.runs.report.folders import find_runs
 from polytask.runs.report.page import Page, write_page
-from polytask.runs.report.pool import Pool, payload, pool_runs, remarks
+from polytask.runs.report.pool import payload, pool_runs, remarks
 from polytask.runs.report.published import Published, beside, find_published, published_numbers, sources
 from polytask.runs.report.read import RunLog, read_run
 from polytask.runs.report.tables import latex, markdown, numbers, overview, task_numbers
 
 
-def report(config: ReportConfig) -> Result:
+@dataclass(frozen=True)
+class Known:
+    """What the caller knows about runs that their settings do not tell.
+
+    Attributes:
+        title: Of the page.
+        names: Folder of a run -> name of its setting.
+        published: Name of a setting -> what was published about it.
+        remarks: Lines about all runs.
+    """
+
+    title: str
+    names: Mapping[Path, str]
+    published: Mapping[str, Published] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def report(config: ReportConfig, known: Known | None = None) -> Result:
     """Run `polytask report`: pool the seeds of each setting and compare settings."""
     if not config.runs:
         raise UserError("name the runs to report on: runs=[runs/a,runs/b], or a folder that contains them: runs=runs")
     logs = [read_run(directory) for directory in find_runs(config.runs)]
     reward = one_reward(logs)
-    pools = pool_runs(logs)
+    pools = pool_runs(logs, None if known is None else known.names)
     if config.baseline is not None:
         find_baseline(pools, config.baseline)  # finds a mistake before any work
     tables = [Table(f"success, {reward} reward", *overview(pools))]
-    found = find_published(pools) if config.paper else {}
+    found = find_published(pools) if config.paper and known is None else {}
+    if known is not None:
+        found = {one.name: known.published[one.name] for one in pools if one.name in known.published}
     if found:
         tables.append(Table("beside the published figures", *beside(pools, found)))
+    notes = [*(known.remarks if known else ()), *remarks(pools)]
     content = {
         "reward": reward,
         "settings": {one.name: payload(one) for one in pools},
         "published": {name: each.__dict__ for name, each in found.items()},
-        "remarks": remarks(pools),
+        "remarks": notes,
     }
-    lines = [*content["remarks"], *sources(found)]
-    if config.paper and not found:
+    lines = [*notes, *sources(found)]
+    if config.paper and not found and known is None:
         lines.append("no published figures: no run has the settings of a preset that has some")
     if config.output is not None:
-        lines += write_report(Path(config.output).expanduser(), config, tables, pools, found)
+        page = Page(tables, pools, {}, notes, sources(found), found, known.title if known else None)
+        lines += write_report(Path(config.output).expanduser(), config, page)
     return Result(content, tables, lines)
 
 
@@ -64,13 +85,11 @@ def one_reward(logs: Sequence[RunLog]) -> str:
     return first.reward
 
 
-def write_report(
-    folder: Path, config: ReportConfig, tables: Sequence[Table], pools: Sequence[Pool], found: dict[str, Published]
-) -> list[str]:
-    """Write the tables, the figures and the page. Return the lines to print."""
+def write_report(folder: Path, config: ReportConfig, page: Page) -> list[str]:
+    """Write the tables, the figures and the page, which has no figures yet. Return the lines to print."""
     make_folder(folder)
-    notes = (remarks(pools), sources(found))
-    below = "".join(f"\n{line}\n" for lines in notes for line in lines)
+    tables, pools, found = page.tables, page.pools, page.published
+    below = "".join(f"\n{line}\n" for line in (*page.remarks, *page.sources))
     texts = {
         "report.md": "\n".join(f"**{each.title}**\n\n" + markdown(each.columns, each.rows) for each in tables) + below,
         "report.tex": "\n".join(latex(each.columns, each.rows) for each in tables),
@@ -82,17 +101,17 @@ def write_report(
     for name, text in texts.items():
         write_text(folder / name, text)
     lines = [f"tables: {', '.join(str(folder / name) for name in texts)}"]
-    figures: dict[str, Any] = {}
     if has_matplotlib():
         successes = {name: each.success for name, each in found.items()}
         figures, problems = draw_figures(Plan(pools, config.baseline, config.band, successes), config.figures)
         for name, figure in figures.items():
             for ending in ("png", "pdf"):
                 save(figure, folder / f"{name}.{ending}")
+        page = replace(page, figures=figures)
         if figures:
             lines.append(f"figures, as .png and .pdf: {', '.join(str(folder / name) for name in figures)}")
         lines += problems
     else:
         lines.append(NO_MATPLOTLIB)
-    write_page(folder / "index.html", Page(tables, pools, figures, *notes, found))
+    write_page(folder / "index.html", page)
     return [*lines, f"page: {folder / 'index.html'}"]

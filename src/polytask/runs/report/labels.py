@@ -21,7 +21,7 @@ from polytask.settings import default_of
 LEFT_OUT = (
     "seed", "threads", "run_dir", "checkpoint", "format",
     "max_frames", "max_iterations", "max_minutes",
-    "save_every", "eval_every", "eval_episodes", "video", "tensorboard", "wandb",
+    "save_every", "save_minutes", "eval_every", "eval_episodes", "video", "tensorboard", "wandb",
     "grads.conflicts_every",
 )  # fmt: skip
 LOGGING = ("wandb_", "video_", "tensorboard_")  # keys that begin like this only say where a run is logged

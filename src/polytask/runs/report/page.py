@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -39,7 +39,8 @@ class Page:
     figures: dict[str, Any]
     remarks: Sequence[str]  # about the results
     sources: Sequence[str]  # of the published figures
-    published: dict[str, Published]
+    published: Mapping[str, Published]
+    title: str | None = None  # None: the page is named by the number of its runs
 
 
 def write_page(path: Path, page: Page) -> None:
@@ -63,11 +64,13 @@ def render(page: Page) -> str:
     links = "".join(f'<a href="#{key}">{escape(title)}</a>' for key, title, _ in shown)
     body = "".join(f'<section id="{key}"><h2>{escape(title)}</h2>{content}</section>' for key, title, content in shown)
     count = f"{runs} run{'s' * (runs != 1)} of {len(page.pools)} setting{'s' * (len(page.pools) != 1)}"
+    about = first.title if page.title is None else f"{count}: {first.title}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>polytask report</title>'
-        f"<style>{_own('page.css')}</style></head><body><header><h1>{count}</h1>"
-        f'<p class="faint">{escape(first.title)}. Written by polytask {escape(polytask.__version__)}.</p>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(page.title or 'polytask report')}</title>"
+        f"<style>{_own('page.css')}</style></head><body><header><h1>{escape(page.title or count)}</h1>"
+        f'<p class="faint">{escape(about)}. Written by polytask {escape(polytask.__version__)}.</p>'
         f"<nav>{links}</nav></header><main>{body}</main><script>{_own('page.js')}</script></body></html>\n"
     )
 
@@ -175,7 +178,7 @@ def _differences(pools: Sequence[Pool]) -> str:
         return ""
     heads = "".join(f'<th scope="col">{escape(one.name)}</th>' for one in pools)
     rows = "".join(
-        f'<tr><th scope="row"><code>{escape(key)}</code></th>'
+        f'<tr><th scope="row"><code>{_breakable(key, ".")}</code></th>'
         + "".join(
             f"<td>{escape(show_value(value)) if key in one.setting else '-'}</td>"
             for one, value in zip(pools, values, strict=True)
@@ -193,6 +196,7 @@ def _answer(is_so: bool | None) -> str:
 def _runs(page: Page) -> str:
     columns = ("run", "setting", "seed", "frames", "minutes", "complete", "commit", "device", "command")
     heads = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    folder, names = _folders([log.directory for one in page.pools for log in one.logs])
     rows = []
     for one in page.pools:
         preset = page.published[one.name].preset if one.name in page.published else None
@@ -208,5 +212,20 @@ def _runs(page: Page) -> str:
             cells += f'<td title="{escape(commit)}"><code>{escape(short)}</code></td>'
             cells += f"<td>{escape(summary.get('device') or '-')}</td>"
             cells += f"<td><details><summary>show</summary><code>{escape(command)}</code></details></td>"
-            rows.append(f'<tr><th scope="row">{escape(str(log.directory))}</th>{cells}</tr>')
-    return _wide(f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
+            rows.append(f'<tr><th scope="row">{_breakable(names[log.directory])}</th>{cells}</tr>')
+    where = f'<p class="faint">All runs are in <code>{_breakable(folder)}</code>.</p>' if folder else ""
+    return where + _wide(f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
+
+
+def _folders(runs: Sequence[Path]) -> tuple[str, dict[Path, str]]:
+    """Return the folder that all runs are in, and the path of each from there; "" if they have none in common."""
+    parents = [list(reversed(each.parents)) for each in runs]
+    shared = [levels[0] for levels in zip(*parents, strict=False) if len(set(levels)) == 1]
+    if len(runs) < 2 or not shared or not shared[-1].name:
+        return "", {each: str(each) for each in runs}
+    return str(shared[-1]), {each: str(each.relative_to(shared[-1])) for each in runs}
+
+
+def _breakable(name: str, separator: str = "/") -> str:
+    """Let a line break after the separators of a name, and elsewhere only if a part is too long for a line."""
+    return escape(name).replace(separator, f"{separator}<wbr>")

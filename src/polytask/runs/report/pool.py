@@ -6,8 +6,9 @@ on new goals (if the goals of training are fixed), and in the last episodes of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,12 @@ class Pool:
         return float(mean(known)), run_interval(known) if len(known) > 1 else None
 
 
-def pool_runs(logs: Sequence[RunLog]) -> list[Pool]:
+def pool_runs(logs: Sequence[RunLog], known: Mapping[Path, str] | None = None) -> list[Pool]:
     """Group runs by their settings, in the order of the first run of each.
+
+    Args:
+        logs: The runs.
+        known: Folder of a run -> name of its setting. Without it, settings are named by what differs between them.
 
     Raises:
         UserError: If a setting has two runs of one seed, which would be counted as two seeds.
@@ -87,6 +92,8 @@ def pool_runs(logs: Sequence[RunLog]) -> list[Pool]:
         groups.setdefault(identity(setting), []).append(log)
         settings.setdefault(identity(setting), setting)
     names = name_settings(list(settings.values()))
+    if known:
+        names = [known.get(runs[0].directory, name) for runs, name in zip(groups.values(), names, strict=True)]
     return [pool(name, settings[key], groups[key]) for key, name in zip(groups, names, strict=True)]
 
 

@@ -6,7 +6,7 @@ physics backend and compilation may differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -84,7 +84,7 @@ def _portable(setting: Setting) -> str:
     return identity({key: value for key, value in setting.items() if key not in machine and not key.startswith("sim.")})
 
 
-def beside(pools: Sequence[Pool], found: dict[str, Published]) -> tuple[list[str], list[list[Any]]]:
+def beside(pools: Sequence[Pool], found: Mapping[str, Published]) -> tuple[list[str], list[list[Any]]]:
     """Return the columns and rows of a table that has the published results beside ours, both of training."""
     columns = [
         "setting", "published as", "training success", "95 % interval", "seeds", "M frames", "hours", "return",
@@ -98,14 +98,21 @@ def beside(pools: Sequence[Pool], found: dict[str, Published]) -> tuple[list[str
         ours = [None, None, None] if score is None else [score.value, interval_text(score, len(one.logs)), score.runs]
         hours = None if one.minutes is None else one.minutes / 60.0
         bounds = theirs.interval and "{:.2f} to {:.2f}".format(*theirs.interval)
-        row = [one.name, theirs.name, *ours, one.frames[1] / 1e6, hours, reward and reward[0]]
+        row = [
+            one.name,
+            None if theirs.name == one.name else theirs.name,
+            *ours,
+            one.frames[1] / 1e6,
+            hours,
+            reward and reward[0],
+        ]
         millions = theirs.frames and theirs.frames / 1e6
         rows.append([*row, theirs.success, bounds, theirs.seeds, millions, theirs.hours, theirs.episode_return])
     used = [index for index in range(len(columns)) if any(row[index] is not None for row in rows)]
     return [columns[index] for index in used], [[row[index] for index in used] for row in rows]
 
 
-def published_numbers(found: dict[str, Published]) -> str:
+def published_numbers(found: Mapping[str, Published]) -> str:
     """Return the published results of settings as comma-separated values."""
     columns = ["setting", "preset", "published_as", "success", "low", "high", "return", "seeds", "frames", "hours"]
     rows = []
@@ -116,6 +123,6 @@ def published_numbers(found: dict[str, Published]) -> str:
     return comma_separated(columns, rows)
 
 
-def sources(found: dict[str, Published]) -> list[str]:
+def sources(found: Mapping[str, Published]) -> list[str]:
     """Return one line per published table that is used: what it measured, and where it was published."""
     return list(dict.fromkeys(f"{each.table}: {each.about} Source: {each.source}." for each in found.values()))

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from polytask.config.compose import upgrade
+from polytask.config.saved import upgrade
 from polytask.envs.options import WorldOptions
 from polytask.errors import UserError
 from polytask.files import Fields, LogRow, can_read, check_fields, exists, read_json, read_json_lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -14,13 +15,15 @@ from polytask.errors import UserError, suggest
 from polytask.files import Fields, read_json
 from polytask.result import Result, Table, note
 from polytask.runs.file_names import SUMMARY_FILE
-from polytask.runs.report import report
+from polytask.runs.report import Known, report
+from polytask.runs.report.published import Published
 from polytask.runs.reproduce.estimate import HOUR, estimate, sources
 from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table
 from polytask.runs.sweep.command import commands, conclude, train_all
 from polytask.runs.sweep.grid import Setting, check_different, settings_of
 from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
+from polytask.runs.sweep.slots import jobs_of
 
 Trained = list[tuple[Row, Item]]
 
@@ -49,7 +52,15 @@ def reproduce(config: ReproduceConfig) -> Result:
         starts = {row.key: item.name.partition("/")[0] for row, item in trained}
         more, code = train_all([setting_of(row, config, starts, root) for row in later], config, root)
         items, trained = [*items, *more], [*trained, *_by_row(later, more)]
-    return conclude(items, root, code, *compare(table, rows, trained, root))
+    return conclude(items, root, code, *compare(table, rows, trained, root, remarks_on(config)))
+
+
+def remarks_on(config: ReproduceConfig) -> tuple[str, ...]:
+    """Return what a reader must know about all runs of a command."""
+    sharing = math.ceil(jobs_of(config) / len(config.devices or [0])) if config.launcher == "local" else 1
+    shared = f"up to {sharing} runs shared a device, so minutes are more and speeds less than those of a run alone"
+    changed = f"all runs have settings that the table does not have: {' '.join(config.changes or ())}"
+    return (*((shared,) if sharing > 1 else ()), *((changed,) if config.changes else ()))
 
 
 def listing(config: ReproduceConfig) -> Result:
@@ -136,9 +147,17 @@ def _dry_run(
 
 
 def compare(
-    table: PublishedTable, rows: Sequence[Row], trained: Trained, root: Path
+    table: PublishedTable, rows: Sequence[Row], trained: Trained, root: Path, remarks: tuple[str, ...] = ()
 ) -> tuple[list[Table], list[str], dict[str, Any]]:
-    """Return the report on the complete runs, and a table of all rows with the published numbers beside ours."""
+    """Return the report on the complete runs, and a table of all rows with the published numbers beside ours.
+
+    Args:
+        table: The table.
+        rows: Its rows to show.
+        trained: The runs of these rows.
+        root: The folder of the table.
+        remarks: Lines about all runs.
+    """
     done = [(row, item) for row, item in trained if item.state == "done"]
     facts = [beside(row, [item for other, item in done if other is row]) for row in rows]
     columns = ("row", "seeds", "training success", "noiseless success", "M frames", "hours", "published", "interval")
@@ -161,13 +180,39 @@ def compare(
     payload: dict[str, Any] = {"table": table.name, "rows": facts, "report": None}
     if not done:
         return [shown], lines, payload
+    base = next((row.name for row, _ in done if row.key == table.baseline), None)
+    folders = [str(item.run_dir) for _, item in done]
+    wanted = ReportConfig(runs=folders, output=str(root / "report"), baseline=base)
     try:
-        found = report(
-            ReportConfig(runs=[str(item.run_dir) for _, item in done], output=str(root / "report"), paper=True)
-        )
+        found = report(wanted, _known(table, done, remarks))
     except UserError as error:  # the runs are there all the same
         return [shown], [*lines, f"no report: {error}"], payload
-    return [*found.tables, shown], [*found.lines, *lines], {**payload, "report": found.payload}
+    if found.payload["published"]:  # then the report has named the source
+        del lines[0]
+    return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
+
+
+def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Known:
+    """Return what the report cannot find in the folders: the names in the source, and its numbers."""
+    numbers = {
+        row.name: Published(
+            preset=row.preset,
+            suite="",
+            table=table.title,
+            about=table.paper or "",
+            source=table.source,
+            name=row.name,
+            success=row.success,
+            interval=row.interval,
+            episode_return=row.episode_return,
+            frames=row.frames,
+            seeds=table.seeds,
+            hours=row.hours,
+        )
+        for row in table.rows
+        if row.success is not None
+    }
+    return Known(table.title, {item.run_dir: row.name for row, item in done}, numbers, remarks)
 
 
 def _whole_table(table: PublishedTable, facts: Sequence[dict[str, Any]]) -> list[str]:

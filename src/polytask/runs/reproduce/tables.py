@@ -69,6 +69,7 @@ class PublishedTable:
     paper: str | None  # what the source's figures are; None if they are not known
     seeds: int | None  # of the source
     rows: tuple[Row, ...]
+    baseline: str | None = None  # the row that the others are compared with
 
 
 @cache
@@ -88,7 +89,8 @@ def read_table(name: str) -> PublishedTable:
     common = content.get("words", [])
     rows = tuple(_row(key, row, content["frames"], common) for key, row in content["rows"].items())
     title, kind, source = (content[each] for each in ("title", "kind", "source"))
-    return PublishedTable(name, title, kind, source, content.get("paper"), content.get("seeds"), rows)
+    paper, seeds, baseline = (content.get(each) for each in ("paper", "seeds", "baseline"))
+    return PublishedTable(name, title, kind, source, paper, seeds, rows, baseline)
 
 
 def _row(key: str, row: dict[str, Any], frames: int, common: list[str]) -> Row:

@@ -29,7 +29,10 @@ RESERVED = {
     "format": "use it without other words",
 }
 # Keys that do not change what a run learns, so that two settings that differ only in them are one.
-IRRELEVANT = ("seed", "run_dir", "checkpoint", "format", "threads", "save_every", "video", "tensorboard", "wandb")
+IRRELEVANT = (
+    "seed", "run_dir", "checkpoint", "format", "threads", "save_every", "save_minutes", "video", "tensorboard", "wandb",
+)  # fmt: skip
+LOGGING = ("wandb_", "video_")  # and keys that begin like this
 LONGEST_VALUE, LONGEST_NAME = 24, 64  # characters of a value and of all values in the name of a folder
 
 
@@ -56,7 +59,8 @@ class Setting:
 
 def identity(config: TrainConfig) -> dict[str, Any]:
     """Return all settings that decide what a run learns, except the seed, as JSON has them (no tuples)."""
-    plain = {name: value for name, value in to_plain(config).items() if name not in IRRELEVANT}
+    every = to_plain(config).items()
+    plain = {name: value for name, value in every if name not in IRRELEVANT and not name.startswith(LOGGING)}
     read: dict[str, Any] = json.loads(json.dumps(plain))
     return read
 
