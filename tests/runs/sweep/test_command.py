@@ -171,3 +171,19 @@ def test_runs_are_spread_over_the_gpus_that_this_process_may_use(monkeypatch):
     alone = slots_of(LaunchConfig())
     assert (list(alone.variables), alone.threads) == ([{}], None)
     assert list(slots_of(LaunchConfig(jobs=2, launcher="ray")).variables) == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "devices", "chosen", "expected"),
+    [
+        (4, None, "32", "8"),
+        (5, [0, 1], "32", "10"),
+        (2, [0, 1], "32", None),
+        (40, None, "32", "1"),
+        (4, None, "2", None),
+    ],
+)
+def test_runs_on_one_gpu_share_its_queues_unless_the_user_has_chosen(monkeypatch, jobs, devices, chosen, expected):
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", chosen)
+    places = slots_of(LaunchConfig(jobs=jobs, devices=devices)).variables
+    assert {each.get("CUDA_DEVICE_MAX_CONNECTIONS") for each in places} == {expected}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from polytask.runs.sweep.pool import Slots
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"  # processes that torch.compile starts in each run
+QUEUES, ALL_QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS", 32  # of a GPU; a run by itself takes all (`polytask.__init__`)
 
 
 def jobs_of(config: LaunchConfig) -> int:
@@ -35,6 +37,10 @@ def slots_of(config: LaunchConfig) -> Slots:
     share = max(1, len(os.sched_getaffinity(0)) // jobs)
     common = {} if jobs == 1 or COMPILERS in os.environ else {COMPILERS: str(share)}
     devices = [{}] if config.devices is None else [{VISIBLE: _visible(each)} for each in config.devices]
+    together = math.ceil(jobs / len(devices))  # runs on one GPU
+    if together > 1 and os.environ.get(QUEUES, str(ALL_QUEUES)) == str(ALL_QUEUES):  # the user has chosen nothing else
+        # With CUDA's multi-process service, a fourth run that asked for 32 queues got "out of memory".
+        common[QUEUES] = str(max(1, ALL_QUEUES // together))
     return Slots([{**common, **devices[place % len(devices)]} for place in range(jobs)], share if jobs > 1 else None)
 
 
