@@ -29,6 +29,7 @@ from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.client import InProcessClient
 from polytask.mtopt.label.stand_in import StandIn
 from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.task_table import TaskTable
 from polytask.mtopt.tasks import BROAD, MAIN_TASKS, TASKS
 
 
@@ -126,7 +127,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
                 turned=arguments.turned,
             ),
         )
-        app = create_app(config, TASKS, store)
+        app = create_app(config, TaskTable(tuple(TASKS.values()), len(TASKS)), store)
         person = StandIn(InProcessClient(app), store.truth, arguments.error_rate, arguments.seed)
         for orders in arguments.rounds:
             start = time.monotonic()

@@ -44,6 +44,7 @@ from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.status import status_of
 from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.store.tallies import BLOCK
+from polytask.mtopt.task_table import TaskTable
 from polytask.mtopt.tasks import MAIN_TASKS, TASKS
 
 TEN_MILLION = 10_000_000
@@ -100,7 +101,7 @@ def page(root: Path) -> Figures:
     """Open the labelling page on the store, and ask for questions."""
     config = LabelConfig(run_dir=str(root), tasks=list(MAIN_TASKS))
     with closing(EpisodeStore(root)) as store:
-        session = LabelSession(store, TASKS, config)
+        session = LabelSession(store, TaskTable(tuple(TASKS.values()), len(TASKS)), config)
         opened = timed(session.progress)
         first = timed(lambda: session.questions("lift-can", "new", 20))
         again = timed(lambda: session.questions("lift-can", "new", 20))

@@ -14,7 +14,7 @@ from polytask.mtopt.config.learning import CEMConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.run import CollectorConfig, EvaluatorConfig, RayConfig, RunConfig, TrainerConfig
 from polytask.mtopt.config.store import StoreConfig
-from polytask.mtopt.config.world import OUTCOME_VIEWS
+from polytask.mtopt.config.world_specs import BINS
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import choose, path_of
 from polytask.mtopt.networks import DetectorNetwork
@@ -24,6 +24,7 @@ from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.tasks import ALL_TASKS, MAIN_TASKS
 
 SIDE, STEPS = 16, 2  # pixels, actions
+VIEWS = len(BINS.captions)
 VERSION, OTHER = "scale", "earlier"  # of detectors
 BATCH = 512  # episodes written at once
 Figures = dict[str, Any]
@@ -53,7 +54,7 @@ def templates(count: int = 256) -> list[Episode]:
     rng = np.random.default_rng(0)
     found = []
     for _ in range(count):
-        corner = rng.integers(0, 200, (STEPS + 1 + OUTCOME_VIEWS, 1, 1, 3))
+        corner = rng.integers(0, 200, (STEPS + 1 + VIEWS, 1, 1, 3))
         ramp = np.add.outer(np.arange(SIDE), np.arange(SIDE))[None, ..., None]
         pictures = np.minimum(corner + ramp, 255).astype(np.uint8)
         found.append(
@@ -113,7 +114,7 @@ def judge(root: Path) -> Figures:
     for version in (OTHER, VERSION):
         network = NetworkConfig(image_size=SIDE)
         tasks = len(ALL_TASKS)
-        detector = Detector(version, ALL_TASKS, DetectorNetwork(network, tasks, OUTCOME_VIEWS), config=network)
+        detector = Detector(version, ALL_TASKS, DetectorNetwork(network, tasks, VIEWS), config=network)
         config.detectors.mkdir(exist_ok=True)
         detector.save(path_of(config.detectors, version))
     choose(config.detectors, VERSION)

@@ -29,11 +29,12 @@ def tasks_of(config: RunConfig) -> TaskTable:
     Raises:
         UserError: If the file cannot be read.
     """
-    path = config.root / FILE
-    if path.exists():
-        return read(path)
-    own = world_spec(config.world.kind).tasks
-    spare = 0 if (config.root / STATE).exists() else SPARE  # a run that began before runs had this file
+    own, spare = world_spec(config.world.kind).tasks, SPARE
+    if config.run_dir is not None:  # else the run is new, and gets its folder later
+        path = config.root / FILE
+        if path.exists():
+            return read(path)
+        spare = 0 if (config.root / STATE).exists() else SPARE  # a run that began before runs had this file
     return TaskTable(own, len(own) + spare if config.task_slots is None or not spare else config.task_slots)
 
 
