@@ -2,7 +2,7 @@
 
 Most of a short measurement is its start: kernels are loaded, graphs captured, updates compiled. So several cases start
 at once, each in a process of its own, and wait for each other. Then one after the other is timed while the rest wait.
-`--at-once` cases hold their memory at the same time; all thirteen did not fit into 140 GB.
+`--at-once` cases hold their memory at the same time; thirteen did not fit into 140 GB.
 
     python benchmarks/speeds.py --out benchmarks/results/h200_speeds.json
     python benchmarks/speeds.py --cases mt10_mlp mt10_moore --set device=cuda
@@ -35,6 +35,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "mt10_mlp": (*TRAIN, "preset=mt10_mlp_gpu"),
     "mt10_simba_v2": (*TRAIN, "preset=mt10_gpu"),
     "mt10_moore": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi"),
+    "mt10_moore_bf16": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi", "algo.bf16=true"),
     "mt50_simba_v2": (*TRAIN, "preset=mt50_gpu"),
     "mt50_simba_v2_49152": (*TRAIN, "preset=mt50_gpu", "num_envs=49152", "algo.minibatch=65536"),
     "mt10_sac": (*TRAIN, "preset=sac_mt10_gpu"),
