@@ -186,6 +186,8 @@ def test_layouts_are_those_of_the_worlds():
     group = env.groups[0]
     assert (MANIPULATION.obs_dim, len(MANIPULATION.action)) == (env.spec.obs_dim, env.spec.action_dim)
     parts = {part["name"]: slice(part["start"], part["start"] + part["size"]) for part in MANIPULATION.observation()}
+    things = ("hand position", "first object position", "second object position")
+    assert env.spec.places == tuple(parts[name].start for name in things)
     for _ in range(3):
         env.step(torch.ones(1, 4))
     state = group.tasks[0].state
