@@ -152,6 +152,17 @@ def test_loss_by_hand() -> None:
         assert_close(found, (surrogate + kl_coef * divergence) * torch.tensor([1.0, 1.0, 2.0, 0.0]))
 
 
+def test_the_loss_of_a_solved_task_weighs_less() -> None:
+    grpo = make(PointMass((2,)), solved_weight=0.25)
+    rows = rows_of(advantage=[1.0, -1.0, 2.0, 0.0])
+    losses = []
+    for success in (0.0, 1.0):
+        grpo.actor.success.load_state_dict({"recent_episodes": torch.tensor([[success], [1.0]]).double()})
+        grpo.actor.anneal()
+        losses.append(grpo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)[0])
+    assert_close(losses[1], 0.25 * losses[0])
+
+
 def test_divergence_penalty_holds_the_policy_back() -> None:
     moved = []
     for kl_coef in (0.0, 10.0):

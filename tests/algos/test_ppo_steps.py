@@ -89,6 +89,23 @@ def test_a_task_that_fails_is_paid_more_for_its_entropy() -> None:
     assert_close(loss, -entropy * ppo.actor.entropy_coef[[0, 1, 0, 1]] - rows.advantage)
 
 
+def test_the_more_a_task_succeeds_the_less_its_loss_weighs() -> None:
+    env = PointMass((16, 16))
+    ppo = make(env, solved_weight=0.2)
+    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
+    for _ in range(10):
+        success = ppo.actor.success.rate()  # of the rollouts before this iteration's
+        ppo.iterate(env)
+    assert success[0] > 0.1 and success[1] == 0
+    assert_close(ppo.actor.loss_weight, torch.stack([1 - 0.8 * success[0], torch.tensor(1.0)]))
+    rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4, task=[0, 1, 0, 1])
+    weighted, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
+    ppo.actor.loss_weight.fill_(1.0)
+    plain, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
+    share = 1 - 0.8 * success[0]
+    assert_close(weighted, plain * torch.stack([share, torch.tensor(1.0)] * 2))
+
+
 def test_noise_of_a_task_is_bounded_by_its_success() -> None:
     env = PointMass((16, 16))
     ppo = make(env, final_std=0.1, max_std=1.5, entropy_coef=1.0)  # so much entropy that the noise is at its bound
@@ -113,6 +130,8 @@ def test_bounding_the_noise_is_no_change_of_the_policy_that_acted() -> None:
     assert ppo.policy.log_std.exp().max() < 0.95
 
 
-@pytest.mark.parametrize("settings", [{"final_std": 0.1}, {"final_entropy_coef": 0.0}, {"search_entropy_coef": 0.1}])
+@pytest.mark.parametrize(
+    "settings", [{"final_std": 0.1}, {"final_entropy_coef": 0.0}, {"search_entropy_coef": 0.1}, {"solved_weight": 0.1}]
+)
 def test_noise_is_resumed_bit_for_bit(settings: dict[str, float]) -> None:
     assert_resumes(lambda env: make(env, total_frames=600, **settings), before=2)

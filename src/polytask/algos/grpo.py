@@ -185,7 +185,7 @@ class GRPO:
         loss, log_ratio, facts = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
         if self.cfg.kl_coef > 0:
             loss = loss + self.cfg.kl_coef * divergence(log_ratio)
-        return loss * rows.weight, facts
+        return self.actor.weighted(loss * rows.weight, rows), facts
 
     # Save
 

@@ -212,9 +212,12 @@ class PPO:
     # Losses
 
     def _actor_loss(self, policy: Net, rows: PPORows) -> tuple[Tensor, Facts]:
-        """Return every row's loss (R,): clipped surrogate, minus entropy, plus penalty on means out of bounds."""
+        """Return every row's loss (R,): clipped surrogate, minus entropy, plus penalty on means out of bounds.
+
+        All of it is multiplied by the weight of the task.
+        """
         found = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
-        return found.loss, found.facts
+        return self.actor.weighted(found.loss, rows), found.facts
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:
         """Return every row's squared error (R,) of the normalized value, or of the clipped value if it is larger.

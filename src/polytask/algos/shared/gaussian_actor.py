@@ -60,6 +60,13 @@ class SurrogateConfig:
         "with a task's recent success",
         at_least=0.0,
     )
+    solved_weight: float = setting(
+        1.0,
+        "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls from "
+        "1 to this, so that the updates serve tasks that fail",
+        at_least=0.0,
+        at_most=1.0,
+    )
     bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
     bounds: float = setting(
         1.1,
@@ -149,9 +156,11 @@ class GaussianActor:
         self.loop, self.generator, self.obs_norm, self.worlds = loop, loop.generator, loop.obs_norm, loop.worlds
         # A captured update reads the weights, so they are changed in place.
         self.entropy_coef = torch.full((spec.num_tasks,), cfg.entropy_coef, device=self.device)
+        self.loss_weight = torch.ones_like(self.entropy_coef)
         self.novelty = self._novelty(spec)
         self.mean_bonus = torch.zeros((), device=self.device)
-        counts_success = cfg.final_std is not None or cfg.search_entropy_coef is not None or self.novelty is not None
+        explores = cfg.final_std is not None or cfg.search_entropy_coef is not None or self.novelty is not None
+        counts_success = explores or cfg.solved_weight < 1
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
@@ -183,13 +192,17 @@ class GaussianActor:
             self.mean_bonus.copy_(bonus.mean())
 
     def anneal(self) -> None:
-        """Before the updates of an iteration, set the weight of each task's entropy."""
+        """Before the updates of an iteration, set the weights of each task's loss and of its entropy."""
         cfg = self.cfg
         final = cfg.entropy_coef if cfg.final_entropy_coef is None else cfg.final_entropy_coef
         coef = cfg.entropy_coef + min(1.0, self.loop.progress) * (final - cfg.entropy_coef)
         self.entropy_coef.fill_(coef)
-        if cfg.search_entropy_coef is not None and self.success is not None:
-            self.entropy_coef += (1 - self.success.rate()) * (cfg.search_entropy_coef - coef)
+        if self.success is None:
+            return
+        success = self.success.rate()
+        self.loss_weight.copy_(1 - (1 - cfg.solved_weight) * success)
+        if cfg.search_entropy_coef is not None:
+            self.entropy_coef += (1 - success) * (cfg.search_entropy_coef - coef)
 
     def settle(self) -> None:
         """After the updates of an iteration, count success, and bound the noise of each task by it.
@@ -211,6 +224,10 @@ class GaussianActor:
         cfg = self.cfg
         adaptive = AdaptiveRate(cfg.target_kl, cfg.min_lr, cfg.max_lr) if cfg.schedule == "adaptive" else None
         return PolicyChange(learner, adaptive)
+
+    def weighted(self, loss: Tensor, rows: Rows) -> Tensor:
+        """Multiply the loss of every row (R,) by the weight of its task."""
+        return self.loss_weight[rows.task] * loss
 
     def at(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the log standard deviation (B, A) at raw observations (B, O)."""
