@@ -62,8 +62,8 @@ class SurrogateConfig:
     )
     solved_weight: float = setting(
         1.0,
-        "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls from "
-        "1 to this, so that the updates serve tasks that fail",
+        "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls "
+        "from 1 to this, so that the updates serve tasks that fail",
         at_least=0.0,
         at_most=1.0,
     )
