@@ -15,6 +15,8 @@ from helpers.toy import PointMass
 from torch.distributions import Normal, kl_divergence
 from torch.testing import assert_close
 
+from polytask.algos.ppo import PPOConfig
+from polytask.errors import UserError
 from polytask.grads import GRADS
 
 
@@ -119,6 +121,28 @@ def test_noise_of_a_task_is_bounded_by_its_success() -> None:
     assert_close(std[:1], bound[:1, None].expand(1, 2), rtol=1e-3, atol=0)
     assert (std[1] > 1.0).all()
     assert_close(metrics["per_task/goal-0/std"], std[0].mean(), rtol=0.05, atol=0)  # before this iteration's bound
+
+
+def test_noise_of_a_task_that_fails_comes_in_waves() -> None:
+    env = PointMass((16, 16))
+    ppo = make(env, final_std=0.1, max_std=1.6, entropy_coef=1.0, lr=0.1, search_period=4)  # the noise is at its bound
+    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
+    bounds, excess = [], 0.0
+    for _ in range(8):
+        ppo.iterate(env)
+        bounds.append(ppo.policy.highest[1].exp().item())
+        assert ppo.policy.highest.exp().min() > 0.1 - 1e-6  # also of the task that succeeds
+        excess = max(excess, ppo.policy.log_std[1].exp().max().item() - bounds[-1])
+    assert_close(bounds, 2 * [0.4, 0.1, 0.4, 1.6], rtol=1e-5, atol=0)
+    assert excess < 1e-6
+    share = ppo.actor.success.rate()[0]
+    assert share > 0.03
+    assert_close(ppo.policy.highest[0, 0].exp(), 1.6 * (0.1 / 1.6) ** share)  # at the crest only success counts
+
+
+def test_waves_of_noise_need_their_lower_end() -> None:
+    with pytest.raises(UserError, match=r"algo\.search_period lowers the noise to algo\.final_std"):
+        PPOConfig(search_period=10).check_together("algo.")
 
 
 def test_bounding_the_noise_is_no_change_of_the_policy_that_acted() -> None:

@@ -131,8 +131,8 @@ class GRPO:
             **self.loop.merge(self.actor.metrics(self.loop.last())),
             "rollout/counted": (self.rows.weight > 0).float().mean(),
         }
-        self.actor.settle()
         self.loop.finish()
+        self.actor.settle()
         return metrics
 
     @property

@@ -149,8 +149,8 @@ class PPO:
             **self.loop.merge(self.actor.metrics(self.loop.last())),
             "value/explained_variance": self._explained.clone(),
         }
-        self.actor.settle()
         self.loop.finish()
+        self.actor.settle()
         return metrics
 
     @property

@@ -107,6 +107,13 @@ class SurrogateConfig:
         "falls from `max_std` to this (default: it does not fall)",
         above=0.0,
     )
+    search_period: int | None = setting(
+        None,
+        "iterations in which the bound of a task that fails falls from `max_std` to `final_std` and returns: noise "
+        "finds a task, precision finishes it (default: it stays at `max_std`)",
+        at_least=2,
+        at_most=10**6,
+    )
     normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
     obs_clip: float = setting(
         10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
@@ -130,6 +137,10 @@ class SurrogateConfig:
             require_order(self, prefix, "final_std", "max_std")
             if not self.task_std:
                 raise UserError(f"{prefix}final_std bounds each task's own noise, so it needs {prefix}task_std=true")
+        elif self.search_period is not None:
+            raise UserError(
+                f"{prefix}search_period lowers the noise to {prefix}final_std; set that too, or leave it out"
+            )
         if self.schedule == "adaptive":
             require_order(self, prefix, "min_lr", "lr")
             require_order(self, prefix, "lr", "max_lr")
@@ -205,9 +216,9 @@ class GaussianActor:
             self.entropy_coef += (1 - success) * (cfg.search_entropy_coef - coef)
 
     def settle(self) -> None:
-        """After the updates of an iteration, count success, and bound the noise of each task by it.
+        """After an iteration, count success, and bound the noise of each task by it.
 
-        Not before them: the policy would no longer be the one that acted, and an adaptive rate would take the
+        Not before its updates: the policy would no longer be the one that acted, and an adaptive rate would take the
         difference for steps that are too long.
         """
         if self.success is not None:
@@ -217,7 +228,13 @@ class GaussianActor:
 
     def _bound_noise(self, success: RecentSuccess) -> None:
         if self.cfg.final_std is not None:
-            self.policy.tighten(self.cfg.final_std, success.rate())
+            rate = success.rate()
+            self.policy.tighten(self.cfg.final_std, rate + (1 - rate) * self._wave())
+
+    def _wave(self) -> float:
+        """Return how far the noise of tasks that fail is lowered in the next iteration, from 0 to 1 and back."""
+        period, iteration = self.cfg.search_period, self.loop.iteration
+        return 0.0 if period is None else 0.5 - 0.5 * math.cos(2 * math.pi * iteration / period)
 
     def change(self, learner: Learner) -> PolicyChange:
         """Watch how far the updates of the policy's learner move it, and adapt the rate if the settings ask for it."""
