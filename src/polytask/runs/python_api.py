@@ -72,6 +72,7 @@ class TrainSettings(TypedDict, total=False):
     success_window: int
     video: bool
     video_every: int
+    history: Group
     tensorboard: bool
     wandb: bool
     wandb_project: str
