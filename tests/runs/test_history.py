@@ -18,7 +18,8 @@ from polytask.errors import UserError
 from polytask.runs import train as train_module
 from polytask.runs.checkpoint import load
 from polytask.runs.history import writer as writer_module
-from polytask.runs.history.recorder import Recorder
+from polytask.runs.history.recorder import Recorder, build_recorder
+from polytask.runs.setup import build_train_env
 from polytask.runs.train import iterate, train
 
 # Episodes of eleven steps never end with an iteration of eight, so checkpoints cut through them.
@@ -166,12 +167,13 @@ def test_a_run_in_two_parts_has_the_same_history(unbroken, tmp_path):
     assert all(one["tasks"][task] == pytest.approx(other["tasks"][task]) for task in one["tasks"])
 
 
-def test_a_crash_after_a_shard_leaves_no_gap_and_no_repeat(everything, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("every", "saved"), [(2, 4), (0, 0)])
+def test_a_crash_after_a_shard_leaves_no_gap_and_no_repeat(everything, tmp_path, monkeypatch, every, saved):
     folder = tmp_path / "run"
 
     def crash(run):
         row = iterate(run)
-        if run.iteration == 5:  # one more than the last checkpoint
+        if run.iteration == 5:
             (folder / "history" / f".shard-00009.npz.{2**22 + 1}.part").write_bytes(b"half")  # of a killed process
             raise RuntimeError("killed")
         return row
@@ -180,9 +182,9 @@ def test_a_crash_after_a_shard_leaves_no_gap_and_no_repeat(everything, tmp_path,
         patch.setattr(writer_module, "SHARD_BYTES", 1)  # a shard after every iteration
         patch.setattr(train_module, "iterate", crash)
         with pytest.raises(RuntimeError, match="killed"):
-            ppo(folder)
+            ppo(folder, f"save_every={every}")
     ahead = json.loads((folder / "history" / "index.json").read_text())["shards"]
-    assert load(folder)["iteration"] == 4 and ahead[-1]["iteration"] == 5
+    assert load(folder)["iteration"] == saved and ahead[-1]["iteration"] == 5
     resume(folder)
     assert same(columns(load_history(folder)), columns(load_history(everything)))
     shards = json.loads((folder / "history" / "index.json").read_text())["shards"]
@@ -311,6 +313,25 @@ def test_a_reset_of_all_worlds_cuts_the_rows_where_it_happens(device, without_wa
     assert writer.calls == [(seen[:3], 7, [100, 104, 108]), "cut", (seen[3:], 7, [112]), ("relieve", 7)]
     with pytest.raises(UserError, match="an iteration takes more than the 4 steps"):
         [recorder.step(action) for _ in range(5)]
+
+
+def test_an_episode_that_a_reset_cuts_off_is_not_kept(tmp_path):
+    config = compose(TrainConfig, [*WORLDS, "history.worlds=1", "stagger=false"])
+    env = build_train_env(config)
+    recorder = build_recorder(config, env, 20 * env.num_envs)
+    recorder.writer.open(tmp_path / "history", None)
+    for number in range(15):
+        if number == 4:
+            start = recorder.reset().clone()
+        recorder.step(torch.zeros(env.num_envs, env.spec.action_dim))
+    recorder.fetch()
+    recorder.keep(1, 0)
+    recorder.writer.flush(1)
+    env.close()
+    history = load_history(tmp_path)
+    assert history.episodes.length.tolist() == [11, 11]
+    assert history.frames.tolist() == list(range(20, 75, 5)) * 2  # from the fifth step on
+    assert torch.equal(history.episodes.obs[::11], start[[0, 3]])
 
 
 @pytest.mark.gpu
