@@ -185,6 +185,14 @@ def test_a_crash_after_a_shard_leaves_no_gap_and_no_repeat(everything, tmp_path,
             ppo(folder, f"save_every={every}")
     ahead = json.loads((folder / "history" / "index.json").read_text())["shards"]
     assert load(folder)["iteration"] == saved and ahead[-1]["iteration"] == 5
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "iterate", lambda run: 1 / 0)  # again, before it has recorded anything
+        with pytest.raises(ZeroDivisionError):
+            resume(folder)
+    if saved:
+        assert load_history(folder).iteration.max() == saved
+    else:
+        assert not list((folder / "history").iterdir())
     resume(folder)
     assert same(columns(load_history(folder)), columns(load_history(everything)))
     shards = json.loads((folder / "history" / "index.json").read_text())["shards"]

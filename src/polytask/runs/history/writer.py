@@ -75,13 +75,15 @@ class HistoryWriter:
             if source is not None and not is_continued:
                 for name in names:
                     shutil.copyfile(source / name, folder / name)
+            # The index comes first: it never names a shard that is not there.
+            if names:
+                self.files.write_index()
+            else:
+                (folder / INDEX).unlink(missing_ok=True)
             for path in folder.glob(SHARDS):
                 if path.name not in names:
                     path.unlink()
-            (folder / INDEX).unlink(missing_ok=True)
         remove_stale_parts(folder)
-        if names:
-            self.files.write_index()
 
     def bytes_of(self, steps: int) -> int:
         """Return about how many bytes the arrays of a history with so many steps of every world have."""
