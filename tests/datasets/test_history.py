@@ -141,6 +141,14 @@ def test_a_damaged_history_is_one_line(copy):
         load_history(copy)
 
 
+def test_the_index_is_json_also_where_a_setting_is_infinite(run):
+    def refuse(word):
+        raise ValueError(word)
+
+    index = json.loads((run / "history" / "index.json").read_text(), parse_constant=refuse)
+    assert index["config"]["grads"]["max_loss"] is None  # infinite
+
+
 def test_minari_reads_the_export(run, tmp_path, monkeypatch):
     minari = pytest.importorskip("minari")
     names = to_minari(run / "history", str(tmp_path / "minari"))

@@ -80,10 +80,10 @@ class Spy:
         step, reset = MultiTaskEnv.step, MultiTaskEnv.reset
 
         def spied_step(env, action):
-            before = env.obs.clone()
+            before = env.obs.cpu().clone()
             answer = step(env, action)
             kept = (answer.reward, answer.success, answer.terminated, answer.truncated, answer.next_obs)
-            self.steps.append((before, action.clone().clamp(-1, 1), *(each.clone() for each in kept)))
+            self.steps.append((before, action.cpu().clone().clamp(-1, 1), *(each.cpu().clone() for each in kept)))
             return answer
 
         def spied_reset(env, *arguments, **options):
@@ -108,13 +108,9 @@ class Spy:
         return found
 
 
-@pytest.mark.parametrize("algo", ALGOS)
-def test_the_history_is_what_happened_and_learning_does_not_notice(tmp_path, monkeypatch, algo):
-    words = [f"algo={algo}", *ALGOS[algo]]
-    run(tmp_path / "plain", *words)
-    spy = Spy(monkeypatch)
-    run(tmp_path / "kept", *words, "history.worlds=2")
-    history = load_history(tmp_path / "kept")
+def assert_kept(folder, spy):
+    """Check that the history of two worlds of each task is what the environment was told and answered."""
+    history = load_history(folder)
     data, per_iteration = history.episodes, len(spy.steps) // 6
     assert history.worlds == [("reach", 0), ("reach", 1), ("drawer-close", 0), ("drawer-close", 1)]
     for (task, world), number in zip(history.worlds, (0, 1, 3, 4), strict=True):  # the third world of reach is not kept
@@ -128,10 +124,26 @@ def test_the_history_is_what_happened_and_learning_does_not_notice(tmp_path, mon
             times = range(begin, begin + len(taken[0]))
             assert history.iteration[first:][: len(times)].tolist() == [time // per_iteration + 1 for time in times]
             assert history.frames[first:][: len(times)].tolist() == [5 * time for time in times]
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_the_history_is_what_happened_and_learning_does_not_notice(tmp_path, monkeypatch, algo):
+    words = [f"algo={algo}", *ALGOS[algo]]
+    run(tmp_path / "plain", *words)
+    spy = Spy(monkeypatch)
+    run(tmp_path / "kept", *words, "history.worlds=2")
+    assert_kept(tmp_path / "kept", spy)
     assert rows(tmp_path / "kept") == rows(tmp_path / "plain")
     plain, kept = load(tmp_path / "plain"), load(tmp_path / "kept")
     assert same(plain["algo"], kept["algo"]) and same(plain["env"], kept["env"])
     assert "history" not in plain and not (tmp_path / "plain" / "history").exists()
+
+
+@pytest.mark.gpu
+def test_the_history_of_a_gpu_is_what_happened(tmp_path, monkeypatch):
+    spy = Spy(monkeypatch)
+    run(tmp_path / "run", *ON_POLICY, "device=cuda", "history.worlds=2")
+    assert_kept(tmp_path / "run", spy)
 
 
 def test_without_a_history_the_algorithm_gets_the_environment_itself(tmp_path, monkeypatch):

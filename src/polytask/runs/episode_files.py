@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.files import write_atomically, write_text
+from polytask.files import finite, write_atomically, write_text
 from polytask.runs.provenance import provenance
 
 FORMAT = 1  # increased when the layout of the files changes
@@ -75,7 +75,7 @@ class EpisodeFiles:
 
     def write_index(self) -> None:
         """Write the index."""
-        write_text(self.folder / INDEX, json.dumps(self.summary(), indent=1) + "\n")
+        write_text(self.folder / INDEX, json.dumps(finite(self.summary()), indent=1) + "\n")
 
     def summary(self) -> dict[str, Any]:
         """Return the content of the index."""
