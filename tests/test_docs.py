@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import polytask
+from polytask.cli.main import main
 from polytask.envs.manipulation.tasks import TASKS as MANIPULATION
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.envs.tasks import TASKS
@@ -54,6 +55,19 @@ def test_gradient_method_of_the_docs_weighs_by_inverse_length() -> None:
     backward = Backward(method, net, lambda net, batch: net(batch[0]).squeeze(-1).square())
     backward((torch.randn(2, 5, 3),))
     assert net.weight.grad is not None
+
+
+def test_training_history_of_the_docs_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["tasks=[reach,push]", "num_envs=2", "episode_length=6", "stagger=false", "net.hidden=[16]", "threads=1"]
+    words += ["algo.horizon=32", "algo.minibatch=32", "max_iterations=1", "eval_episodes=0", "history.worlds=1"]
+    assert main(["train", *words, "run_dir=runs/history"]) == 0
+    capsys.readouterr()
+    names = run(blocks("docs/collect.md")[1])
+    assert re.findall(r"^(\w+) \[(?:\d+, ){4}\d+\]$", capsys.readouterr().out, re.MULTILINE) == ["reach", "push"]
+    assert names["window"].obs.shape == (24, 39)
 
 
 def test_network_of_the_docs_tells_tasks_apart() -> None:

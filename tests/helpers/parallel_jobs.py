@@ -32,7 +32,10 @@ CONFLICTS = ("grads.apply_to=both", "grads.conflicts_every=1")
 TRAININGS = {
     "ppo": ("algo=ppo", *ON_POLICY, "goals=fixed"),
     "ppo_cagrad": ("algo=ppo", *ON_POLICY, "grads=cagrad", *CONFLICTS),
-    "ppo_options": ("algo=ppo", *ON_POLICY, "algo.schedule=adaptive", "algo.final_std=0.5", "algo.critic=categorical"),
+    "ppo_options": (
+        *("algo=ppo", *ON_POLICY, "algo.schedule=adaptive", "algo.final_std=0.5", "algo.critic=categorical"),
+        "history.worlds=1",
+    ),
     "grpo_famo": ("algo=grpo", "algo.epochs=2", "grads=famo", *CONFLICTS),
     "pqn_pcgrad": ("algo=pqn", *ON_POLICY, "grads=pcgrad"),
     "sac_famo": ("algo=sac", *OFF_POLICY, "grads=famo", "grads.apply_to=both"),

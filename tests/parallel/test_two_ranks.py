@@ -15,6 +15,7 @@ from torch.testing import assert_close
 from polytask.cli.main import main
 from polytask.config.compose import compose
 from polytask.config.schema import TrainConfig
+from polytask.datasets.history import load_history
 from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.parallel.ranks import ALONE, Ranks
@@ -86,6 +87,16 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(two, name):
     for part in ("algo", "env", "window", "frames"):
         compare(whole[part], parts[part])
     assert rows_of(two / name) == rows_of(two / f"{name}_parts")
+
+
+def history_of(folder):
+    history = load_history(folder)
+    return {"iteration": history.iteration, "frames": history.frames, **vars(history.episodes), "index": None}
+
+
+def test_the_first_rank_keeps_the_history_that_one_process_keeps(one, two):
+    compare(history_of(one / "ppo_options"), history_of(two / "ppo_options"), **TOLERANCE)
+    compare(history_of(two / "ppo_options"), history_of(two / "ppo_options_parts"))
 
 
 @pytest.mark.parametrize("name", GRADS)

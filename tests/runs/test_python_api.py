@@ -15,6 +15,7 @@ import polytask
 from polytask.algos.ppo import PPOConfig
 from polytask.algos.sac import SACConfig
 from polytask.config.compose import compose, to_plain
+from polytask.config.history import HistoryOptions
 from polytask.config.keywords import configure
 from polytask.config.schema import EvalConfig, TrainConfig
 from polytask.errors import UserError
@@ -93,6 +94,8 @@ def test_the_typed_settings_are_those_of_the_command():
         ({"critic_net": "mlp", "run_dir": Path("x")}, ["critic_net=mlp", "run_dir=x"]),
         ({"critic_net": None, "sim": "cpu"}, ["critic_net=null", "sim=cpu"]),
         ({"tasks": ("reach",), "max_frames": None}, ["tasks=[reach]", "max_frames=null"]),
+        ({"history": {"worlds": 8}}, ["history.worlds=8"]),
+        ({"history": HistoryOptions(worlds=8, every=2)}, ["history.worlds=8", "history.every=2"]),
     ],
 )
 def test_keywords_mean_what_words_mean(settings, words):
@@ -111,6 +114,9 @@ def test_keywords_mean_what_words_mean(settings, words):
         ({"critic_net": {"hidden": [8]}}, "critic_net is empty; choose an option"),
         ({"plugins": ["my_nothing"]}, "there is no module 'my_nothing'"),
         ({"net": PPOConfig()}, "net must be a name, a config object or a mapping of settings"),
+        ({"history": {"world": 8}}, "unknown setting of history 'world'; did you mean 'worlds'?"),
+        ({"history": {"worlds": 1.5}}, "history.worlds=1.5 cannot be used; it must be a whole number"),
+        ({"history": 8}, "history=8 cannot be used; it must be a table of settings"),
         ({"seed": 1.5}, "seed=1.5 cannot be used; it must be a whole number"),
         ({"save_every": -1}, "save_every=-1 is not valid; it must be at least 0"),
         ({"suite": "mt11"}, "suite=mt11 is not valid"),

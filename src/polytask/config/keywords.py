@@ -21,7 +21,8 @@ def configure(schema: type[Any], settings: Mapping[str, Any], saved: dict[str, A
     Args:
         schema: The command's config class.
         settings: Values by the names of the fields, and perhaps `preset`. A field that chooses from a table, such as
-            `algo`, is a name, a config object, or a mapping of settings, in which `name` chooses.
+            `algo`, is a name, a config object, or a mapping of settings, in which `name` chooses. A field with settings
+            of its own, such as `history`, is a config object or a mapping.
         saved: The config of a checkpoint, which gives the values of all settings that are not named.
 
     Returns:
@@ -43,7 +44,7 @@ def configure(schema: type[Any], settings: Mapping[str, Any], saved: dict[str, A
         rival = RIVALS.get(name)
         if rival in EMPTY and rival not in settings and value is not None:
             setattr(config, rival, None)  # that of the preset or of the checkpoint
-        if name in groups:
+        if name in groups or (isinstance(value, Mapping) and is_dataclass(getattr(config, name, None))):
             _fill_group(config, name, value)
         elif name != PRESET:
             setattr(config, name, _value(name, value, hints[name]))
@@ -66,7 +67,7 @@ def _chosen(name: str, value: Any, group: str) -> str | None:
 
 
 def _fill_group(config: Any, name: str, value: Any) -> None:
-    """Set the settings of a chosen entry."""
+    """Set the settings of a chosen entry, or of a field with settings of its own."""
     if is_dataclass(value):
         setattr(config, name, value)
     elif isinstance(value, Mapping):
@@ -76,7 +77,8 @@ def _fill_group(config: Any, name: str, value: Any) -> None:
         hints = get_type_hints(type(inside))
         for key, one in value.items():
             if key != "name":
-                require_known(f"setting of {name}={inside.name}", key, [each.name for each in fields(inside)])
+                owner = f"{name}={inside.name}" if hasattr(inside, "name") else name
+                require_known(f"setting of {owner}", key, [each.name for each in fields(inside)])
                 setattr(inside, key, _value(f"{name}.{key}", one, hints[key]))
 
 

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from polytask.config.history import HistoryKey
 from polytask.config.pictures import PictureOptions
 from polytask.envs.options import BODIES, ROBOT_NAMES, TILES, EnvOptions, WorldOptions
 from polytask.envs.suites import SUITES
@@ -30,12 +31,11 @@ REPORT_FIGURES = (  # the table `polytask.runs.report.catalog.FIGURES`, without 
     "batch_size", "cosines", "weights",
 )  # fmt: skip
 
-
 BOTH = "both"  # of two choices, one after the other
 
 
 @dataclass
-class TrainConfig(EnvOptions, CommandConfig):
+class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
     """`polytask train`."""
 
     preset_folder: ClassVar[str] = "preset"

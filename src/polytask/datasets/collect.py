@@ -1,13 +1,7 @@
-"""Write episodes of a policy to a data set, for distillation and offline learning.
-
-A data set is a folder with `index.json` and shards `shard-00000.npz`. Each shard contains whole episodes. A shard is
-written to a temporary file and renamed. Only then is it added to the index. So a data set can be read after a kill at
-any moment. `read.py` reads data sets.
-"""
+"""Write episodes of a policy to a data set, for distillation and offline learning."""
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from polytask.config.compose import to_plain
 from polytask.config.schema import CollectConfig
@@ -24,15 +17,12 @@ from polytask.datasets.export_folder import export_folder
 from polytask.datasets.lerobot import check_pyarrow
 from polytask.datasets.minari import check_minari, to_minari
 from polytask.datasets.played import PlayedEpisodes, play, seed_of
-from polytask.datasets.read import FORMAT, INDEX
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
-from polytask.files import can_write, make_folder, write_atomically, write_text
+from polytask.files import can_write, make_folder
 from polytask.result import Result, Table
-from polytask.runs.provenance import provenance
+from polytask.runs.episode_files import INDEX, Arrays, EpisodeFiles
 from polytask.runs.setup import WORLDS_PER_TASK, build_env, build_policy, check_source
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def collect(config: CollectConfig) -> Result:
@@ -57,7 +47,8 @@ def collect(config: CollectConfig) -> Result:
         if export is not None:
             export.finish()
     env.close()
-    payload, lines = writer.summary(), [f"data set: {folder} ({len(writer.shards)} shards)"]
+    files = writer.files
+    payload, lines = files.summary(), [f"data set: {folder} ({len(files.shards)} shards)"]
     if config.export == "minari":
         payload["minari"] = to_minari(folder, folder / "minari")
         lines.append(f"Minari data sets: {folder / 'minari'}")
@@ -105,26 +96,13 @@ def _worlds_per_task(config: CollectConfig) -> int:
 
 
 class DatasetWriter:
-    """Write the shards of a data set and its index."""
+    """Turn played episodes into the shards of a data set."""
 
     def __init__(self, folder: Path, env: MultiTaskEnv, config: dict[str, Any]) -> None:
         """Store what all shards have in common."""
-        self.folder = folder
-        self.shards: list[dict[str, Any]] = []
+        self.files = EpisodeFiles(folder, env, config)
         self._task = env.task.cpu()
         self._worlds = env.spec.envs_per_task[0]
-        names = ("episodes", "steps", "success", "return")
-        self._sums = {task.name: dict.fromkeys(names, 0.0) for task in env.config.tasks}
-        self._versions = {task.name: task.version for task in env.config.tasks}
-        self._header = {
-            "format": FORMAT,
-            "obs_dim": env.spec.obs_dim,
-            "action_dim": env.spec.action_dim,
-            "episode_length": env.spec.episode_length,
-            "robot": env.config.robot.name,
-            "config": config,
-            **provenance(env.device),
-        }
 
     def add(self, episodes: PlayedEpisodes, keep: int) -> None:
         """Write the first `keep` episodes of every task as one shard."""
@@ -142,40 +120,4 @@ class DatasetWriter:
             "length": length.numpy(),
             "last_obs": episodes.last_obs.cpu()[chosen].numpy(),
         }
-        name = f"shard-{len(self.shards):05d}.npz"
-        write_atomically(self.folder / name, lambda temporary: _save(temporary, arrays))
-        self.shards.append({"file": name, "episodes": len(length), "steps": int(length.sum())})
-        self._count(arrays)
-        write_text(self.folder / INDEX, json.dumps(self.summary(), indent=1) + "\n")
-
-    def summary(self) -> dict[str, Any]:
-        """Return the content of the index."""
-        tasks = {}
-        for name, sums in self._sums.items():
-            count = max(sums["episodes"], 1.0)
-            tasks[name] = {
-                "version": self._versions[name],
-                "episodes": int(sums["episodes"]),
-                "steps": int(sums["steps"]),
-                "success": sums["success"] / count,
-                "return": sums["return"] / count,
-            }
-        return {**self._header, "tasks": tasks, "shards": self.shards}
-
-    def _count(self, arrays: Arrays) -> None:
-        """Add the episodes of a shard to the sums per task."""
-        starts = np.cumsum(arrays["length"]) - arrays["length"]
-        returns = np.add.reduceat(arrays["reward"].astype(np.float64), starts)
-        success = np.logical_or.reduceat(arrays["success"], starts)
-        for index, sums in enumerate(self._sums.values()):
-            rows = arrays["task"] == index
-            sums["episodes"] += float(rows.sum())
-            sums["steps"] += float(arrays["length"][rows].sum())
-            sums["success"] += float(success[rows].sum())
-            sums["return"] += float(returns[rows].sum())
-
-
-def _save(path: Path, arrays: Arrays) -> None:
-    """Write arrays to exactly this path. NumPy would append a suffix to a file name, so give it an open file."""
-    with path.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        self.files.add(arrays)

@@ -32,11 +32,11 @@ def check_minari() -> None:
         raise UserError("Minari data sets need an extra: pip install 'polytask[export]'")
 
 
-def to_minari(folder: Path, root: Path) -> list[str]:
+def to_minari(folder: str | Path, root: str | Path) -> list[str]:
     """Export the data set in `folder` to Minari data sets in the folder `root`, and return their names."""
     check_minari()
     dataset = load(folder, any_version=True)
-    with datasets_in(root):
+    with datasets_in(Path(root).expanduser()):
         return [_export(dataset, task) for task in dataset.tasks]
 
 
@@ -61,7 +61,7 @@ def _export(dataset: EpisodeDataset, task: str) -> str:
     from minari.data_collector import EpisodeBuffer
 
     index, config = dataset.index, dataset.index["config"]
-    policy = config["policy"] or "checkpoint"
+    policy = f"{index['history']['algo']}-history" if "history" in index else config["policy"] or "checkpoint"
     name = f"polytask/{task}/{policy}-v{dataset.index['tasks'][task]['version']}"
     numbers = (dataset.task == dataset.tasks.index(task)).nonzero()[:, 0].tolist()
     buffers = (

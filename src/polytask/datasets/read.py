@@ -1,8 +1,8 @@
-"""Read the data sets that `polytask collect` writes."""
+"""Read the data sets that `polytask collect` writes, and the training histories of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,14 @@ from torch import Tensor
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError
 from polytask.files import check_fields, read_json
+from polytask.runs.episode_files import FORMAT, INDEX
 
-FORMAT = 1  # increased when the layout of the files changes
-INDEX = "index.json"
 _STEPS = ("obs", "action", "reward", "success", "terminated", "truncated")
 _EPISODES = ("task", "world", "seed", "length", "last_obs")
 _WIDTHS = {"obs": "obs_dim", "last_obs": "obs_dim", "action": "action_dim"}  # fields of the index
 _DTYPES = dict.fromkeys(("obs", "last_obs", "action", "reward"), torch.float32)
 _DTYPES |= dict.fromkeys(("success", "terminated", "truncated"), torch.bool)
-_DTYPES |= dict.fromkeys(("task", "world", "seed", "length"), torch.int64)
+_DTYPES |= dict.fromkeys(("task", "world", "seed", "length", "iteration", "frames"), torch.int64)
 _INDEX = {
     "format": int,
     "obs_dim": int,
@@ -104,6 +103,20 @@ class EpisodeDataset:
         result[self.start + self.length - 1] = self.last_obs
         return result
 
+    def rows_of(self, numbers: Tensor) -> Tensor:
+        """Return the indices of the steps of some episodes, one episode after the other. (S',) int64"""
+        length = self.length[numbers]
+        begin = (length.cumsum(0) - length).repeat_interleave(length)
+        return self.start[numbers].repeat_interleave(length) + torch.arange(len(begin)) - begin
+
+    def select(self, numbers: Tensor) -> EpisodeDataset:
+        """Return some episodes, in the order of their numbers (E',) int64."""
+        rows = self.rows_of(numbers)
+        steps = {name: getattr(self, name)[rows] for name in _STEPS}
+        return EpisodeDataset(
+            self.tasks, self.index, **steps, **{name: getattr(self, name)[numbers] for name in _EPISODES}
+        )
+
     def episode(self, number: int) -> DatasetEpisode:
         """Return one episode."""
         if not -len(self) <= number < len(self):
@@ -125,19 +138,36 @@ def load(folder: str | Path, *, any_version: bool = False) -> EpisodeDataset:
     Raises:
         UserError: If there is no data set, a file is missing or damaged, or a task has changed.
     """
-    parts = list(stream(folder, any_version=any_version))
-    joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in (*_STEPS, *_EPISODES)}
-    return EpisodeDataset(parts[0].tasks, parts[0].index, **joined)
+    return load_with(folder, (), any_version=any_version)[0]
+
+
+def load_with(
+    folder: str | Path, more: Sequence[str], *, any_version: bool = False
+) -> tuple[EpisodeDataset, dict[str, Tensor]]:
+    """Read a whole data set and other columns of its steps, each (S,) int64. The rest is that of `load`."""
+    index, shards = _shards(folder, tuple(more), any_version=any_version)
+    parts = list(shards)
+    joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    others = {name: joined.pop(name) for name in more}
+    return EpisodeDataset(tuple(index["tasks"]), index, **joined), others
 
 
 def stream(folder: str | Path, *, any_version: bool = False) -> Iterator[EpisodeDataset]:
     """Read a data set shard by shard, if it does not fit into memory. Arguments and errors are those of `load`."""
+    index, shards = _shards(folder, (), any_version=any_version)
+    for shard in shards:
+        yield EpisodeDataset(tuple(index["tasks"]), index, **shard)
+
+
+def _shards(
+    folder: str | Path, more: tuple[str, ...], *, any_version: bool
+) -> tuple[dict[str, Any], Iterator[dict[str, Tensor]]]:
+    """Read the index of a data set, and return it with what reads the tensors of its shards, one after the other."""
     folder = Path(folder).expanduser()
     index = read_index(folder)
     if not any_version:
         _check_versions(folder, index["tasks"])
-    for shard in index["shards"]:
-        yield EpisodeDataset(tuple(index["tasks"]), index, **_read(folder, index, shard))
+    return index, (_read(folder, index, shard, more) for shard in index["shards"])
 
 
 def read_index(folder: Path) -> dict[str, Any]:
@@ -167,18 +197,18 @@ def _check_versions(folder: Path, tasks: Mapping[str, Mapping[str, Any]]) -> Non
             )
 
 
-def _read(folder: Path, index: Mapping[str, Any], shard: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Read the tensors of one shard and check that they fit together."""
+def _read(folder: Path, index: Mapping[str, Any], shard: Mapping[str, Any], more: tuple[str, ...]) -> dict[str, Tensor]:
+    """Read the tensors of one shard, with more columns of steps, and check that they fit together."""
     path, name, tensors = folder / shard["file"], "", {}
     try:
         with path.open("rb") as raw, np.load(raw) as file:
-            for name in (*_STEPS, *_EPISODES):
+            for name in (*_STEPS, *more, *_EPISODES):
                 tensors[name] = torch.from_numpy(file[name])
     except Exception as error:  # a damaged archive raises errors of zipfile, zlib, NumPy and Python
         where = f"array '{name}': " if name else ""
         raise UserError(f"'{path}' is missing or damaged: {where}{error}") from error
     for name, tensor in tensors.items():
-        rows = shard["steps" if name in _STEPS else "episodes"]
+        rows = shard["episodes" if name in _EPISODES else "steps"]
         shape = (rows, index[_WIDTHS[name]]) if name in _WIDTHS else (rows,)
         if tensor.dtype != _DTYPES[name] or tensor.shape != shape:
             expected = f"{shape} of type {_DTYPES[name]}"

@@ -39,6 +39,7 @@ FIELDS: Fields = {
     "env": dict,  # of several ranks: {"ranks": [their environments]}
     "ranks": int | None,  # of a single process: missing
     "window": dict,
+    "history": dict | None,  # of a run that keeps one
     "iteration": int,
     "frames": int | None,  # version 0.1 did not save them
     "seconds": float,

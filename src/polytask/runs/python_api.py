@@ -72,6 +72,7 @@ class TrainSettings(TypedDict, total=False):
     success_window: int
     video: bool
     video_every: int
+    history: Group
     tensorboard: bool
     wandb: bool
     wandb_project: str
@@ -136,7 +137,8 @@ def train(suite: str | None = None, **settings: Unpack[TrainSettings]) -> Traine
     Args:
         suite: Name of a suite (default: that of the preset or of the checkpoint, else mt10).
         settings: Any setting of `polytask train`. `algo`, `net`, `critic_net`, `grads` and `sim` are names, config
-            objects, or mappings such as `{"name": "sac", "lr": 1e-3}`.
+            objects, or mappings such as `{"name": "sac", "lr": 1e-3}`. `history`, `curriculum`, `scan`, `tuning` and
+            `reality` are config objects, or mappings such as `{"worlds": 8}`.
 
     Raises:
         UserError: If a setting is unknown or out of its range.

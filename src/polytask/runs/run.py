@@ -25,11 +25,13 @@ from polytask.runs.divergence import check_state
 from polytask.runs.evaluate import Evaluator, Goals, goals_of
 from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE
 from polytask.runs.folder import check_free, choose_folder, claim_folder
+from polytask.runs.history.recorder import Recorder, announce, build_recorder
+from polytask.runs.history.writer import FOLDER as HISTORY_FOLDER
 from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.runs.setup import build_algo, build_train_env
 from polytask.runs.transfer import Initialization, initialize
 from polytask.settings import check_values
-from polytask.types import Algo
+from polytask.types import Algo, VecEnv
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Run:
     algo: Algo
     window: EpisodeWindow
     ranks: Ranks = ALONE  # rank 0 writes all files
+    recorder: Recorder | None = None  # of rank 0, if the run keeps its history
     goals: Goals | None = None  # the goals of training, if they are fixed
     evaluator: Evaluator | None = None  # kept between evaluations, so that its scenes are built only once
     iteration: int = 0
@@ -85,6 +88,11 @@ class Run:
         state = self.env.state_dict()
         return state if self.ranks.is_alone else {"ranks": self.ranks.of_all(to_cpu(state))}
 
+    @property
+    def recorded_env(self) -> VecEnv:
+        """The environment to train in; with a history, it records."""
+        return self.env if self.recorder is None else self.recorder
+
     def act(self, obs: Tensor, task: Tensor) -> Tensor:
         """Return actions without exploration noise, for evaluations and videos."""
         return self.algo.act(obs, task, explore=False)
@@ -120,6 +128,9 @@ class Run:
         }
         if not self.ranks.is_alone:
             state["ranks"] = self.ranks.size
+        if self.recorder is not None:
+            self.recorder.writer.flush(self.iteration)
+            state["history"] = self.recorder.writer.state_dict()
         save(self.directory / CHECKPOINT_FILE, state)
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -133,6 +144,10 @@ class Run:
         worlds = state["env"] if self.ranks.is_alone else state["env"]["ranks"][self.ranks.rank]
         restore(self.env, worlds, "environment")
         restore(self.window, state["window"], "metrics window")
+        if self.recorder is not None:
+            if state.get("history") is None:
+                raise UserError("the checkpoint has no history, which must begin with its run: use history.worlds=0")
+            restore(self.recorder.writer, state["history"], "history")
         self.iteration, self.seconds = state["iteration"], state["seconds"]
         self.saved_iteration, self.saved_seconds = self.iteration, self.seconds
         self.frames = state.get("frames", self.iteration * self.algo.frames_per_iteration)
@@ -198,6 +213,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
             run.goals = goals_of(run.world_state(), run.env.spec.tasks)
         if ranks.is_first:
             _prepare_to_write(run, stack, is_new=not is_continued, is_named=config.run_dir is not None)
+            _open_history(run, source)
         run.directory = ranks.of_first(run.directory)
         run.config = replace(run.config, run_dir=str(run.directory))
         if source != run.directory / CHECKPOINT_FILE:
@@ -220,12 +236,22 @@ def _prepare_to_write(run: Run, stack: ExitStack, *, is_new: bool, is_named: boo
     write_text(run.directory / CONFIG_FILE, to_yaml(settings))
 
 
+def _open_history(run: Run, source: Path | None) -> None:
+    """Prepare the folder of the history, if there is one; `source` is the checkpoint that the run continues."""
+    if run.recorder is not None:
+        run.recorder.writer.open(run.directory / HISTORY_FOLDER, source and source.parent / HISTORY_FOLDER)
+        announce(run.recorder, run.config, run.last_frames // run.env.total_spec.num_envs)
+
+
 def _build(config: TrainConfig, directory: Path, lock: FolderLock, ranks: Ranks) -> Run:
     """Build all parts of a run."""
     env = build_train_env(config, ranks)
     algo = build_algo(config, env.total_spec, env.device, ranks)
     window = EpisodeWindow(env.spec.tasks, config.success_window, env.config.domain.metrics)
-    return Run(config, directory, lock, env, algo, window, ranks)
+    run = Run(config, directory, lock, env, algo, window, ranks)
+    if ranks.is_first:
+        run.recorder = build_recorder(config, env, algo.frames_per_iteration)
+    return run
 
 
 def check_config(config: TrainConfig) -> None:

@@ -92,12 +92,16 @@ def writer(run: Run, history: list[LogRow]) -> Iterator[Callable[[LogRow], None]
 def iterate(run: Run) -> LogRow:
     """Run one iteration and return its metrics as a flat row."""
     begin = time.perf_counter()
-    ranks = run.ranks
-    metrics = {**run.algo.iterate(run.env), **ranks.sum_dict(run.env.world_metrics())}
+    ranks, recorder = run.ranks, run.recorder
+    metrics = {**run.algo.iterate(run.recorded_env), **ranks.sum_dict(run.env.world_metrics())}
     run.iteration += 1
-    run.frames += run.algo.frames_per_iteration
     episodes = ranks.sum_dict(run.env.pop_metrics())
+    if recorder is not None:
+        recorder.fetch()
     numbers = read_metrics(metrics, episodes, run.window)  # the only wait for the device
+    if recorder is not None:
+        recorder.keep(run.iteration, run.frames)
+    run.frames += run.algo.frames_per_iteration
     elapsed = ranks.of_first(time.perf_counter() - begin)  # one clock decides for all when `max_minutes` are over
     run.seconds += elapsed
     row: LogRow = {
@@ -161,6 +165,8 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
     write_text(run.directory / SUMMARY_FILE, json.dumps(finite(summary), indent=2) + "\n")
     rows = read_json_lines(run.directory / METRICS_FILE, is_numeric=True)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
+    if run.recorder is not None:
+        lines.append(run.recorder.writer.line())
     if not is_complete:
         how = "polytask" if run.ranks.is_alone else f"torchrun --nproc-per-node={run.ranks.size} -m polytask"
         lines.append(f"stopped after {run.iteration} iterations; continue: {how} train checkpoint={run.directory}")

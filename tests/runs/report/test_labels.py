@@ -29,6 +29,7 @@ def names(*choices):
         "wandb=true",
         "tensorboard=true",
         "save_every=3",
+        "history.worlds=2",
         "eval_every=3",
         "eval_episodes=3",
         "grads.conflicts_every=2",

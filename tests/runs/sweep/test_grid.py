@@ -93,7 +93,7 @@ def test_mistakes_are_one_line(words, line):
 def test_what_is_only_logged_or_saved_makes_no_other_setting():
     (one,), (other,), (wider,) = (
         settings_of(["tasks=[reach]", *words])
-        for words in ([], ["video=false", "threads=1", "save_every=3"], ["num_envs=32"])
+        for words in ([], ["video=false", "threads=1", "save_every=3", "history.worlds=1"], ["num_envs=32"])
     )
     assert identity(one.config) == identity(other.config)
     assert identity(one.config) != identity(wider.config)

@@ -24,7 +24,7 @@ LEFT_OUT = (
     "save_every", "save_minutes", "eval_every", "eval_episodes", "video", "tensorboard", "wandb",
     "grads.conflicts_every",
 )  # fmt: skip
-LOGGING = ("wandb_", "video_", "tensorboard_")  # keys that begin like this only say where a run is logged
+LOGGING = ("wandb_", "video_", "tensorboard_", "history")  # keys that begin like this only say what a run writes
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
 LONGEST = 40  # characters of a value in a name
 

@@ -32,7 +32,7 @@ RESERVED = {
 IRRELEVANT = (
     "seed", "run_dir", "checkpoint", "format", "threads", "save_every", "save_minutes", "video", "tensorboard", "wandb",
 )  # fmt: skip
-LOGGING = ("wandb_", "video_")  # and keys that begin like this
+LOGGING = ("wandb_", "video_", "history")  # and keys that begin like this
 LONGEST_VALUE, LONGEST_NAME = 24, 64  # characters of a value and of all values in the name of a folder
 
 

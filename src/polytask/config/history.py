@@ -1,0 +1,29 @@
+"""Settings of the training history: which episodes of a run are kept as a data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytask.settings import setting
+
+
+@dataclass
+class HistoryOptions:
+    """Which worlds' episodes a run keeps, from its first to its last."""
+
+    worlds: int = setting(
+        0,
+        "worlds of each task whose training episodes are kept as a data set, in <run>/history (0: none)",
+        at_least=0,
+        at_most=10**7,
+    )
+    every: int = setting(
+        1, "with history.worlds: keep every n-th episode of each of these worlds", at_least=1, at_most=10**9
+    )
+
+
+@dataclass
+class HistoryKey:
+    """The key of a command that keeps a training history."""
+
+    history: HistoryOptions = setting(HistoryOptions, "which episodes of training are kept as a data set")

@@ -1,0 +1,1 @@
+"""The training history: the episodes of some worlds, from the first to the last, kept as a data set beside the run."""
