@@ -25,7 +25,7 @@ from polytask.policies.pretrained import find_pretrained, read_card
 
 DOCS = Path(__file__).parents[1] / "docs"
 POLICY, SEED = "mt50", 0
-STEPS, EVERY = 102, 3  # control steps that are filmed, and from one picture to the next; no task succeeds later
+STEPS, EVERY = 84, 3  # control steps that are filmed, and from one picture to the next; no task succeeds later
 PAUSE = 2500  # milliseconds before a film starts again
 SLOWER = 2  # times, than the robot is
 DRAWN = (480, 360)  # pixels; drawn larger than shown, to avoid jagged edges
