@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -56,3 +59,24 @@ def test_citation_names_the_last_release() -> None:
     lines = (ROOT / "CITATION.cff").read_text().splitlines()
     assert f"version: {version}" in lines
     assert f"date-released: {date}" in lines
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docker").iterdir()), ids=lambda path: path.name)
+def test_images_are_built_from_what_exists(path: Path) -> None:
+    text = path.read_text().replace("\\\n", " ")
+    copied = [source for words in re.findall(r"^COPY (.+)$", text, re.MULTILINE) for source in words.split()[:-1]]
+    used = re.findall(r"/opt/polytask/([\w./-]+)", text)
+    assert copied
+    assert used
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    for file in copied + used:
+        assert (ROOT / file).exists(), file
+        assert not any(fnmatch(file.split("/")[0], pattern) for pattern in ignored), file
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docker").iterdir()), ids=lambda path: path.name)
+def test_images_install_pinned_versions(path: Path) -> None:
+    (extras,) = re.findall(r"'/opt/polytask\[([\w,-]+)\]'", path.read_text())
+    groups = [PROJECT["dependencies"], *(PROJECT["optional-dependencies"][name] for name in extras.split(","))]
+    names = {re.match(r"[\w.-]+", line)[0] for lines in groups for line in lines}
+    assert names <= set(pins("constraints.txt"))

@@ -91,7 +91,8 @@ STEPS = (
         "The pretrained policy plays, and the episodes are written with pictures, states, actions and task sentences. "
         "LeRobot's own loader reads them. `lerobot-env` is an environment that has LeRobot already. LeRobot asks for "
         "an older torch than this walk has, so it was installed there without its dependencies, and those that the "
-        "loader needs beside it.",
+        "loader needs beside it. torchvision's compiled operators, which need CUDA and which the loader does not use, "
+        "are left out.",
         (
             "polytask collect policy=pretrained tasks=[reach,door-open] episodes=2 num_envs=4 "
             "output=data export=lerobot",
