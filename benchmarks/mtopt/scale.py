@@ -305,6 +305,8 @@ def whole(episodes: int) -> int:
 
 def measure(arguments: argparse.Namespace, report: Report, episodes: int, extra: Sequence[Stage]) -> dict[str, Figures]:
     """Make a store in a temporary folder, and run all stages on it; `extra` ones come before its index is deleted."""
+    if arguments.folder is not None:
+        Path(arguments.folder).mkdir(parents=True, exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="polytask-scale-", dir=arguments.folder))
     results: dict[str, Figures] = {}
     try:
