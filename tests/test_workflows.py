@@ -60,9 +60,8 @@ def test_steps_name_what_exists(path: Path) -> None:
             assert (ROOT / file).exists(), step
             assert not file.startswith(".ci/") or os.access(ROOT / file, os.X_OK), step
         assert set(re.findall(r"\bmake ([\w-]+)", command)) <= set(TARGETS), step
-        assert {extra for words in re.findall(r"EXTRAS=(\S+)", command) for extra in words.split(",")} <= set(EXTRAS), (
-            step
-        )
+        extras = {extra for words in re.findall(r"EXTRAS=(\S+)", command) for extra in words.split(",")}
+        assert extras <= set(EXTRAS), step
 
 
 def test_every_library_with_an_adapter_is_tested_nightly() -> None:
