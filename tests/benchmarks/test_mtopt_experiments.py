@@ -50,6 +50,43 @@ def test_runs_through(name, load, tmp_path, capsys):
     assert written["name"] == name and json.loads(capsys.readouterr().out) == written
 
 
+COVER = (
+    "--tasks place-any --seeds 0 --size tiny --threads 1 --device cpu --new-episodes 8 --updates 4 --episodes 2 "
+    "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=8 "
+    "collector.max_steps=2 labels.per_task=8 detector.updates=2 detector.batch=4 detector.least_precision=0 "
+    "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 trainer.batch=8 "
+    "trainer.publish_every=2 trainer.buffer=64 updater.rows=16 replay.capacity=200"
+)
+
+
+@pytest.mark.slow
+def test_a_new_task_is_learned_by_every_arm_beside_simple_policies_and_continues_after_a_stop(load, tmp_path):
+    """A command without time does nothing more; the next one ends the study; a third has nothing to do."""
+    pytest.importorskip("fastapi")  # the stand-in labels through the page
+    main, out = load("cover_object").main, tmp_path / "result.json"
+
+    def go(*flags):
+        return main([*flags, "--out", str(out), "--work", str(tmp_path / "work"), *COVER.split()])
+
+    assert not go("--seconds", "-1")["complete"]
+    assert "rows" not in json.loads(out.read_text(encoding="utf-8"))
+    found = go("--seconds", "600", "--arms", "scratch")
+    rows = {row["arm"]: row for row in found["rows"]}
+    assert (rows["before"]["updates"], rows["scratch"]["updates"]) == (0, 4)
+    assert rows["before"]["data"]["episodes"] == rows["before"]["data"]["pictures_labelled"] == 8
+    found = go("--seconds", "600")
+    assert found["complete"]
+    assert [row["arm"] for row in found["rows"]] == ["before", "scratch", "continued", "joined"]
+    assert found["rows"][1] == json.loads(json.dumps(load("experiment").clean(rows["scratch"]))), "not trained again"
+    assert [row["updates"] for row in found["rows"]] == [0, 4, 4, 4], "the base's updates do not count"
+    for row in found["rows"]:
+        assert set(row["simple"]) == {"script", "close now", "open now", "end now", "random", "episodes"}
+    assert found["rows"][1]["old"] == {} and set(found["rows"][3]["old"]) == {"place-any"}
+    assert set(found["above_scratch"]) == {"continued", "joined"}
+    with pytest.raises(SystemExit):
+        go("--seconds", "600", "--watched", "place-any")  # another study
+
+
 @pytest.mark.slow
 def test_a_seed_decides_everything(load):
     def rates():

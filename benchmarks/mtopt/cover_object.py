@@ -1,0 +1,312 @@
+"""Compare a new task learned by fine-tuning with the same task learned from scratch, by the package's own runs.
+
+For each seed, a run learns tasks without cover-object (`base`). Then scripts collect a small number of cover-object
+episodes, the stand-in labels them through the page, and a detector of all tasks judges everything. From there on, each
+arm is a copy of that run which makes the same number of updates, with the same cover-object episodes and verdicts:
+
+    scratch     new weights, cover-object's episodes alone
+    continued   the base's weights, cover-object's episodes alone: only the first weights differ from `scratch`
+    joined      the base's weights, episodes of all tasks in equal shares: the paper's fine-tuning, keeps the old tasks
+
+All are evaluated from the evaluator's own starts, which constant commands, random actions and the script play as well.
+
+The folders below `--work` hold everything that is not finished, and `--out` the finished rows. The same command again
+continues: a job that a time limit interrupted starts again, and finished arms are skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from experiment import Report, contrast, pooled, resume, run
+
+from polytask.config.compose import compose
+from polytask.mtopt.config.commands import TaskConfig
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.detector import Judge
+from polytask.mtopt.detector.folder import path_of
+from polytask.mtopt.learning.weights import WeightFolder
+from polytask.mtopt.roles import Collector, Evaluator
+from polytask.mtopt.roles.orders import SCRIPT, Order
+from polytask.mtopt.roles.trainer import STATE, load_state
+from polytask.mtopt.runtime.checks import check_devices, prepared
+from polytask.mtopt.runtime.folder import RunFolder
+from polytask.mtopt.runtime.label_jobs import LabelJobs
+from polytask.mtopt.runtime.local import LocalRuntime
+from polytask.mtopt.seeds import derive
+from polytask.mtopt.store import EpisodeStore
+from polytask.mtopt.task_commands import task as task_command
+
+NEW = "cover-object"
+PLACES = ("place-any", "place-bottom", "place-top-left", "place-top-right")
+ARMS = ("scratch", "continued", "joined")
+# Preset of the run, tasks of the base (none: the twelve), cover-object episodes, updates of an arm, evaluation.
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"preset": "tiny", "tasks": ["lift-any", *PLACES], "new": 384, "updates": 300, "episodes": 128},
+    "gpu": {"preset": "gpu", "tasks": [], "new": 3072, "updates": 1500, "episodes": 512},
+}
+FREE = ("seconds", "seeds", "arms", "work", "threads")  # flags that may differ from one command to the next
+
+
+class TimeIsUpError(Exception):
+    """Ends a command whose time is over; the next one continues."""
+
+
+class Deadline(Sequence[int]):
+    """Looks like a list of signals, as runtimes ask for them, and is empty until the time is over."""
+
+    def __init__(self, report: Report) -> None:
+        """Watch the clock of a report."""
+        self._report = report
+
+    def __len__(self) -> int:
+        """Count one signal when the time is over."""
+        return int(self._report.left < 0)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the signal: that of a polite stop."""
+        return [15][index]
+
+    def check(self) -> None:
+        """Raise `TimeIsUpError` if the time is over."""
+        if self:
+            raise TimeIsUpError
+
+
+class Study:
+    """The runs of one seed."""
+
+    def __init__(self, arguments: argparse.Namespace, report: Report, seed: int) -> None:
+        """Read the settings; nothing is written yet."""
+        self.arguments, self.report, self.stops, self.seed = arguments, report, Deadline(report), seed
+        self.root = Path(arguments.work) / f"{arguments.size}-seed{seed}"
+
+    def config(self, name: str, tasks: Sequence[str], **parts: Any) -> RunConfig:
+        """Return the settings of a run below the working folder that learns some tasks."""
+        size = SIZES[self.arguments.size]
+        words = [f"preset={size['preset']}", "controller.rounds=0", "evaluator.chains=false", "evaluator.simple=false"]
+        words += [f"seed={self.seed}", f"learner.seed={self.seed}", f"evaluator.episodes={self.arguments.episodes}"]
+        config = compose(RunConfig, [*words, *self.arguments.words])
+        config.run_dir, config.tasks = str(self.root / name), list(tasks)
+        for key, value in parts.items():
+            setattr(config, key, value)
+        return prepared(config)
+
+    @property
+    def old(self) -> tuple[str, ...]:
+        """Return the tasks of the base."""
+        return tuple(self.arguments.tasks) or self.config("base", ()).learned
+
+    def base(self) -> RunConfig:
+        """Train the old tasks, or what is left of it."""
+        config = self.config("base", self.old)
+        if not self._has_new(config):
+            with closing(LocalRuntime(config, self.report.say)) as runtime:
+                runtime.run(self.stops)
+        self.stops.check()
+        return config
+
+    def add_new(self) -> RunConfig:
+        """Let the run learn the new task: scripts collect, then label, detector and grades. Done parts are skipped."""
+        before = self.base()
+        if not self._has_new(before):
+            task_command(TaskConfig(run_dir=str(before.root), action="learn", name=NEW))
+        config = self.config("base", (*self.old, NEW))
+        self._collect(config)
+        alone, jobs = replace(config, tasks=[NEW]), LabelJobs(config)
+        passes = config.labels.passes
+        for part in range(passes):
+            version = f"{NEW}-{part + 1}"
+            if path_of(config.detectors, version).exists():
+                continue
+            self.stops.check()
+            made = LabelJobs(alone).label(0, part)
+            self.report.say(f"{made['labels']:.0f} labels of all tasks; training detector {version}")
+            jobs.train_detector(version)
+        self.stops.check()
+        jobs.grade_new(self.stops)
+        self.stops.check()
+        return config
+
+    def arm(self, name: str) -> dict[str, Any]:
+        """Train and evaluate one arm; return its row."""
+        whole = self.add_new()
+        tasks = whole.learned if name == "joined" else (NEW,)
+        config = replace(whole, run_dir=str(self.root / name), tasks=list(tasks))
+        if not config.root.exists():
+            copy_run(whole.root, config.root, with_weights=name != "scratch")
+        start = 0 if name == "scratch" else updates_of(whole.root)
+        left = start + self.arguments.updates - updates_of(config.root)
+        if left > 0:
+            with closing(LocalRuntime(config, self.report.say, is_plan=False)) as runtime:
+                runtime.train(left, self.stops)
+        self.stops.check()
+        made = updates_of(config.root) - start
+        return {"seed": self.seed, "arm": name, "updates": made, **self.evaluated(config, name != "scratch")}
+
+    def before(self) -> dict[str, Any]:
+        """Evaluate the base, which has never learned the new task; also return the data that the arms learn from."""
+        config = self.add_new()
+        with closing(EpisodeStore(config.root, config.storage)) as store:
+            labels, collected = store.labels(NEW, source="oracle"), store.counts_by("task")[NEW]
+            judge = Judge(config.detectors, "cpu")
+            judge.sync()
+            verdicts = store.rewards(NEW, judge.version, judge.threshold(NEW))
+        data = {
+            "episodes": collected,
+            "pictures_labelled": len(labels),  # as a person: one look each, in the page's order
+            "labelled_successes": sum(one.value > 0.5 for one in labels),
+            "successes_by_detector": sum(verdicts.values()),
+            "is_rewarded": bool(verdicts),  # False if the detector is too imprecise for the task
+        }
+        return {"seed": self.seed, "arm": "before", "updates": 0, "data": data, **self.evaluated(config, True)}
+
+    def baselines(self) -> dict[str, Any]:
+        """Play the evaluator's starts of the new task by simple policies and by the script; weights play no part."""
+        config = self.config("base", (*self.old, NEW))
+        config.evaluator = replace(config.evaluator, simple=True)
+        found = evaluation(config, [NEW], is_scripted=True)[NEW]
+        return {"script": found["success"], **(found["simple"] or {}), "episodes": found["episodes"]}
+
+    def evaluated(self, config: RunConfig, has_old: bool) -> dict[str, Any]:
+        """Evaluate the newest weights of a run in the new task, and in the broad old ones if it ever learned them."""
+        watched = [task for task in self.arguments.watched if task in self.old and has_old]
+        found = evaluation(config, [NEW, *watched])
+        own = found[NEW]
+        kept = ("success", "low", "high", "episodes", "verdict", "wrong", "length", "commands")
+        return {**{key: own[key] for key in kept}, "old": {task: found[task]["success"] for task in watched}}
+
+    def _has_new(self, config: RunConfig) -> bool:
+        folder = RunFolder(config.root)
+        return folder.read() is not None and NEW in folder.config().learned
+
+    def _collect(self, config: RunConfig) -> None:
+        """Collect the new task's episodes by its script; a sequence that is stored already is not repeated."""
+        wanted = self.arguments.new_episodes
+        alone = replace(config, tasks=[NEW], world=replace(config.world, num_envs=min(wanted, config.world.num_envs)))
+        with closing(EpisodeStore(config.root, config.storage)) as store:
+            if store.counts_by("task").get(NEW, 0) >= wanted:
+                return
+        with closing(Collector(alone, "cover")) as collector:
+            done, number = 0, 0
+            while done < wanted:
+                self.stops.check()
+                done += int(collector.step(Order(derive(self.seed, "cover", number), {NEW: SCRIPT}))["episodes"])
+                number += 1
+                self.report.say(f"{done} episodes of {NEW}")
+
+
+def copy_run(source: Path, target: Path, *, with_weights: bool) -> None:
+    """Copy a run's folder in one step. Shards, which only grow by new files here, are links where that is possible."""
+
+    def copy(old: str, new: str) -> str:
+        if Path(old).parent.name == "shards":
+            try:
+                os.link(old, new)
+            except OSError:  # another file system
+                shutil.copy2(old, new)
+            return new
+        return shutil.copy2(old, new)
+
+    part = target.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    names = [] if with_weights else [STATE, "weights"]
+    shutil.copytree(source, part, copy_function=copy, ignore=shutil.ignore_patterns("lock", *names))
+    part.replace(target)
+
+
+def updates_of(root: Path) -> int:
+    """Return the updates of the learner that a run has saved."""
+    path = root / STATE
+    return int(load_state(path)["learner"]["step"]) if path.exists() else 0
+
+
+def evaluation(config: RunConfig, tasks: Sequence[str], *, is_scripted: bool = False) -> dict[str, dict[str, Any]]:
+    """Evaluate the newest weights of a run, or the scripts, and return each task's result."""
+    evaluator = Evaluator(config)
+    with closing(evaluator.world):
+        if is_scripted:
+            evaluator.judge.sync()
+        else:
+            evaluator.sync(WeightFolder(config.weights).newest())
+        return {row.task: asdict(row) for row in evaluator.step(tasks, is_scripted=is_scripted).tasks}
+
+
+def summarize(report: Report) -> None:
+    """Pool the seeds of each arm, and compare the arms with `scratch` and with the best simple policy."""
+    rates: dict[str, list[dict[str, float | int]]] = {}
+    for row in report.results.get("rows", []):
+        rates.setdefault(row["arm"], []).append({"mean": row["success"], "count": row["episodes"]})
+    report.put("table", {arm: pooled(rows) for arm, rows in rates.items()})
+    others = [arm for arm in ARMS if arm != "scratch" and arm in rates and "scratch" in rates]
+    if others:
+        report.put("above_scratch", {arm: contrast(rates[arm], rates["scratch"]) for arm in others})
+    simple = {name: rate for name, rate in report.results["baselines"].items() if name != "episodes"}
+    best = max(simple, key=lambda name: simple[name])
+    same = [{"mean": simple[best], "count": report.results["baselines"]["episodes"]}]
+    report.put("above_simple", {"policy": best, **{arm: contrast(rows, same) for arm, rows in rates.items()}})
+
+
+def body(arguments: argparse.Namespace, report: Report) -> None:
+    """Do what is left: the baselines once, then every seed and arm."""
+    resume(report, arguments, ("baselines", "rows"), FREE)
+    torch.set_num_threads(arguments.threads)
+    check_devices({"device": Study(arguments, report, 0).config("base", ()).device})
+    done = {(row["seed"], row["arm"]): row for row in report.results.get("rows", [])}
+    report.put("complete", False, quiet=True)
+    try:
+        for seed in arguments.seeds:
+            study = Study(arguments, report, seed)
+            for arm in ("before", *arguments.arms):
+                if (seed, arm) in done:
+                    continue
+                if arm != "before" and not done[seed, "before"]["data"]["is_rewarded"]:
+                    report.say(f"seed {seed}: the detector is too imprecise for {NEW}, so no arm has a reward")
+                    break
+                row = study.before() if arm == "before" else study.arm(arm)
+                if "baselines" not in report.results:
+                    report.put("baselines", study.baselines())
+                done[seed, arm] = row
+                report.append("rows", {**row, "simple": report.results["baselines"]})
+                summarize(report)
+        report.put("complete", True)
+    except TimeIsUpError:
+        report.say("the time is over; the same command continues")
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    """Read the flags and run."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add, is_cuda = flags.add_argument, torch.cuda.is_available()
+    add("--seconds", type=float, default=500, help="when to begin no further job, counted from the start")
+    add("--out", type=Path, default=None, help="file of the finished rows; keep it to continue")
+    add("--device", default="cuda" if is_cuda else "cpu", help="that the report names")
+    add("--size", choices=tuple(SIZES), default="gpu" if is_cuda else "tiny")
+    add("--work", default="runs/cover_object", help="folder of the runs; keep it to continue")
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    add("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    add("--tasks", nargs="+", default=None, help="of the base (default: the size's)")
+    add("--new-episodes", type=int, default=None, help="of cover-object, at least (default: the size's)")
+    add("--updates", type=int, default=None, help="of each arm (default: the size's)")
+    add("--episodes", type=int, default=None, help="of evaluation (default: the size's)")
+    add("--watched", nargs="*", default=["lift-any", "place-any"], help="old tasks that are evaluated too")
+    add("--threads", type=int, default=torch.get_num_threads(), help="of torch on the CPU")
+    add("words", nargs="*", help="settings of the runs, such as trainer.updates=1000")
+    arguments = flags.parse_args(argv)
+    size = SIZES[arguments.size]
+    for name, key in (("tasks", "tasks"), ("new_episodes", "new"), ("updates", "updates"), ("episodes", "episodes")):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, size[key])
+    return run("cover_object", arguments, body)
+
+
+if __name__ == "__main__":
+    main()
