@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from experiment import Report, contrast, pooled, resume, run
+from experiment import Report, contrast, pooled, run
 
 from polytask.config.compose import compose
 from polytask.mtopt.config.commands import TaskConfig
@@ -257,7 +257,7 @@ def summarize(report: Report) -> None:
 
 def body(arguments: argparse.Namespace, report: Report) -> None:
     """Do what is left: the baselines once, then every seed and arm."""
-    resume(report, arguments, ("baselines", "rows"), FREE)
+    report.resume(("baselines", "rows"), FREE)
     torch.set_num_threads(arguments.threads)
     check_devices({"device": Study(arguments, report, 0).config("base", ()).device})
     done = {(row["seed"], row["arm"]): row for row in report.results.get("rows", [])}

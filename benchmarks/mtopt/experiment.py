@@ -97,32 +97,27 @@ class Report:
         self.say(f"{key}: {short(value)}")
         self.put(key, [*self.results.get(key, []), value], quiet=True)
 
+    def resume(self, kept: Sequence[str], free: Sequence[str] = ("seconds", "seeds")) -> None:
+        """Take over what an earlier command wrote to `--out`, so that one study fits into several short commands.
 
-def resume(
-    report: Report, arguments: argparse.Namespace, kept: Sequence[str], free: Sequence[str] = ("seconds", "seeds")
-) -> None:
-    """Take over what an earlier command wrote to `--out`, so that one study fits into several short commands.
+        Args:
+            kept: Results to take over.
+            free: Flags that may differ.
 
-    Args:
-        report: The new report.
-        arguments: Its flags.
-        kept: Results to take over.
-        free: Flags that may differ.
-
-    Raises:
-        ValueError: If the file holds a study with other settings.
-    """
-    if arguments.out is None or not arguments.out.exists():
-        return
-    earlier = json.loads(arguments.out.read_text(encoding="utf-8"))
-    now = json.loads(json.dumps(clean(report.results["settings"])))
-    other = [key for key in now if key not in free and earlier.get("settings", {}).get(key) != now[key]]
-    if other or earlier.get("name") != report.results["name"]:
-        raise ValueError(
-            f"'{arguments.out}' holds a study with other settings ({', '.join(other)}): choose another --out"
-        )
-    report.results |= {key: earlier[key] for key in kept if key in earlier}
-    report.results["commits"] = sorted({*earlier.get("commits", []), earlier["commit"], report.results["commit"]})
+        Raises:
+            ValueError: If the file holds a study with other settings; then this report does not overwrite it.
+        """
+        if self._out is None or not self._out.exists():
+            return
+        out, self._out = self._out, None  # until it is clear that the file is this study's
+        earlier = json.loads(out.read_text(encoding="utf-8"))
+        now = json.loads(json.dumps(clean(self.results["settings"])))
+        other = [key for key in now if key not in free and earlier.get("settings", {}).get(key) != now[key]]
+        if other or earlier.get("name") != self.results["name"]:
+            raise ValueError(f"'{out}' holds a study with other settings ({', '.join(other)}): choose another --out")
+        self.results |= {key: earlier[key] for key in kept if key in earlier}
+        self.results["commits"] = sorted({*earlier.get("commits", []), earlier["commit"], self.results["commit"]})
+        self._out = out
 
 
 def run(name: str, arguments: argparse.Namespace, body: Callable[[argparse.Namespace, Report], None]) -> dict[str, Any]:

@@ -83,8 +83,10 @@ def test_a_new_task_is_learned_by_every_arm_beside_simple_policies_and_continues
         assert set(row["simple"]) == {"script", "close now", "open now", "end now", "random", "episodes"}
     assert found["rows"][1]["old"] == {} and set(found["rows"][3]["old"]) == {"place-any"}
     assert set(found["above_scratch"]) == {"continued", "joined"}
+    before = out.read_text(encoding="utf-8")
     with pytest.raises(SystemExit):
         go("--seconds", "600", "--watched", "place-any")  # another study
+    assert out.read_text(encoding="utf-8") == before, "the finished study is not lost"
 
 
 @pytest.mark.slow
