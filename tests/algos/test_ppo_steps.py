@@ -15,7 +15,7 @@ from helpers.toy import PointMass
 from torch.distributions import Normal, kl_divergence
 from torch.testing import assert_close
 
-from polytask.algos.ppo import PPOConfig
+from polytask.algos.ppo import PPO, PPOConfig
 from polytask.errors import UserError
 from polytask.grads import GRADS
 
@@ -76,14 +76,20 @@ def test_weight_of_the_entropy_falls_linearly_to_its_final_value() -> None:
     assert_close(torch.tensor(losses), -expected * math.log(2 * math.pi * math.e))
 
 
-def test_a_task_that_fails_is_paid_more_for_its_entropy() -> None:
+def after_one_task_succeeded(**settings: float) -> tuple[PPO, torch.Tensor]:
+    """Train on two tasks of which the second cannot succeed; return the success that the last iteration began with."""
     env = PointMass((16, 16))
-    ppo = make(env, entropy_coef=0.01, search_entropy_coef=0.05)
-    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
+    ppo = make(env, **settings)
+    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)
     for _ in range(10):
-        success = ppo.actor.success.rate()  # of the rollouts before this iteration's
+        success = ppo.actor.success.rate()
         ppo.iterate(env)
     assert success[0] > 0.1 and success[1] == 0
+    return ppo, success
+
+
+def test_a_task_that_fails_is_paid_more_for_its_entropy() -> None:
+    ppo, success = after_one_task_succeeded(entropy_coef=0.01, search_entropy_coef=0.05)
     assert_close(ppo.actor.entropy_coef, torch.stack([0.05 - 0.04 * success[0], torch.tensor(0.05)]))
     rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4, task=[0, 1, 0, 1])
     loss, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
@@ -92,13 +98,7 @@ def test_a_task_that_fails_is_paid_more_for_its_entropy() -> None:
 
 
 def test_the_more_a_task_succeeds_the_less_its_loss_weighs() -> None:
-    env = PointMass((16, 16))
-    ppo = make(env, solved_weight=0.2)
-    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
-    for _ in range(10):
-        success = ppo.actor.success.rate()  # of the rollouts before this iteration's
-        ppo.iterate(env)
-    assert success[0] > 0.1 and success[1] == 0
+    ppo, success = after_one_task_succeeded(solved_weight=0.2)
     assert_close(ppo.actor.loss_weight, torch.stack([1 - 0.8 * success[0], torch.tensor(1.0)]))
     rows = rows_of(log_prob=[-math.log(2 * math.pi)] * 4, task=[0, 1, 0, 1])
     weighted, _ = ppo.learners["actor"].backward.loss(lambda obs, task: (rows.mean, rows.log_std), rows)
