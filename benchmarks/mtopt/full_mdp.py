@@ -26,7 +26,7 @@ from experiment import (
     train_updates,
     wait,
 )
-from labelled import Pool, detector_flags, fit_detector, verdicts
+from labelled import Pool, detector_flags, fit_detector, labels_flag, verdicts
 from torch import Tensor
 
 from polytask.mtopt.config.action import ActionConfig
@@ -111,7 +111,7 @@ class Study:
             count += self.world.num_envs
             wait(arguments.device)
             is_last = count >= arguments.episodes or start - report.left > start * arguments.collect_share
-            if self.detector is None and arguments.labels == "detector":
+            if self.detector is None and arguments.labels != "truth":
                 if count < arguments.detector_outcomes and not is_last:
                     continue
                 self.train_detector([one for one, _ in waiting])
@@ -235,7 +235,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     detector_flags(flags)
     add = flags.add_argument
     add("--tasks", nargs="+", default=["lift-any"], help=f"such as {' '.join(LIFTS)}")
-    add("--labels", choices=("detector", "truth"), default="detector")
+    labels_flag(flags)
     add("--detector-outcomes", type=int, default=16384, help="episodes to choose the labelled ones from")
     add("--merge", default="located")
     add("--assisted", action="store_true", help="closing ends the episode; descent is automatic")

@@ -17,6 +17,8 @@ from polytask.mtopt.detector import Detector, train_detector
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
 from polytask.mtopt.world import BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
 
+FIRST_SHARE = 0.4  # of a task's labels, for random pictures, before a detector helps to choose
+
 
 @dataclass
 class Pool:
@@ -68,7 +70,7 @@ def collect_pool(arguments: argparse.Namespace, report: Report, seed: int, wante
 
 
 def choose(pool: Pool, task: str, count: int, generator: torch.Generator) -> Tensor:
-    """Choose rows to label as a person would: half successes, and near misses among the failures.
+    """Choose rows to label by truth: half successes, and near misses among the failures.
 
     Of the failures, half are near misses, if there are enough, and a fifth comes from the other skill.
     """
@@ -91,29 +93,76 @@ def choose(pool: Pool, task: str, count: int, generator: torch.Generator) -> Ten
     return torch.cat(rows)
 
 
-def fit_detector(
+def view(
     pool: Pool, tasks: tuple[str, ...], labels: int, arguments: argparse.Namespace, generator: torch.Generator
-) -> tuple[Detector, dict[str, int], Tensor]:
-    """Train a detector from at most `labels` labels a task.
+) -> list[Tensor]:
+    """Choose rows to label as a person does on the page, who sees pictures and not the truth: every one is labelled.
 
-    Also return how many of them were successes, and which rows (M,) of the pool it has never seen.
+    First come random pictures of the task's skill. A detector is trained from them. Half of the rest are pictures that
+    it finds likely, half those of which it is least certain. A task that it cannot judge yet gets more random ones.
     """
-    chosen = [choose(pool, name, labels, generator) for name in tasks]
+    seen = [look(pool, name, round(FIRST_SHARE * labels), generator) for name in tasks]
+    detector = train_on(pool, tasks, seen, arguments, generator)
+    score = detector.predict_all(pool.frames)
+    for number, name in enumerate(tasks):
+        left = labels - len(seen[number])
+        if name not in detector.taught:
+            seen[number] = torch.cat([seen[number], look(pool, name, left, generator, seen[number])])
+            continue
+        column = score[:, detector.index(name)]
+        for rank, count in ((column, left // 2), (-(column - 0.5).abs(), left - left // 2)):
+            open_rows = unseen(pool, name, seen[number])
+            best = rank[open_rows].topk(min(count, len(open_rows))).indices
+            seen[number] = torch.cat([seen[number], open_rows[best]])
+    return seen
+
+
+def unseen(pool: Pool, task: str, seen: Tensor) -> Tensor:
+    """Return the rows of a task's skill that are not among those seen."""
+    mask = pool.is_place == (TASKS[task].skill == "place")
+    mask[seen] = False
+    return torch.nonzero(mask).squeeze(1)
+
+
+def look(pool: Pool, task: str, count: int, generator: torch.Generator, seen: Tensor | None = None) -> Tensor:
+    """Return random rows of a task's skill, none of those seen."""
+    rows = unseen(pool, task, torch.empty(0, dtype=torch.long, device=pool.truth.device) if seen is None else seen)
+    return rows[torch.randperm(len(rows), generator=generator, device=rows.device)[:count]]
+
+
+def train_on(
+    pool: Pool, tasks: tuple[str, ...], chosen: list[Tensor], arguments: argparse.Namespace, generator: torch.Generator
+) -> Detector:
+    """Train a detector from the truths of the rows chosen for each task."""
     rows = torch.cat(chosen)
     task = torch.cat([torch.full_like(part, index) for index, part in enumerate(chosen)])
     value = torch.cat([pool.of(name)[part] for name, part in zip(tasks, chosen, strict=True)])
     config = DetectorConfig(
-        version=f"{labels}",
+        version=f"{max(map(len, chosen))}",
         tasks=list(tasks),
         network=NetworkConfig(arguments.detector_network, autocast=arguments.device.startswith("cuda")),
         updates=arguments.detector_updates,
         batch=arguments.detector_batch,
         turned=arguments.turned,
     )
-    detector = train_detector(pool.frames[rows], task, value.float(), config, generator)
+    return train_detector(pool.frames[rows], task, value.float(), config, generator)
+
+
+def fit_detector(
+    pool: Pool, tasks: tuple[str, ...], labels: int, arguments: argparse.Namespace, generator: torch.Generator
+) -> tuple[Detector, dict[str, int], Tensor]:
+    """Train a detector from at most `labels` labels a task, chosen as a person does or by truth (`--labels`).
+
+    Also return how many of them were successes, and which rows (M,) of the pool it has never seen.
+    """
+    if arguments.labels == "person":
+        chosen = view(pool, tasks, labels, arguments, generator)
+    else:
+        chosen = [choose(pool, name, labels, generator) for name in tasks]
+    detector = train_on(pool, tasks, chosen, arguments, generator)
     counts = {name: int(pool.of(name)[part].sum()) for name, part in zip(tasks, chosen, strict=True)}
     is_new = torch.ones_like(pool.is_place, dtype=torch.bool)
-    is_new[rows] = False
+    is_new[torch.cat(chosen)] = False
     return detector, counts, is_new
 
 
@@ -132,3 +181,11 @@ def detector_flags(flags: argparse.ArgumentParser) -> None:
     flags.add_argument("--detector-batch", type=int, default=128)
     flags.add_argument("--turned", type=int, nargs="*", default=[2], help="views that training turns and mirrors")
     flags.add_argument("--labels-per-task", type=int, default=500)
+
+
+def labels_flag(flags: argparse.ArgumentParser) -> None:
+    """Add the flag that says where verdicts come from."""
+    about = (
+        "person: a detector from labels of pictures that a person would look at; detector: from labels chosen by truth"
+    )
+    flags.add_argument("--labels", choices=("person", "detector", "truth"), default="person", help=about)

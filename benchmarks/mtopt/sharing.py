@@ -30,7 +30,7 @@ from experiment import (
     train_updates,
     wait,
 )
-from labelled import Pool, detector_flags, fit_detector, pick_and_place, verdicts
+from labelled import Pool, detector_flags, fit_detector, labels_flag, pick_and_place, verdicts
 from torch import Tensor
 
 from polytask.mtopt.config.learning import STRATEGIES, CEMConfig, ReplayConfig
@@ -79,7 +79,7 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
     report.put("collected", {"episodes": total, "seconds": start - report.left})
     truth = [torch.stack([batch.truth[:, ALL_TASKS.index(name)] for name in tasks], 1) for batch in episodes]
     success = truth
-    if arguments.labels == "detector":
+    if arguments.labels != "truth":
         use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * world.num_envs)))
         is_place = [torch.full_like(batch.truth[:, 0], index % 2 == 1) for index, batch in enumerate(episodes[:use])]
         pool = Pool(
@@ -286,7 +286,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add = flags.add_argument
     add("--episodes", type=int, default=98304, help="of the fixed data set, picks and places together")
     add("--collect-share", type=float, default=0.3)
-    add("--labels", choices=("detector", "truth"), default="detector")
+    labels_flag(flags)
     add("--detector-outcomes", type=int, default=65536, help="episodes to choose the labelled ones from")
     add("--strategies", nargs="+", default=list(STRATEGIES))
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "mtopt"
 
@@ -158,6 +159,38 @@ def test_labels_are_half_successes_and_many_near_misses(load):
     assert int(((rows >= 30) & (rows < 100)).sum()) >= 10 and int((rows >= 300).sum()) == 4
     many = labelled.choose(pool, "lift-banana", 200, torch.Generator().manual_seed(0))
     assert int((many < 30).sum()) == 30 and len(many.unique()) == 200  # all there are, then more failures
+
+
+class GuessingDetector:
+    """Finds higher rows more likely to be lifts; does not know the place task."""
+
+    taught = ("lift-any",)
+
+    def predict_all(self, frames):
+        return torch.linspace(0.0, 1.0, len(frames)).unsqueeze(-1)
+
+    def index(self, task):
+        return 0
+
+
+def test_a_person_labels_what_the_page_shows_without_knowing_the_truth(load, monkeypatch):
+    labelled = load("labelled")
+    monkeypatch.setattr(labelled, "train_on", lambda *_: GuessingDetector())
+    is_place = torch.arange(400) % 2 == 1
+    choices = []
+    for truth in (torch.zeros, torch.ones):
+        pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3), truth(400, len(labelled.ALL_TASKS)).bool(), is_place)
+        tasks = ("lift-any", "place-any")
+        choices.append(labelled.view(pool, tasks, 50, None, torch.Generator().manual_seed(0)))
+    lift, place = choices[0]
+    assert all(torch.equal(first, second) for first, second in zip(*choices, strict=True)), "the truth does not matter"
+    assert len(lift.unique()) == len(place.unique()) == 50 and (lift % 2 == 0).all() and (place % 2 == 1).all()
+    random, likely, uncertain = lift.split([20, 15, 15])
+    left = torch.tensor([row for row in range(0, 400, 2) if row not in random])
+    assert_close(likely.sort().values, left[-15:])
+    rest = left[:-15]
+    assert_close(uncertain.sort().values, rest[(rest / 399 - 0.5).abs().argsort()[:15]].sort().values)
+    assert len(place[20:].unique()) == 30 and place[20:].float().std() > 80, "more random ones, not the last rows"
 
 
 def test_the_page_of_scale_has_the_table_of_its_result(load):
