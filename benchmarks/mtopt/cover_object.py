@@ -262,6 +262,7 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
     check_devices({"device": Study(arguments, report, 0).config("base", ()).device})
     done = {(row["seed"], row["arm"]): row for row in report.results.get("rows", [])}
     report.put("complete", False, quiet=True)
+    refused: list[int] = []  # seeds whose detector gives no reward
     try:
         for seed in arguments.seeds:
             study = Study(arguments, report, seed)
@@ -269,7 +270,10 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
                 if (seed, arm) in done:
                     continue
                 if arm != "before" and not done[seed, "before"]["data"]["is_rewarded"]:
-                    report.say(f"seed {seed}: the detector is too imprecise for {NEW}, so no arm has a reward")
+                    report.say(
+                        f"seed {seed}: the detector is too imprecise for {NEW}, so no arm has a reward; use more labels"
+                    )
+                    refused.append(seed)
                     break
                 row = study.before() if arm == "before" else study.arm(arm)
                 if "baselines" not in report.results:
@@ -277,7 +281,8 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
                 done[seed, arm] = row
                 report.append("rows", {**row, "simple": report.results["baselines"]})
                 summarize(report)
-        report.put("complete", True)
+        report.put("without_reward", refused)
+        report.put("complete", not refused)
     except TimeIsUpError:
         report.say("the time is over; the same command continues")
 

@@ -90,6 +90,17 @@ def test_a_new_task_is_learned_by_every_arm_beside_simple_policies_and_continues
     assert out.read_text(encoding="utf-8") == before, "the finished study is not lost"
 
 
+def test_a_study_whose_detector_gives_no_reward_is_not_complete(load, tmp_path, monkeypatch):
+    module = load("cover_object")
+    row = {"seed": 0, "arm": "before", "updates": 0, "data": {"is_rewarded": False}}
+    monkeypatch.setattr(module.Study, "before", lambda self: row)
+    monkeypatch.setattr(module.Study, "baselines", lambda self: {})
+    monkeypatch.setattr(module, "summarize", lambda report: None)
+    found = module.main(["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), *COVER.split()])
+    assert found["without_reward"] == [0] and not found["complete"]
+    assert [row["arm"] for row in found["rows"]] == ["before"]
+
+
 @pytest.mark.slow
 def test_a_seed_decides_everything(load):
     def rates():
