@@ -17,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from publish import origin, publish
+
 COMMON = ("max_frames=null", "eval_episodes=0", "video=false", "save_every=0")
 
 
@@ -46,13 +48,15 @@ def main() -> None:
             speeds.append(speed(options.words, ranks, cores, options.iterations))
             print(f"{ranks} rank(s), {cores // ranks} thread(s) each: {speeds[-1]:,.0f} frames/s", flush=True)
     result = {
+        "what": "frames per second of training: one process with all cores, and one rank per core",
+        **origin(),
         "words": options.words,
         "cores": cores,
         "iterations": options.iterations,
         "frames_per_second": {str(ranks): speeds for ranks, speeds in runs.items()},
         "median": {str(ranks): statistics.median(speeds) for ranks, speeds in runs.items()},
     }
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
+    publish(result, options.out)
 
 
 if __name__ == "__main__":
