@@ -142,6 +142,7 @@ def test_tasks_are_chosen_with_the_mouse_and_explained(open_page, store):
     page = open_page()
     page.click("button[data-task='lift-can']")
     sync_api.expect(page.locator("#task-sentence")).to_have_text("The hand holds the can up.")
+    page.wait_for_selector(".tile")
     page.keyboard.press("s")
     counts(page, "1 ✓")
     assert list(stored(store)) == []
@@ -295,6 +296,20 @@ def test_a_person_adds_a_task_and_labels_it_at_once(open_page, store):
     page.keyboard.press("s")
     counts(page, "1 of 20 labels: 1 ✓, 0 ✗")
     assert stored(store, "lift-red") == {episode: 1.0}
+
+
+def test_a_key_while_the_questions_of_another_task_come_labels_nothing(open_page, store):
+    page = open_page()
+    held = []
+    page.route("**/questions?*", lambda route: held.append(route))
+    page.locator('button.task[aria-pressed="false"]').first.click()
+    sync_api.expect(page.locator(".tile")).to_have_count(0)
+    page.keyboard.press("s")
+    for route in held:
+        route.continue_()
+    page.wait_for_selector(".tile")
+    counts(page, "0 of 20 labels")
+    assert list(store.labels(source="person")) == []
 
 
 def test_the_detector_view_names_what_training_uses_and_tasks_that_need_labels(open_page, store, config):

@@ -148,13 +148,19 @@ async function loadExamples() {
 
 // ---- the grid ----
 
+function showTiles(tiles) {
+  state.tiles = tiles;
+  byId("grid").replaceChildren(...tiles.map((tile) => tile.node));
+}
+
 async function loadQuestions() {
   const ticket = ++state.loading; // a later request replaces this one
+  showTiles([]); // while the new questions come, a key must not answer an old one for the new task
+  byId("empty").hidden = true;
   const path = taskPath(state.task, `questions?order=${state.order}&count=${BATCH}`);
   const found = await call(path);
   if (ticket !== state.loading) return;
-  state.tiles = found.questions.map((question) => makeTile(question));
-  byId("grid").replaceChildren(...state.tiles.map((tile) => tile.node));
+  showTiles(found.questions.map((question) => makeTile(question)));
   byId("queue-size").textContent = found.size === 1 ? "1 to go" : `${found.size} to go`;
   byId("empty").hidden = state.tiles.length > 0;
   byId("empty").textContent = emptyText();
