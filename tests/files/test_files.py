@@ -191,18 +191,19 @@ def other_archive():
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"hello",
-        b"PK\x03\x04 not much",
-        b"\0" * 1000,
-        other_archive(),
-        pickle.dumps([1]),
-        pickle.dumps({"format": 2}),
-    ],
-)
+OTHER_KINDS = {
+    "empty": b"",
+    "text": b"hello",
+    "start of an archive": b"PK\x03\x04 not much",
+    "zeros": b"\0" * 1000,
+    "another archive": other_archive(),
+    "a pickled list": pickle.dumps([1]),
+    "a pickled dict": pickle.dumps({"format": 2}),
+}
+
+
+# With names of their own: an archive contains the time, so parallel test processes would name its bytes differently.
+@pytest.mark.parametrize("content", OTHER_KINDS.values(), ids=OTHER_KINDS.keys())
 def test_a_file_of_another_kind_is_one_line(tmp_path, content):
     path = tmp_path / "a.pt"
     path.write_bytes(content)
