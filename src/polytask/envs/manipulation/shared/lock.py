@@ -8,7 +8,6 @@ from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.task import Slots
 from polytask.sim.view import SceneView
 
-HAND_LOW = (-0.5, 0.4, -0.15)
 REACH = (0.25, 1.0, 0.5)  # weights of errors along x, y, z when the hand approaches the lock
 
 

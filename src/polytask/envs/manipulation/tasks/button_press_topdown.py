@@ -9,7 +9,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Start, Task
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -26,15 +26,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="button-press-topdown",
+    summary="Press the button from above.",
+    success_rule="button's face within 2.4 cm of the mouth of the box",
+    start=Start((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115), place_top, hand=HAND_BACK),
+    shaped=Stages(bring("press the button"), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
     scene="button_topdown",
-    low=(-0.1, 0.8, 0.115),
-    high=(0.1, 0.9, 0.115),
-    place=place_top,
     slots=top_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("press the button"),), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
-    summary="Press the button from above.",
-    success_rule="button's face within 2.4 cm of the mouth of the box",
-    hand_init=(0.0, 0.4, 0.2),
 )

@@ -13,7 +13,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05  # distance with full reward; the success test is less strict
@@ -55,17 +55,14 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="door-close",
+    summary="Push the open door shut.",
+    success_rule="handle within 8 cm of its place on the shut door",
+    start=Start((0.0, 0.85, 0.15), (0.1, 0.95, 0.15), place, hand=_HAND_INIT),
+    shaped=Stages(
+        bring("push the door shut"), Hold((-0.02, 0.2, 0.06), side="the left", slack=0.08, reach=0.2, depth=0.2)
+    ),
     scene="door",
-    low=(0.0, 0.85, 0.15),
-    high=(0.1, 0.95, 0.15),
-    place=place,
     slots=door_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("push the door shut"),), Hold((-0.02, 0.2, 0.06), side="the left", slack=0.08, reach=0.2, depth=0.2)
-    ),
-    summary="Push the open door shut.",
-    success_rule="handle within 8 cm of its place on the shut door",
-    hand_init=_HAND_INIT,
 )

@@ -14,7 +14,7 @@ from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 
 
@@ -56,16 +56,14 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="door-open",
+    summary="Open the door by its handle.",
+    success_rule="handle within 8 cm of the goal along x",
+    start=Start((0.0, 0.85, 0.15), (0.1, 0.95, 0.15), place),
+    shaped=Stages(
+        bring("pull the door open"), Hold((-0.005, 0.04, -0.01), away=0.13, slack=0.035, reach=0.06, depth=0.04)
+    ),
     scene="door",
-    low=(0.0, 0.85, 0.15),
-    high=(0.1, 0.95, 0.15),
-    place=place,
     slots=door_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("pull the door open"),), Hold((-0.005, 0.04, -0.01), away=0.13, slack=0.035, reach=0.06, depth=0.04)
-    ),
-    summary="Open the door by its handle.",
-    success_rule="handle within 8 cm of the goal along x",
 )

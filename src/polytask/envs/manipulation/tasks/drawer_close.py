@@ -10,7 +10,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
@@ -60,16 +60,14 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="drawer-close",
+    summary="Push the open drawer shut.",
+    success_rule="point above the handle within 6.5 cm of the goal, i.e. at most 3 cm open",
+    start=Start((-0.1, 0.9, 0.0), (0.1, 0.9, 0.0), place),
+    shaped=Stages(
+        bring("push the drawer shut"), Hold((0.003, -0.022, -0.028), side="the front", slack=0.04, reach=0.04)
+    ),
     scene="drawer",
-    low=(-0.1, 0.9, 0.0),
-    high=(0.1, 0.9, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("push the drawer shut"),), Hold((0.003, -0.022, -0.028), side="the front", slack=0.04, reach=0.04)
-    ),
-    summary="Push the open drawer shut.",
-    success_rule="point above the handle within 6.5 cm of the goal, i.e. at most 3 cm open",
 )

@@ -9,7 +9,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
@@ -47,14 +47,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="drawer-open",
+    summary="Pull the drawer open by its handle.",
+    success_rule="handle within 3 cm of the goal",
+    start=Start((-0.1, 0.9, 0.0), (0.1, 0.9, 0.0), place),
+    shaped=Stages(bring("pull the drawer open"), Hold((0.0, -0.02, -0.016), away=0.15, hooks=True)),
     scene="drawer",
-    low=(-0.1, 0.9, 0.0),
-    high=(0.1, 0.9, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull the drawer open"),), Hold((0.0, -0.02, -0.016), away=0.15, hooks=True)),
-    summary="Pull the drawer open by its handle.",
-    success_rule="handle within 3 cm of the goal",
 )

@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
@@ -40,18 +40,17 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="pick-out-of-hole",
-    scene="hole_block",
-    low=(0.0, 0.75, 0.02, -0.1, 0.5, 0.15),
-    high=(0.0, 0.75, 0.02, 0.1, 0.6, 0.3),
-    place=place_object_and_goal,
-    slots=free_object_slots,
-    reward=reward,
-    expert=expert,
+    summary="Pick a puck out of a hole and bring it to a goal position.",
+    success_rule="puck within 7 cm of the goal",
+    start=Start(
+        (0.0, 0.75, 0.02, -0.1, 0.5, 0.15), (0.0, 0.75, 0.02, 0.1, 0.6, 0.3), place_object_and_goal, Separation(0.15)
+    ),
     shaped=Stages(
         carry_over("puck to the goal", level=0.1, hole=0.0), Hold((0.0, 0.005, 0.026), closed=0.6, empty=0.28)
     ),
-    summary="Pick a puck out of a hole and bring it to a goal position.",
-    success_rule="puck within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
+    scene="hole_block",
+    slots=free_object_slots,
+    reward=reward,
+    expert=expert,
     hand_low=(-0.5, 0.4, -0.05),
 )

@@ -13,7 +13,7 @@ from polytask.envs.manipulation.shared.points import at_height, offset, planar_g
 from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
@@ -52,17 +52,19 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="pick-place-wall",
-    scene="puck_wall",
-    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
-    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
-    place=place_object_and_goal,
-    slots=free_object_slots_xyzw,
-    reward=reward,
-    expert=expert,
+    summary="Pick a puck up and bring it to a goal behind a wall.",
+    success_rule="puck within 7 cm of the goal",
+    start=Start(
+        (-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
+        (0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
+        place_object_and_goal,
+        Separation(0.15),
+    ),
     shaped=Stages(
         carry_over("puck to the goal", level=0.16, hole=0.06), Hold((0.0, 0.0, 0.039), closed=0.6, empty=0.4)
     ),
-    summary="Pick a puck up and bring it to a goal behind a wall.",
-    success_rule="puck within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
+    scene="puck_wall",
+    slots=free_object_slots_xyzw,
+    reward=reward,
+    expert=expert,
 )

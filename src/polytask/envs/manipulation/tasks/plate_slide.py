@@ -11,7 +11,7 @@ from polytask.envs.manipulation.shared.plate import plate_slots, slides
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
@@ -44,14 +44,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="plate-slide",
+    summary="Slide a plate into a cage.",
+    success_rule="plate within 7 cm of the goal",
+    start=Start((0.0, 0.6, 0.0, -0.1, 0.85, 0.0), (0.0, 0.6, 0.0, 0.1, 0.9, 0.0), place),
+    shaped=Stages(bring("plate to the goal"), Hold((-0.002, -0.049, 0.057), slack=0.03)),
     scene="plate",
-    low=(0.0, 0.6, 0.0, -0.1, 0.85, 0.0),
-    high=(0.0, 0.6, 0.0, 0.1, 0.9, 0.0),
-    place=place,
     slots=plate_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("plate to the goal"),), Hold((-0.002, -0.049, 0.057), slack=0.03)),
-    summary="Slide a plate into a cage.",
-    success_rule="plate within 7 cm of the goal",
 )

@@ -8,7 +8,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -30,14 +30,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="plate-slide-back-side",
+    summary="Slide a plate sideways out of a cage.",
+    success_rule="plate within 7 cm of the goal",
+    start=Start((-0.25, 0.6, 0.0, -0.05, 0.6, 0.015), (-0.25, 0.6, 0.0, 0.15, 0.6, 0.015), place),
+    shaped=Stages(bring("plate to the goal"), Hold((0.023, 0.0, 0.059))),
     scene="plate_side",
-    low=(-0.25, 0.6, 0.0, -0.05, 0.6, 0.015),
-    high=(-0.25, 0.6, 0.0, 0.15, 0.6, 0.015),
-    place=place,
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
-    shaped=Stages((bring("plate to the goal"),), Hold((0.023, 0.0, 0.059))),
-    summary="Slide a plate sideways out of a cage.",
-    success_rule="plate within 7 cm of the goal",
 )

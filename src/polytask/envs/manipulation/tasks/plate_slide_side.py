@@ -9,7 +9,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -34,14 +34,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="plate-slide-side",
+    summary="Slide a plate sideways into a cage.",
+    success_rule="plate within 7 cm of the goal",
+    start=Start((0.0, 0.6, 0.0, -0.3, 0.54, 0.0), (0.0, 0.6, 0.0, -0.25, 0.66, 0.0), place),
+    shaped=Stages(bring("plate to the goal"), Hold((0.068, 0.0, 0.032), slack=0.04, reach=0.04)),
     scene="plate_side",
-    low=(0.0, 0.6, 0.0, -0.3, 0.54, 0.0),
-    high=(0.0, 0.6, 0.0, -0.25, 0.66, 0.0),
-    place=place,
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
-    shaped=Stages((bring("plate to the goal"),), Hold((0.068, 0.0, 0.032), slack=0.04, reach=0.04)),
-    summary="Slide a plate sideways into a cage.",
-    success_rule="plate within 7 cm of the goal",
 )

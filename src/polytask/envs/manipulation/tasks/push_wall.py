@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
@@ -70,18 +70,15 @@ def _is_past(s: State) -> Tensor:
 
 TASK = Task(
     name="push-wall",
-    scene="puck_wall",
-    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.01),
-    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.02),
-    place=place,
-    slots=free_object_slots_xyzw,
-    reward=reward,
-    expert=expert,
+    summary="Push a puck around a wall to a goal.",
+    success_rule="puck within 7 cm of the goal",
+    start=Start((-0.05, 0.6, 0.015, -0.05, 0.85, 0.01), (0.05, 0.65, 0.015, 0.05, 0.9, 0.02), place, Separation(0.15)),
     shaped=Stages(
         (Leg("puck to the left of the wall", _right_of_passage), Leg("puck to the goal", _to_goal, _is_past)),
         Hold((0.003, 0.002, 0.034), closed=0.65, empty=0.4),
     ),
-    summary="Push a puck around a wall to a goal.",
-    success_rule="puck within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
+    scene="puck_wall",
+    slots=free_object_slots_xyzw,
+    reward=reward,
+    expert=expert,
 )

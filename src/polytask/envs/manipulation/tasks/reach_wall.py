@@ -10,7 +10,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.stages import Stages, bring, the_fingertips
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Start, Task
 from polytask.envs.manipulation.tasks.reach import reward
 
 
@@ -23,15 +23,17 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="reach-wall",
+    summary="Reach a goal position behind a wall.",
+    success_rule="tool centre within 5 cm of the goal",
+    start=Start(
+        (-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
+        (0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
+        place_object_and_goal,
+        Separation(0.15),
+    ),
+    shaped=Stages(bring("fingertips to the goal", point=the_fingertips)),
     scene="reach_wall",
-    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
-    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
-    place=place_object_and_goal,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("fingertips to the goal", point=the_fingertips),)),
-    summary="Reach a goal position behind a wall.",
-    success_rule="tool centre within 5 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

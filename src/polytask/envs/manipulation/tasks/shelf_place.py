@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import constant
 
@@ -69,17 +69,14 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="shelf-place",
-    scene="shelf",
-    low=(-0.1, 0.5, 0.019, -0.1, 0.8, 0.299),
-    high=(0.1, 0.6, 0.021, 0.1, 0.9, 0.301),
-    place=place,
-    slots=free_object_slots_xyzw,
-    reward=reward,
-    expert=expert,
+    summary="Pick a block up and place it on a shelf.",
+    success_rule="block within 7 cm of the goal",
+    start=Start((-0.1, 0.5, 0.019, -0.1, 0.8, 0.299), (0.1, 0.6, 0.021, 0.1, 0.9, 0.301), place, Separation(0.1)),
     shaped=Stages(
         carry_over("bring it onto the shelf", level=0.28, hole=0.0), Hold((0.005, 0.0, 0.035), closed=0.6, empty=0.28)
     ),
-    summary="Pick a block up and place it on a shelf.",
-    success_rule="block within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.1),
+    scene="shelf",
+    slots=free_object_slots_xyzw,
+    reward=reward,
+    expert=expert,
 )
