@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.points import planar_gap
+from polytask.envs.manipulation.shared.points import at_height, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.sim.geometry import distance
 
@@ -177,6 +177,11 @@ def the_goal(s: State) -> Tensor:
 def the_fingertips(s: State) -> Tensor:
     """Return the point midway between the fingertips. (N, 3)"""
     return s.tcp
+
+
+def goal_at(height: float) -> Measure:
+    """Return the measure of the goal's position with another height. (N, 3)"""
+    return lambda s: at_height(s.target, height)
 
 
 def bring(words: str, point: Measure = the_object, goal: Measure = the_goal, along: str = "xyz") -> tuple[Leg]:

@@ -21,6 +21,7 @@ _CUBE = Cage(radius=0.015, pad=0.05, xz=0.01, effort=0.7, density="high")
 _RADIUS = 0.05
 _BIN = (0.12, 0.7, 0.0)  # the goal bin never moves
 _REST = 0.0299951  # height of the cube at rest in its bin
+_HOLD = Hold((-0.001, 0.0, 0.036), closed=0.6, empty=0.38)
 
 
 def place(vector: Tensor) -> Placement:
@@ -65,10 +66,7 @@ TASK = Task(
     summary="Move a cube from one bin to the other.",
     success_rule="cube within 5 cm of the middle of the goal bin's floor",
     start=Start((-0.21, 0.65, 0.02, 0.1199, 0.699, -0.001), (-0.03, 0.75, 0.02, 0.1201, 0.701, 0.001), place),
-    shaped=Stages(
-        carry_over("bring it into the other bin", level=0.11, hole=0.06),
-        Hold((-0.001, 0.0, 0.036), closed=0.6, empty=0.38),
-    ),
+    shaped=Stages(carry_over("bring it into the other bin", level=0.11, hole=0.06), _HOLD),
     scene="bins",
     slots=free_object_slots,
     reward=reward,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.button import place_top, top_slots, topdown_reward
-from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.button import place_top, press_down, top_slots, topdown_reward
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import HAND_BACK, Look, Start, Task
@@ -19,9 +17,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Move above the button with a closed hand, then press."""
-    is_away = planar_gap(look.hand, look.obj) > 0.04
-    waypoint = first_of((is_away, offset(look.obj, z=0.1)), otherwise=look.obj)
-    return act(look.hand, waypoint, gain=25.0, effort=1.0)
+    return press_down(look, effort=1.0)
 
 
 TASK = Task(

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.lock import REACH, lock_slots, pivot
+from polytask.envs.manipulation.shared.lock import HIGH, LOW, REACH, lock_slots, pivot
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
@@ -54,7 +54,7 @@ TASK = Task(
     name="door-lock",
     summary="Lock a door by turning its lock down.",
     success_rule="lock's tip within 2 cm of the goal's height",
-    start=Start((-0.1, 0.8, 0.15), (0.1, 0.85, 0.15), place),
+    start=Start(LOW, HIGH, place),
     shaped=Stages(bring("turn the lock down", along="z"), Hold((-0.018, -0.022, 0.048), slack=0.03, reach=0.05)),
     scene="door_lock",
     slots=slots,

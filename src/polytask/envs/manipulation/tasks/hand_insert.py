@@ -18,6 +18,7 @@ from polytask.sim.geometry import distance
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 _GRASP = Grasp(effort=0.3, closed=0.53)
+_HOLD = Hold((0.004, 0.004, 0.028), closed=0.58, empty=0.28)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -47,10 +48,7 @@ TASK = Task(
         place_object_and_goal,
         Separation(0.15),
     ),
-    shaped=Stages(
-        carry_over("bring it into the hole", level=0.1, hole=_RADIUS),
-        Hold((0.004, 0.004, 0.028), closed=0.58, empty=0.28),
-    ),
+    shaped=Stages(carry_over("bring it into the hole", level=0.1, hole=_RADIUS), _HOLD),
     scene="hole_table",
     slots=free_object_slots,
     reward=reward,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.handle import (
+    FRONT_HIGH,
+    FRONT_LOW,
     PRESSED,
     RAISED,
     front,
@@ -32,7 +34,7 @@ TASK = Task(
     name="handle-press",
     summary="Press a handle down.",
     success_rule="top of the handle within 2 cm of the goal's height",
-    start=Start((-0.1, 0.8, -0.001), (0.1, 0.9, 0.001), place),
+    start=Start(FRONT_LOW, FRONT_HIGH, place),
     shaped=Stages(bring("press the handle down", along="z"), Hold((0.0, -0.025, 0.01), reach=0.04, depth=0.04)),
     scene="handle",
     slots=top_slots,

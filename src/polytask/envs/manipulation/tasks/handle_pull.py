@@ -6,7 +6,16 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.caging import Cage
 from polytask.envs.manipulation.shared.grasp import Grasp
-from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, front, place_handle, pull, pull_reward
+from polytask.envs.manipulation.shared.handle import (
+    FRONT_HIGH,
+    FRONT_LOW,
+    LOWERED,
+    PULLED,
+    front,
+    place_handle,
+    pull,
+    pull_reward,
+)
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
@@ -44,7 +53,7 @@ TASK = Task(
     name="handle-pull",
     summary="Pull a handle up.",
     success_rule="end of the handle within 5 cm of the goal's height",
-    start=Start((-0.1, 0.8, -0.001), (0.1, 0.9, 0.001), place),
+    start=Start(FRONT_LOW, FRONT_HIGH, place),
     shaped=Stages(bring("pull the handle up", along="z"), Hold((0.0, 0.0, 0.012), closed=0.62, empty=0.34)),
     scene="handle",
     slots=slots,

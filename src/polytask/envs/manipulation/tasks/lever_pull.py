@@ -21,6 +21,7 @@ _LYING = (0.12, -0.2, 0.25)  # knob at the start
 _TURN = math.hypot(0.2, 0.2)  # distance between the two
 _ANGLE, _ANGLE_SLACK = math.pi / 2, math.pi / 24
 _SCALE = (4.0, 1.0, 4.0)  # sideways and vertical distances from the knob count four times
+_HOLD = Hold((0.0, -0.05, -0.08), side="below", away=0.03, slack=0.05, reach=0.06, depth=0.06)
 
 
 def place(vector: Tensor) -> Placement:
@@ -62,9 +63,7 @@ TASK = Task(
     summary="Pull a lever up until it stands.",
     success_rule="lever within 7.5 degrees of upright",
     start=Start((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0), place, hand=HAND_BACK),
-    shaped=Stages(
-        bring("lift the lever"), Hold((0.0, -0.05, -0.08), side="below", away=0.03, slack=0.05, reach=0.06, depth=0.06)
-    ),
+    shaped=Stages(bring("lift the lever"), _HOLD),
     scene="lever",
     slots=slots,
     reward=reward,

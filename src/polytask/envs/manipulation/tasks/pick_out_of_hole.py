@@ -19,6 +19,7 @@ _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _SHAFT = 0.03  # radius around the puck's start in which the fingers may be low
 _FINGERS = Cage(radius=0.015, pad=0.02, xz=0.03, effort=0.1, density="high")
 _GRASP = Grasp(effort=0.15, closed=0.56)
+_HOLD = Hold((0.0, 0.005, 0.026), closed=0.6, empty=0.28)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -45,9 +46,7 @@ TASK = Task(
     start=Start(
         (0.0, 0.75, 0.02, -0.1, 0.5, 0.15), (0.0, 0.75, 0.02, 0.1, 0.6, 0.3), place_object_and_goal, Separation(0.15)
     ),
-    shaped=Stages(
-        carry_over("puck to the goal", level=0.1, hole=0.0), Hold((0.0, 0.005, 0.026), closed=0.6, empty=0.28)
-    ),
+    shaped=Stages(carry_over("puck to the goal", level=0.1, hole=0.0), _HOLD),
     scene="hole_block",
     slots=free_object_slots,
     reward=reward,

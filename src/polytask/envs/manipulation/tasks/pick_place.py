@@ -8,11 +8,12 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.puck import FREE_START
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Start, Task
+from polytask.envs.manipulation.task import Look, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05  # distance with full reward; the success test is less strict
@@ -48,9 +49,7 @@ TASK = Task(
     name="pick-place",
     summary="Pick up the puck and carry it to a goal in the air.",
     success_rule="puck within 7 cm of the goal",
-    start=Start(
-        (-0.1, 0.6, 0.02, -0.1, 0.8, 0.05), (0.1, 0.7, 0.02, 0.1, 0.9, 0.3), place_object_and_goal, Separation(0.15)
-    ),
+    start=FREE_START,
     shaped=Stages(bring("puck to the goal"), Hold((0.0, 0.001, 0.037), closed=0.65, empty=0.4)),
     scene="puck",
     slots=free_object_slots_xyzw,

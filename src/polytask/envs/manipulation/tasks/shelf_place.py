@@ -22,6 +22,7 @@ _BOARD = 0.24  # height of the board that carries the goal
 _DEPTH = 0.15  # of the space under the board where the reward is reduced
 _GENTLE = 0.2  # gripper effort; a harder grip presses the pads into the light block until it slips out
 _CAGE = Cage(radius=0.02, pad=0.05, xz=0.01)
+_HOLD = Hold((0.005, 0.0, 0.035), closed=0.6, empty=0.28)
 
 
 def place(vector: Tensor) -> Placement:
@@ -72,9 +73,7 @@ TASK = Task(
     summary="Pick a block up and place it on a shelf.",
     success_rule="block within 7 cm of the goal",
     start=Start((-0.1, 0.5, 0.019, -0.1, 0.8, 0.299), (0.1, 0.6, 0.021, 0.1, 0.9, 0.301), place, Separation(0.1)),
-    shaped=Stages(
-        carry_over("bring it onto the shelf", level=0.28, hole=0.0), Hold((0.005, 0.0, 0.035), closed=0.6, empty=0.28)
-    ),
+    shaped=Stages(carry_over("bring it onto the shelf", level=0.28, hole=0.0), _HOLD),
     scene="shelf",
     slots=free_object_slots_xyzw,
     reward=reward,

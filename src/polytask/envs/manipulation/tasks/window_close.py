@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.points import offset
-from polytask.envs.manipulation.shared.window import slide_expert, window_reward
+from polytask.envs.manipulation.shared.window import place_window, slide_expert, window_reward
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import HAND_BACK, Look, Placement, Slots, Start, Task
@@ -15,12 +14,7 @@ from polytask.sim.view import SceneView
 
 def place(vector: Tensor) -> Placement:
     """Place the window, 20 cm open."""
-    return Placement(
-        target=vector,
-        obj_init=vector,
-        fixtures={"window": vector},
-        joints={"window_slide": torch.full_like(vector[:, 0], 0.2)},
-    )
+    return place_window(vector, goal=0.0, opening=0.2)
 
 
 def slots(scene: SceneView) -> Slots:
