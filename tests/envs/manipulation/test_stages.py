@@ -20,6 +20,7 @@ from polytask.envs.manipulation.stages import (
     bring,
     carry_over,
     climbed,
+    goal_at,
     line_up,
     nearness,
     shaped_reward,
@@ -184,6 +185,11 @@ def test_the_rest_of_the_way_pays_only_once_lined_up() -> None:
     )
     assert off == nearer == pytest.approx(nearness(torch.tensor([0.03])).item())
     assert (level, further) == pytest.approx([1 + nearness(torch.tensor([gap])).item() for gap in (0.2, 0.1)])
+
+
+def test_a_goal_may_be_at_another_height() -> None:
+    above = Stages(bring("above", point=the_fingertips, goal=goal_at(0.3)))
+    assert height(state(hand=(0.0, 0.2, 0.345)), above) == pytest.approx(1.0)
 
 
 def test_success_pays_ten_and_everything_else_at_most_five() -> None:
