@@ -27,7 +27,7 @@ def expert(look: Look) -> Tensor:  # action (N, 4) from what an observation show
 
 
 words = {"summary": "Hold the hand above the puck.", "success_rule": "hand within 3 cm of the goal"}
-start = Start(low=(-0.1, 0.6, 0.02), high=(0.1, 0.7, 0.02), place=place)  # low, high: of the random vector
+start = Start(low=(-0.1, 0.6, 0.02), high=(0.1, 0.7, 0.02), place=place)  # low, high: range of the random vector
 hover = Task(
     name="hover", start=start, scene="puck", slots=free_object_slots_xyzw, reward=reward, expert=expert, **words
 )
