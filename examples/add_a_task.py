@@ -8,7 +8,7 @@ from polytask.envs.manipulation.shared.expert import act
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.sim.geometry import distance
 
@@ -27,12 +27,12 @@ def expert(look: Look) -> Tensor:  # action (N, 4) from what an observation show
 
 
 words = {"summary": "Hold the hand above the puck.", "success_rule": "hand within 3 cm of the goal"}
-low, high = (-0.1, 0.6, 0.02), (0.1, 0.7, 0.02)  # range of the random vector: the puck's position
-hover = Task("hover", "puck", low, high, place, free_object_slots_xyzw, reward, expert, **words)
+start = Start(low=(-0.1, 0.6, 0.02), high=(0.1, 0.7, 0.02), place=place)  # low, high: range of the random vector
+hover = Task(
+    name="hover", start=start, scene="puck", slots=free_object_slots_xyzw, reward=reward, expert=expert, **words
+)
 
-env = polytask.make(
-    tasks=[hover], num_envs=8, stagger=False
-)  # polytask.register_task(hover) makes it known by its name
+env = polytask.make(tasks=[hover], num_envs=8, stagger=False)  # register_task(hover) makes it known by its name
 policy = ScriptedPolicy(env)
 for _ in range(150):
     env.step(policy(env.obs, env.task))

@@ -187,7 +187,7 @@ def test_actions_outside_the_range_are_clipped() -> None:
 
 @pytest.mark.parametrize("name", sorted(manipulation.TASKS))
 def test_every_task_resets_inside_its_ranges(name: str) -> None:
-    task = manipulation.TASKS[name]
+    start = manipulation.TASKS[name].start
     env = make(name, num_envs=64, episode_length=1, stagger=False)
     vectors = []
     for _ in range(5):
@@ -196,18 +196,18 @@ def test_every_task_resets_inside_its_ranges(name: str) -> None:
         step = env.step(torch.zeros(64, 4))
         assert torch.isfinite(step.reward).all()
     drawn = torch.cat(vectors)
-    low, high = torch.tensor(task.low), torch.tensor(task.high)
+    low, high = torch.tensor(start.low), torch.tensor(start.high)
     assert (drawn >= low - 1e-6).all()
     assert (drawn <= high + 1e-6).all()
     # Uniform: the mean of 320 draws is within five standard errors of the mean of a plain rejection sampler.
     plain = low + (high - low) * torch.rand(20_000, len(low), generator=torch.Generator().manual_seed(0))
-    if task.separation is not None:
-        a, b = (plain[:, slice(*part)] for part in (task.separation.a, task.separation.b))
-        plain = plain[(a - b).norm(dim=-1) >= task.separation.distance]
+    if start.separation is not None:
+        a, b = (plain[:, slice(*part)] for part in (start.separation.a, start.separation.b))
+        plain = plain[(a - b).norm(dim=-1) >= start.separation.distance]
     assert ((drawn.mean(0) - plain.mean(0)).abs() <= 5 * plain.std(0) / 320**0.5 + 1e-6).all()
-    if task.separation is not None:
-        a, b = (drawn[:, slice(*part)] for part in (task.separation.a, task.separation.b))
-        assert ((a - b).norm(dim=-1) >= task.separation.distance - 1e-6).all()
+    if start.separation is not None:
+        a, b = (drawn[:, slice(*part)] for part in (start.separation.a, start.separation.b))
+        assert ((a - b).norm(dim=-1) >= start.separation.distance - 1e-6).all()
 
 
 def test_same_seed_same_run_and_another_seed_another_run() -> None:

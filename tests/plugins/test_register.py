@@ -36,6 +36,7 @@ from polytask.robots import ROBOTS
 from polytask.runs.checkpoint import load
 from polytask.settings import setting
 
+REACH = MANIPULATION["reach"]
 MJCF = Path(polytask.__file__).parent / "scenes" / "mjcf"
 TINY = ["num_envs=4", "episode_length=12", "algo.horizon=8", "algo.minibatch=16", "threads=1", "max_iterations=1"]
 PLUGIN = """
@@ -112,7 +113,7 @@ def test_an_algorithm_trains_and_its_policy_loads(tmp_path):
 
 
 def test_make_and_train_take_tasks_of_your_own(tmp_path):
-    mine = replace(MANIPULATION["reach"], name="my-reach")
+    mine = replace(REACH, name="my-reach")
     env = polytask.make(tasks=[mine, "push"], num_envs=2, threads=1)
     assert env.spec.tasks == ("my-reach", "push")
     assert polytask.make(tasks=mine, num_envs=1, threads=1).spec.tasks == ("my-reach",)
@@ -159,6 +160,12 @@ def test_a_terrain_and_its_suite_are_walked():
     assert env.obs.isfinite().all()
 
 
+@pytest.mark.parametrize("count", [5, 7])
+def test_a_range_with_ends_of_different_length_is_one_line(count):
+    with pytest.raises(UserError, match=f"task 'reach': start.low has 6 numbers, start.high has {count}"):
+        replace(REACH, start=replace(REACH.start, high=(1.0,) * count))
+
+
 @pytest.mark.parametrize(
     ("register", "line"),
     [
@@ -167,10 +174,10 @@ def test_a_terrain_and_its_suite_are_walked():
         (lambda: polytask.register_net(EnvNameless, Mlp), "needs a field `name: str`"),
         (lambda: polytask.register_task("reach"), "register_task takes a Task or a Terrain, not str"),
         (
-            lambda: polytask.register_task(replace(MANIPULATION["reach"], name="My Reach")),
+            lambda: polytask.register_task(replace(REACH, name="My Reach")),
             "cannot be the name of a task",
         ),
-        (lambda: polytask.register_terrain(MANIPULATION["reach"]), "register_terrain takes a Terrain, not Task"),
+        (lambda: polytask.register_terrain(REACH), "register_terrain takes a Terrain, not Task"),
         (lambda: polytask.register_robot(3), "register_robot takes a Robot or a LeggedRobot, not int"),
         (lambda: polytask.register_suite("mt10", ["reach"]), "there is already a suite 'mt10'"),
         (lambda: polytask.register_suite("mine", "reach"), "suite 'mine' needs a list of different tasks"),

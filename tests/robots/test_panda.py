@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import polytask
-from polytask.envs.manipulation.task import Task
+from polytask.envs.manipulation.task import Start
 from polytask.envs.manipulation.tasks import TASKS
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.scripted import ScriptedPolicy
@@ -168,19 +168,19 @@ def test_is_read_as_the_sawyer_is(env: MultiTaskEnv) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_starts_at_rest_where_the_task_says(name: str) -> None:
     task = TASKS[name]
-    home = panda.settle(compile_scene(task.scene, "panda.xml"), task.hand_init)
-    x, y, z = task.hand_init
+    home = panda.settle(compile_scene(task.scene, "panda.xml"), task.start.hand)
+    x, y, z = task.start.hand
     assert home.tcp == pytest.approx([x, y, z - TCP], abs=1e-3)
 
 
-def corners(task: Task) -> Tensor:
-    return torch.tensor(sorted(set(itertools.product(*zip(task.low, task.high, strict=True)))))
+def corners(start: Start) -> Tensor:
+    return torch.tensor(sorted(set(itertools.product(*zip(start.low, start.high, strict=True)))))
 
 
 def hands(name: str) -> dict[str, Tensor]:
     """Return hand positions, within limits, that have the tool centre at goals and objects. name -> (C, 3)"""
     task = TASKS[name]
-    placement = task.place(corners(task))
+    placement = task.start.place(corners(task.start))
     points = {"target": placement.target, "object": placement.obj_init}
     low, high = torch.tensor(task.hand_low), torch.tensor(task.hand_high)
     above = {part: torch.clamp(point + torch.tensor([0.0, 0.0, TCP]), low, high) for part, point in points.items()}

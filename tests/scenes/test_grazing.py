@@ -21,9 +21,10 @@ def test_nothing_grazes_at_the_start(name: str) -> None:
     assert isinstance(task, Task)
     model = slim_scene(task.scene, "sawyer.xml")
     data = mujoco.MjData(model)
-    home = ROBOT.settle(model, task.hand_init)
+    home = ROBOT.settle(model, task.start.hand)
     data.qpos[:], data.mocap_pos[:] = home.qpos, home.mocap_pos
-    placement = task.place((torch.tensor(task.low) + torch.tensor(task.high))[None].float() / 2)
+    middle = (torch.tensor(task.start.low) + torch.tensor(task.start.high))[None].float() / 2
+    placement = task.start.place(middle)
     for fixture, position in placement.fixtures.items():
         data.mocap_pos[int(model.body(fixture).mocapid[0])] = position[0].numpy()
     for joint, value in placement.joints.items():

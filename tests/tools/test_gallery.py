@@ -64,7 +64,8 @@ def test_the_expert_is_measured_and_a_moment_before_success_is_kept():
     assert 10 < figures.first_step < 80
     # The goal marker is inside the range of goals.
     marker = int(env.groups[0].batch.model.body("goal").mocapid[0])
-    goals = env.groups[0].tasks[0].task.place(torch.tensor([TASKS["reach"].low, TASKS["reach"].high])).target
+    start = TASKS["reach"].start
+    goals = start.place(torch.tensor([start.low, start.high])).target
     assert (torch.from_numpy(figures.pose.mocap_pos[marker]) >= goals[0] - 1e-6).all()
     assert (torch.from_numpy(figures.pose.mocap_pos[marker]) <= goals[1] + 1e-6).all()
 

@@ -171,14 +171,13 @@ def write_page(figures: dict[str, Figures], config: GalleryConfig, folder: str) 
 
 def describe(task: Task) -> str:
     """Describe the ranges of a task's random vector and of the positions that it sets."""
-    vector = ", ".join(_span(low, high) for low, high in zip(task.low, task.high, strict=True))
-    lines = [f"`[{vector}]`"]
-    if task.separation is not None:
-        (a0, a1), (b0, b1) = task.separation.a, task.separation.b
-        lines.append(f"with `[{a0}:{a1}]` and `[{b0}:{b1}]` at least {_number(task.separation.distance)} apart")
+    ranges, separation = list(zip(task.start.low, task.start.high, strict=True)), task.start.separation
+    lines = [f"`[{', '.join(_span(low, high) for low, high in ranges)}]`"]
+    if separation is not None:
+        (a0, a1), (b0, b1) = separation.a, separation.b
+        lines.append(f"with `[{a0}:{a1}]` and `[{b0}:{b1}]` at least {_number(separation.distance)} apart")
     # A placement is linear in each entry of the vector, so its extremes are at the corners of the range.
-    corners = torch.tensor(list(itertools.product(*zip(task.low, task.high, strict=True))))  # (2^R, R)
-    placement = task.place(corners)
+    placement = task.start.place(torch.tensor(list(itertools.product(*ranges))))  # of the 2^R corners
     for name, value in {"goal": placement.target, **placement.fixtures, **placement.joints}.items():
         rows = value.reshape(len(value), -1)
         spans = [_span(low, high) for low, high in zip(rows.amin(0).tolist(), rows.amax(0).tolist(), strict=True)]

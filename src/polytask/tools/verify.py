@@ -113,7 +113,7 @@ def compare(task: Task, path: Path) -> Comparison:
 
 
 def _target(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> Tensor:
-    return task.place(torch.from_numpy(record["ep_rand_vec"][episode])).target
+    return task.start.place(torch.from_numpy(record["ep_rand_vec"][episode])).target
 
 
 def _recompute(task: Task, record: dict[str, np.ndarray], episode: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:

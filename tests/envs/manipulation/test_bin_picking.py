@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import polytask
-from polytask.envs.manipulation.task import Task
+from polytask.envs.manipulation.task import Start
 from polytask.envs.manipulation.tasks.bin_picking import reward
 from polytask.envs.multi_task import MultiTaskEnv
 
@@ -22,7 +22,7 @@ FREE = (-0.12, 0.70, 0.02, 0.12, 0.7, 0.0)
 def env(monkeypatch: pytest.MonkeyPatch) -> MultiTaskEnv:
     episodes = count()
 
-    def draw(task: Task, uniform: Tensor) -> Tensor:
+    def draw(start: Start, uniform: Tensor) -> Tensor:
         """Move the cubes by a millimetre from episode to episode."""
         return torch.tensor([INSIDE_THE_WALL, FREE]) - torch.tensor([0.0, 0.001, 0.0, 0.0, 0.0, 0.0]) * next(episodes)
 

@@ -20,6 +20,8 @@ from polytask.envs.manipulation.stages import (
     bring,
     carry_over,
     climbed,
+    goal_at,
+    line_up,
     nearness,
     shaped_reward,
     the_fingertips,
@@ -30,7 +32,7 @@ from polytask.errors import UserError
 from polytask.sim.view import SceneView
 
 AT = (0.0, 0.0, 0.04)
-GRIP = Stages((bring("to the goal"),), Hold(AT, closed=0.6))
+GRIP = Stages(bring("to the goal"), Hold(AT, closed=0.6))
 
 
 def state(
@@ -89,7 +91,7 @@ def test_a_grip_climbs_through_four_stages() -> None:
 
 
 def test_fingers_that_closed_on_nothing_hold_nothing() -> None:
-    stages = Stages((bring("to the goal"),), Hold(AT, closed=0.6, empty=0.3))
+    stages = Stages(bring("to the goal"), Hold(AT, closed=0.6, empty=0.3))
     assert 2 < height(state(openness=0.7), stages) < 3 < height(state(openness=0.35), stages)
     assert height(state(openness=0.25), stages) == 2
 
@@ -118,7 +120,7 @@ def test_fingers_in_the_air_grip_nothing() -> None:
 
 
 def test_a_hook_needs_open_fingers() -> None:
-    hook = Stages((bring("pull"),), Hold(AT, hooks=True))
+    hook = Stages(bring("pull"), Hold(AT, hooks=True))
     assert int(height(state(openness=1.0), hook)) == 2
     assert int(height(state(openness=0.3), hook)) == 1
 
@@ -127,7 +129,7 @@ def test_a_hook_needs_open_fingers() -> None:
     ("side", "hand"), [("above", (0, 0, 0.14)), ("the front", (0, -0.1, 0.04)), ("below", (0, 0, -0.06))]
 )
 def test_the_hand_lines_up_on_its_side(side: str, hand: tuple[float, float, float]) -> None:
-    push = Stages((bring("push"),), Hold(AT, side=side))
+    push = Stages(bring("push"), Hold(AT, side=side))
     assert int(height(state(hand), push)) == 1
     assert int(height(state((0.1, hand[1], hand[2])), push)) == 0
 
@@ -151,7 +153,7 @@ def test_every_small_step_of_the_approach_pays() -> None:
 
 
 def test_only_distances_along_the_axes_count() -> None:
-    along = Stages((bring("along x", point=the_fingertips, axes=(1.0, 0.0, 0.0)),))
+    along = Stages(bring("along x", point=the_fingertips, along="x"))
     assert height(state(hand=(0.1, 0.7, 0.3)), along) == pytest.approx(nearness(torch.tensor([0.1])).item())
 
 
@@ -166,6 +168,28 @@ def test_over_the_goal_the_object_may_be_low() -> None:
     over = Stages(carry_over("over", level=0.1, hole=0.03, point=the_fingertips))
     above, down = (state(hand=(0.0, 0.19, z + 0.045)) for z in (0.1, 0.02))
     assert 1 < height(above, over) < height(down, over)
+
+
+def test_the_rest_of_the_way_pays_only_once_lined_up() -> None:
+    def height_error(s: State) -> Tensor:
+        return (s.tcp - s.target)[:, 2].abs()
+
+    def way(s: State) -> Tensor:
+        return (s.tcp - s.target)[:, 1].abs()
+
+    through = Stages(line_up("level", height_error, slack=0.02, then="through", rest=way))
+    assert through.words == ("level", "through")
+    off, nearer, level, further = (
+        height(state(hand=(0.0, y, z + 0.045)), through)
+        for y, z in ((0.0, 0.03), (0.1, 0.03), (0.0, 0.01), (0.1, 0.01))
+    )
+    assert off == nearer == pytest.approx(nearness(torch.tensor([0.03])).item())
+    assert (level, further) == pytest.approx([1 + nearness(torch.tensor([gap])).item() for gap in (0.2, 0.1)])
+
+
+def test_a_goal_may_be_at_another_height() -> None:
+    above = Stages(bring("above", point=the_fingertips, goal=goal_at(0.3)))
+    assert height(state(hand=(0.0, 0.2, 0.345)), above) == pytest.approx(1.0)
 
 
 def test_success_pays_ten_and_everything_else_at_most_five() -> None:
@@ -183,7 +207,7 @@ def test_taking_the_object_pays_a_quarter_and_bringing_it_the_rest() -> None:
     lifted = state((0.0, 0.2, 0.14), 0.5, obj=(0.0, 0.2, 0.1))
     rest = nearness(torch.tensor([0.1])).item()
     assert shaped_reward(lifted, two_legs, no).item() == pytest.approx(1.25 + 3.75 / 2 * (1 + rest))
-    alone = Stages((bring("go", point=the_fingertips),))
+    alone = Stages(bring("go", point=the_fingertips))
     assert shaped_reward(state(hand=(0.0, 0.1, 0.045)), alone, no).item() == pytest.approx(
         5 * nearness(torch.tensor([0.1])).item()
     )

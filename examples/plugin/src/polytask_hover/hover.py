@@ -8,7 +8,7 @@ from polytask.envs.manipulation.shared.expert import act
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 
 
@@ -31,15 +31,13 @@ def expert(look: Look) -> Tensor:
 TASK = polytask.register_task(
     Task(
         name="hover",
+        summary="Hold the hand above the puck.",
+        success_rule="hand within 3 cm of the goal",
+        start=Start(low=(-0.1, 0.6, 0.02), high=(0.1, 0.7, 0.02), place=place),
         scene="puck",  # a scene of polytask, or the path of your own MJCF file without .xml
-        low=(-0.1, 0.6, 0.02),
-        high=(0.1, 0.7, 0.02),
-        place=place,
         slots=free_object_slots_xyzw,
         reward=reward,
         expert=expert,
-        summary="Hold the hand above the puck.",
-        success_rule="hand within 3 cm of the goal",
     )
 )
 polytask.register_suite("hover-reach", ["hover", "reach"])

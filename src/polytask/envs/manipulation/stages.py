@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.points import planar_gap
+from polytask.envs.manipulation.shared.points import at_height, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.sim.geometry import distance
 
@@ -179,9 +179,32 @@ def the_fingertips(s: State) -> Tensor:
     return s.tcp
 
 
-def bring(words: str, point: Measure = the_object, goal: Measure = the_goal, axes: Point = (1.0, 1.0, 1.0)) -> Leg:
-    """Return the leg that brings a point straight to a goal; only distances along `axes` with a 1 count."""
-    return Leg(words, lambda s: distance(point(s), goal(s), s.constant(*axes)))
+def goal_at(height: float) -> Measure:
+    """Return the measure of the goal's position with another height. (N, 3)"""
+    return lambda s: at_height(s.target, height)
+
+
+def bring(words: str, point: Measure = the_object, goal: Measure = the_goal, along: str = "xyz") -> tuple[Leg]:
+    """Return the only leg of a way straight to a goal; only distances along the named axes count."""
+    axes = tuple(float(axis in along) for axis in "xyz")
+    return (Leg(words, lambda s: distance(point(s), goal(s), s.constant(*axes))),)
+
+
+def line_up(words: str, error: Measure, slack: float, then: str, rest: Measure) -> tuple[Leg, Leg]:
+    """Return the legs that bring an error below `slack`, and then the rest of the way to nothing.
+
+    Args:
+        words: The first leg in words.
+        error: What must become small first, in metres. (N,)
+        slack: Error below which the second leg begins.
+        then: The second leg in words.
+        rest: What is left of the way, in metres. (N,)
+    """
+
+    def is_lined_up(s: State) -> Tensor:
+        return error(s) < slack
+
+    return Leg(words, error), Leg(then, rest, is_lined_up)
 
 
 def carry_over(

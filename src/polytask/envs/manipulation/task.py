@@ -1,4 +1,4 @@
-"""The Task record: ranges, placement, observation slots, reward and scripted expert of one task.
+"""The Task record: start of an episode, observation slots, reward and scripted expert of one task.
 
 A task consists of data and pure functions. It never steps, resets, scales rewards or ends episodes: `worlds.py` and
 `MultiTaskEnv` do this for all tasks.
@@ -13,11 +13,14 @@ from torch import Tensor
 
 from polytask.envs.manipulation.stages import Stages
 from polytask.envs.manipulation.state import State
+from polytask.errors import UserError
 from polytask.sim.view import SceneView
 
 FRAME_PARTS = (3, 1, 3, 4, 3, 4)  # of one frame: hand, openness, position and quaternion of two objects
 FRAME = sum(FRAME_PARTS)
 OBS = 2 * FRAME + 3  # frame, previous frame, goal
+HAND_BACK = (0.0, 0.4, 0.2)  # a start of the hand, 20 cm nearer to the robot than the usual one
+BELOW_TABLE = (-0.5, 0.4, -0.15)  # a lower limit of the commanded hand, 15 cm below the top of the table
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,34 @@ class Separation:
     """Constraint that two parts of the random vector are at least `distance` apart.
 
     Attributes:
-        a, b: Where the two parts start and stop in the vector.
         distance: Minimum distance.
         candidates: Number of draws, of which the first valid one is used; larger if the constraint rejects many.
+        a, b: Where the two parts start and stop in the vector. Usually it holds the positions of the object and of the
+            goal, and the constraint is on their x and y.
     """
 
-    a: tuple[int, int]
-    b: tuple[int, int]
     distance: float
     candidates: int = 9
+    a: tuple[int, int] = (0, 2)
+    b: tuple[int, int] = (3, 5)
+
+
+@dataclass(frozen=True)
+class Start:
+    """How an episode starts: things are placed by a random vector, which is uniform in a range.
+
+    Attributes:
+        low, high: Range of the random vector. (R,)
+        place: Compute the placement from random vectors (N, R).
+        separation: Constraint on the random vector, if any.
+        hand: Position of the hand.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    place: Callable[[Tensor], Placement]
+    separation: Separation | None = None
+    hand: tuple[float, float, float] = (0.0, 0.6, 0.2)
 
 
 @dataclass(frozen=True)
@@ -86,42 +108,41 @@ class Look:
         return cls(hand, openness[:, 0], obj, quat, obj2, quat2, goal, previous_obj)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """One task.
 
     Attributes:
         name: Kebab-case name: Meta-World's name without the version.
+        summary: One line for tables and the gallery.
+        success_rule: The success test in words.
+        start: How an episode starts.
+        shaped: Stages of the shaped reward; None if the task has only its dense reward.
         scene: Name of its scene.
-        low, high: Range of the random vector, which is uniform. (R,)
-        place: Compute the placement from random vectors (N, R).
         slots: Return the object part of the observation.
         reward: Return the dense reward (N,) and success (N,) bool.
         expert: Compute an action (N, 4) from the parts of an observation.
-        summary: One line for tables and the gallery.
-        success_rule: The success test in words.
-        separation: Constraint on the random vector, if any.
-        hand_init: Position of the hand at the start of an episode.
         hand_low, hand_high: Limits of the commanded position of the hand.
-        shaped: Stages of the shaped reward; None if the task has only its dense reward.
         keeps_first_obj: Whether the reward reads `State.first_obj`.
         version: Increases with any change of reward or reset.
     """
 
     name: str
+    summary: str
+    success_rule: str
+    start: Start
+    shaped: Stages | None = None
     scene: str
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    place: Callable[[Tensor], Placement]
     slots: Callable[[SceneView], Slots]
     reward: Callable[[State], tuple[Tensor, Tensor]]
     expert: Callable[[Look], Tensor]
-    summary: str
-    success_rule: str
-    separation: Separation | None = None
-    hand_init: tuple[float, float, float] = (0.0, 0.6, 0.2)
     hand_low: tuple[float, float, float] = (-0.5, 0.4, 0.05)
     hand_high: tuple[float, float, float] = (0.5, 1.0, 0.5)
-    shaped: Stages | None = None
     keeps_first_obj: bool = False
     version: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a range whose two ends do not fit together."""
+        low, high = len(self.start.low), len(self.start.high)
+        if low != high:
+            raise UserError(f"task '{self.name}': start.low has {low} numbers, start.high has {high}")

@@ -17,7 +17,7 @@ from polytask.envs.domain import Buffers, Domain, EnvConfig, WorldSizes
 from polytask.envs.manipulation.sampling import candidates, draw
 from polytask.envs.manipulation.stages import shaped_reward
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import FRAME, FRAME_PARTS, OBS, Task
+from polytask.envs.manipulation.task import FRAME, FRAME_PARTS, OBS, Start, Task
 from polytask.robots import Robot, RobotState
 from polytask.scenes import compile_scene
 from polytask.scenes.merge import Layout, merge_scenes, shape_of
@@ -54,7 +54,7 @@ class TaskWorlds:
             tensor = torch.as_tensor(row, dtype=torch.float32, device=device)
             return tensor.expand(count, *tensor.shape).clone()
 
-        home = group.config.robot.settle(self.model, task.hand_init)
+        home = group.config.robot.settle(self.model, task.start.hand)
         self.home_qpos, self.home_qvel = per_world(home.qpos), per_world(home.qvel)
         self.home_mocap = self.batch.mocap_pos[worlds].clone()
         self.home_mocap[:, self.mocaps] = per_world(home.mocap_pos)
@@ -66,7 +66,7 @@ class TaskWorlds:
         self.state = State(
             **vars(robot),
             action=self.buffers.action,
-            vector=torch.zeros(count, len(task.low), device=device),
+            vector=torch.zeros(count, len(task.start.low), device=device),
             target=torch.zeros(count, 3, device=device),
             obj_init=torch.zeros(count, 3, device=device),
             tcp_init=per_world(home.tcp),
@@ -101,14 +101,14 @@ class TaskWorlds:
         """Place a new episode where `mask` is true; return the state rows (qpos, qvel) that start it."""
         if self.batch.device.type == "cpu" and not bool(mask.any()):
             return self.home_qpos, self.home_qvel
-        vector = draw(self.task, self.buffers.uniform)
+        vector = draw(self.task.start, self.buffers.uniform)
         if self.goals == "fixed":
             vector = torch.where(self.has_vector[:, None], self.state.vector, vector)
         return self.restart_from(mask, vector)
 
     def restart_from(self, mask: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
         """Place a new episode from given random vectors where `mask` is true; return the state rows that start it."""
-        placement = self.task.place(vector)
+        placement = self.task.start.place(vector)
         rows, s = mask[:, None], self.state
         for constant, value in ((s.vector, vector), (s.target, placement.target), (s.obj_init, placement.obj_init)):
             constant.copy_(torch.where(rows, value, constant))
@@ -127,8 +127,8 @@ class TaskWorlds:
 
     def has_free_goal(self) -> bool:
         """Return whether the goal is a point of its own: it differs between episodes, and no fixture stands there."""
-        low, high = (torch.tensor([corner]) for corner in (self.task.low, self.task.high))
-        first, last = self.task.place(low), self.task.place(high)
+        start = self.task.start
+        first, last = (start.place(torch.tensor([corner])) for corner in (start.low, start.high))
         return not first.fixtures and not torch.equal(first.target, last.target)
 
     def move_goal(self, world: int, position: Sequence[float]) -> None:
@@ -314,8 +314,8 @@ def share_batches(config: EnvConfig) -> list[list[tuple[Task, int]]]:
 
 def sizes(config: EnvConfig) -> WorldSizes:
     """Return the sizes; every task may need the largest number of candidates and the largest random vector."""
-    tasks: Sequence[Task] = config.tasks
-    draws = max(candidates(task) for task in tasks), max(len(task.low) for task in tasks)
+    starts: list[Start] = [task.start for task in config.tasks]
+    draws = max(candidates(start) for start in starts), max(len(start.low) for start in starts)
     return WorldSizes(OBS, draws, places=PLACES)
 
 

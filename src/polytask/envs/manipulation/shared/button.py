@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots
 from polytask.sim.geometry import distance
@@ -65,6 +66,13 @@ def topdown_reward(s: State, grip: Tensor) -> tuple[Tensor, Tensor]:
     tip_gap = distance(s.obj, s.tcp)
     dense = hamacher(grip, closeness(s, tip_gap, 0.01)) + (tip_gap <= 0.03) * pressed(remaining)
     return 5 * dense, remaining <= 0.024
+
+
+def press_down(look: Look, effort: float | Tensor) -> Tensor:
+    """Return the action (N, 4) that moves above an upward button and presses it, with this gripper effort."""
+    is_away = planar_gap(look.hand, look.obj) > 0.04
+    waypoint = first_of((is_away, offset(look.obj, z=0.1)), otherwise=look.obj)
+    return act(look.hand, waypoint, gain=25.0, effort=effort)
 
 
 def half_closed(look: Look) -> Tensor:

@@ -18,21 +18,30 @@ _CAGED = 0.97  # caging value above which closing the gripper is rewarded
 
 
 @dataclass(frozen=True)
-class Cage:
-    """Parameters of the shared caging reward.
+class _Distances:
+    """Distances that both caging rewards use.
 
     Attributes:
         radius: Half width of the object between the pads.
         pad: Distance of a pad from the object's centre at which the object counts as caged.
         xz: Distance in the xz plane at which the tool centre counts as being at the object.
-        effort: Gripper effort that earns the full closing term.
-        density: "low" rewards caging and closing together, "high" adds the caging term, "medium" a reaching term.
-        reach: Distance at which the reaching term is 1 (density "medium" only).
     """
 
     radius: float
     pad: float
     xz: float
+
+
+@dataclass(frozen=True)
+class Cage(_Distances):
+    """Parameters of the shared caging reward.
+
+    Attributes:
+        effort: Gripper effort that earns the full closing term.
+        density: "low" rewards caging and closing together, "high" adds the caging term, "medium" a reaching term.
+        reach: Distance at which the reaching term is 1 (density "medium" only).
+    """
+
     effort: float = 1.0
     density: str = "low"
     reach: float = 0.01
@@ -81,20 +90,14 @@ def live_cage_sides(s: State, obj: Tensor, radius: float, pad: float, width: flo
 
 
 @dataclass(frozen=True)
-class LiveCage:
+class LiveCage(_Distances):
     """Parameters of the caging reward of pick-place, push-back, soccer, sweep and sweep-into.
 
     Attributes:
-        radius: Half width of the object between the pads.
-        pad: Distance of a pad from the object's centre at which the object counts as caged.
-        xz: Distance in the xz plane at which the tool centre counts as being at the object.
         threshold: Caging value above which the gripping term counts.
         grip: Slack of the gripping term beyond `radius`; None rewards the gripper's effort instead.
     """
 
-    radius: float
-    pad: float
-    xz: float
     threshold: float = _CAGED
     grip: float | None = None
 

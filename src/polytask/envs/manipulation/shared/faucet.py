@@ -12,8 +12,6 @@ from polytask.envs.manipulation.task import Look, Placement, Slots
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
-HAND_INIT = (0.0, 0.4, 0.2)
-HAND_LOW = (-0.5, 0.4, -0.15)
 _RADIUS = 0.07
 
 

@@ -22,6 +22,7 @@ from polytask.sim.view import SceneView, constant
 
 Point = tuple[float, float, float]
 
+FRONT_LOW, FRONT_HIGH = (-0.1, 0.8, -0.001), (0.1, 0.9, 0.001)  # where the box that faces the robot may stand
 PRESSED, PULLED = 0.075, 0.172  # height of the two goals above the table
 RAISED, LOWERED = -0.001, -0.1  # joint positions that the handle starts from
 _REACH = 0.216  # distance of the goals from the box's axis

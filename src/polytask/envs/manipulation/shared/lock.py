@@ -8,7 +8,7 @@ from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.task import Slots
 from polytask.sim.view import SceneView
 
-HAND_LOW = (-0.5, 0.4, -0.15)
+LOW, HIGH = (-0.1, 0.8, 0.15), (0.1, 0.85, 0.15)  # where the door may stand
 REACH = (0.25, 1.0, 0.5)  # weights of errors along x, y, z when the hand approaches the lock
 
 

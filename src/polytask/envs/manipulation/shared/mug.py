@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
-from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.expert import act, from_above
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement
+from polytask.envs.manipulation.task import HAND_BACK, Look, Placement, Separation, Start
 from polytask.sim.geometry import distance
 
+Area = tuple[tuple[float, ...], tuple[float, ...]]
+
+# Two areas for mug and goal, by their lowest and highest corners: under the machine and in front of it.
+UNDER = (-0.05, 0.7, -0.001), (0.05, 0.75, 0.001)
+BEFORE = (-0.1, 0.55, -0.001), (0.1, 0.65, 0.001)
 _MUG = Cage(radius=0.02, pad=0.05, xz=0.05, effort=0.7, density="medium", reach=0.04)
+
+
+def mug_start(mug: Area, goal: Area, place: Callable[[Tensor], Placement]) -> Start:
+    """Return the start with the mug in one area and the goal in the other."""
+    low, high = mug[0] + goal[0], mug[1] + goal[1]
+    return Start(low, high, place, Separation(0.15, candidates=48), hand=HAND_BACK)
 
 
 def place_mug(vector: Tensor, under_machine: Tensor) -> Placement:
@@ -39,11 +52,7 @@ def mug_reward(s: State) -> tuple[Tensor, Tensor]:
 def move_mug(look: Look, shift: float, goal: Tensor, effort: float) -> Tensor:
     """Grip the mug from above, `shift` along x from its middle, and move to `goal`."""
     mug = offset(look.obj, x=shift, z=0.05)
-    waypoint = first_of(
-        (planar_gap(look.hand, mug) > 0.06, offset(mug, z=0.15)),
-        ((look.hand[:, 2] - mug[:, 2]).abs() > 0.02, mug),
-        otherwise=goal,
-    )
+    waypoint = from_above(look.hand, mug, slack=(0.06, 0.02), clearance=0.15, then=goal)
     middle = offset(look.obj, x=0.01, z=0.05)
     far = (planar_gap(look.hand, middle) > 0.06) | ((look.hand[:, 2] - middle[:, 2]).abs() > 0.1)
     return act(look.hand, waypoint, gain=10.0, effort=torch.where(far, -1.0, effort))

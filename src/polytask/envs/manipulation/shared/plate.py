@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
+from polytask.envs.manipulation.shared.expert import act, from_above
+from polytask.envs.manipulation.shared.points import at_height
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Slots
+from polytask.envs.manipulation.task import Look, Slots
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
@@ -34,3 +36,10 @@ def plate_reward(s: State) -> tuple[Tensor, Tensor]:
     is_down = (s.tcp[:, 2] <= 0.03) & (reach < 0.07)
     paid = torch.where(is_down, 2 + 7 * in_place, 1.5 * near)
     return torch.where(gap < _RADIUS, 10.0, paid), gap <= 0.07
+
+
+def drag(look: Look, spot: Tensor, clearance: float, effort: float) -> Tensor:
+    """Return the action (N, 4) that presses the fingers on a spot of the plate and drags it to the goal."""
+    onwards = at_height(look.hand + look.goal - look.obj, look.hand[:, 2])
+    waypoint = from_above(look.hand, spot, slack=(0.01, 0.04), clearance=clearance, then=onwards)
+    return act(look.hand, waypoint, gain=10.0, effort=effort)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look
+from polytask.envs.manipulation.task import Look, Placement
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
+
+
+def place_window(vector: Tensor, goal: float, opening: float) -> Placement:
+    """Put the window at `vector` (N, 3), open by `opening`; the goal is relative to it, along x."""
+    return Placement(
+        target=offset(vector, x=goal),
+        obj_init=vector,
+        fixtures={"window": vector},
+        joints={"window_slide": torch.full_like(vector[:, 0], opening)},
+    )
 
 
 def window_reward(s: State, handle_init: Tensor, margin: float, sigmoid: str) -> tuple[Tensor, Tensor]:

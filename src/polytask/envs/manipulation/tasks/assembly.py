@@ -14,7 +14,7 @@ from polytask.envs.manipulation.shared.points import at_height, offset, planar_g
 from polytask.envs.manipulation.shared.straightness import straightness
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Start, Task
 
 _HANDLE = Cage(radius=0.015, pad=0.02, xz=0.01, density="medium")
 _THREADED = 0.02  # the ring's centre is this close to the peg's axis when the peg is inside
@@ -68,18 +68,15 @@ def _on_peg(s: State) -> Tensor:
 
 TASK = Task(
     name="assembly",
-    scene="assembly",
-    low=(0.0, 0.6, 0.02, -0.1, 0.75, 0.1),
-    high=(0.0, 0.6, 0.02, 0.1, 0.85, 0.1),
-    place=place,
-    slots=nut_slots,
-    reward=reward,
-    expert=expert,
+    summary="Put the ring of a nut over a peg.",
+    success_rule="ring centre within 2 cm of the peg's axis and below its top",
+    start=Start((0.0, 0.6, 0.02, -0.1, 0.75, 0.1), (0.0, 0.6, 0.02, 0.1, 0.85, 0.1), place, Separation(0.1)),
     shaped=Stages(
         carry_over("put its ring over the peg", level=0.13, hole=_THREADED, point=_ring, goal=_on_peg),
         Hold((-0.014, 0.0, 0.045), closed=0.62, empty=0.38),
     ),
-    summary="Put the ring of a nut over a peg.",
-    success_rule="ring centre within 2 cm of the peg's axis and below its top",
-    separation=Separation((0, 2), (3, 5), 0.1),
+    scene="assembly",
+    slots=nut_slots,
+    reward=reward,
+    expert=expert,
 )

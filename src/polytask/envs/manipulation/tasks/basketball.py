@@ -9,15 +9,16 @@ from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
-from polytask.envs.manipulation.stages import Hold, Stages, carry_over
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over, goal_at
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
 _BALL = Cage(radius=0.025, pad=0.06, xz=0.005, density="high")
 _RADIUS = 0.08
 _HEIGHT = 0.3  # of the point that the ball must reach, 5 cm above the hoop
+_HOLD = Hold((0.003, 0.0, 0.018), closed=0.75, empty=0.5, away=0.15)
 
 
 def place(vector: Tensor) -> Placement:
@@ -69,24 +70,14 @@ def expert(look: Look) -> Tensor:
     return act(hand, waypoint, gain=25.0, effort=torch.where((gap > 0.03) | ~low, -1.0, 0.6))
 
 
-def _above_hoop(s: State) -> Tensor:
-    return at_height(s.target, _HEIGHT)
-
-
 TASK = Task(
     name="basketball",
+    summary="Bring a ball above a hoop.",
+    success_rule="ball within 8 cm of a point 5 cm above the hoop, height errors doubled",
+    start=Start((-0.1, 0.6, 0.0299, -0.1, 0.85, 0.0), (0.1, 0.7, 0.0301, 0.1, 0.9000001, 0.0), place, Separation(0.15)),
+    shaped=Stages(carry_over("bring it over the hoop", level=0.27, hole=0.0, goal=goal_at(_HEIGHT)), _HOLD),
     scene="basketball",
-    low=(-0.1, 0.6, 0.0299, -0.1, 0.85, 0.0),
-    high=(0.1, 0.7, 0.0301, 0.1, 0.9000001, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        carry_over("bring it over the hoop", level=0.27, hole=0.0, goal=_above_hoop),
-        Hold((0.003, 0.0, 0.018), closed=0.75, empty=0.5, away=0.15),
-    ),
-    summary="Bring a ball above a hoop.",
-    success_rule="ball within 8 cm of a point 5 cm above the hoop, height errors doubled",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

@@ -13,7 +13,7 @@ from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import constant
 
@@ -21,6 +21,7 @@ _CUBE = Cage(radius=0.015, pad=0.05, xz=0.01, effort=0.7, density="high")
 _RADIUS = 0.05
 _BIN = (0.12, 0.7, 0.0)  # the goal bin never moves
 _REST = 0.0299951  # height of the cube at rest in its bin
+_HOLD = Hold((-0.001, 0.0, 0.036), closed=0.6, empty=0.38)
 
 
 def place(vector: Tensor) -> Placement:
@@ -62,19 +63,14 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="bin-picking",
+    summary="Move a cube from one bin to the other.",
+    success_rule="cube within 5 cm of the middle of the goal bin's floor",
+    start=Start((-0.21, 0.65, 0.02, 0.1199, 0.699, -0.001), (-0.03, 0.75, 0.02, 0.1201, 0.701, 0.001), place),
+    shaped=Stages(carry_over("bring it into the other bin", level=0.11, hole=0.06), _HOLD),
     scene="bins",
-    low=(-0.21, 0.65, 0.02, 0.1199, 0.699, -0.001),
-    high=(-0.03, 0.75, 0.02, 0.1201, 0.701, 0.001),
-    place=place,
     slots=free_object_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        carry_over("bring it into the other bin", level=0.11, hole=0.06),
-        Hold((-0.001, 0.0, 0.036), closed=0.6, empty=0.38),
-    ),
-    summary="Move a cube from one bin to the other.",
-    success_rule="cube within 5 cm of the middle of the goal bin's floor",
     hand_low=(-0.5, 0.4, 0.07),
     keeps_first_obj=True,
     version=2,

@@ -10,15 +10,16 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
-from polytask.envs.manipulation.stages import Hold, Stages, carry_over
+from polytask.envs.manipulation.stages import Hold, Stages, carry_over, goal_at
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
 _RADIUS = 0.08
 _GRIP = 0.085  # height of the hand over the lid when the fingers hold its handle
 _ON_BOX = 0.08  # height of the lid when it lies on the box
+_HOLD = Hold((0.0, -0.003, 0.082), closed=0.6, empty=0.15)
 
 
 def place(vector: Tensor) -> Placement:
@@ -63,24 +64,19 @@ def expert(look: Look) -> Tensor:
     return act(hand, waypoint, gain=25.0, effort=torch.where(beside | high, -1.0, 1.0))
 
 
-def _on_box(s: State) -> Tensor:
-    return at_height(s.target, _ON_BOX)
-
-
 TASK = Task(
     name="box-close",
+    summary="Put the lid on a box.",
+    success_rule="lid within 8 cm of the goal above the box",
+    start=Start(
+        (-0.05, 0.5, 0.02, -0.1, 0.7, 0.133),
+        (0.05, 0.55, 0.02, 0.1, 0.8, 0.133),
+        place,
+        Separation(0.25, candidates=48),
+    ),
+    shaped=Stages(carry_over("put it on the box", level=0.1, hole=0.04, goal=goal_at(_ON_BOX)), _HOLD),
     scene="box",
-    low=(-0.05, 0.5, 0.02, -0.1, 0.7, 0.133),
-    high=(0.05, 0.55, 0.02, 0.1, 0.8, 0.133),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        carry_over("put it on the box", level=0.1, hole=0.04, goal=_on_box),
-        Hold((0.0, -0.003, 0.082), closed=0.6, empty=0.15),
-    ),
-    summary="Put the lid on a box.",
-    success_rule="lid within 8 cm of the goal above the box",
-    separation=Separation((0, 2), (3, 5), 0.25, candidates=48),
 )

@@ -11,7 +11,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Start, Task
 from polytask.sim.geometry import distance
 
 
@@ -34,15 +34,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="button-press",
+    summary="Press the button on the front of the box.",
+    success_rule="button's face within 2 cm of the mouth of the box",
+    start=Start((-0.1, 0.85, 0.115), (0.1, 0.9, 0.115), place_front, hand=HAND_BACK),
+    shaped=Stages(bring("press the button"), Hold((0.0, -0.037, 0.03), side="the front")),
     scene="button",
-    low=(-0.1, 0.85, 0.115),
-    high=(0.1, 0.9, 0.115),
-    place=place_front,
     slots=front_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("press the button"),), Hold((0.0, -0.037, 0.03), side="the front")),
-    summary="Press the button on the front of the box.",
-    success_rule="button's face within 2 cm of the mouth of the box",
-    hand_init=(0.0, 0.4, 0.2),
 )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.button import place_top, top_slots, topdown_reward
-from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.button import place_top, press_down, top_slots, topdown_reward
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Start, Task
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -19,22 +17,17 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Move above the button with a closed hand, then press."""
-    is_away = planar_gap(look.hand, look.obj) > 0.04
-    waypoint = first_of((is_away, offset(look.obj, z=0.1)), otherwise=look.obj)
-    return act(look.hand, waypoint, gain=25.0, effort=1.0)
+    return press_down(look, effort=1.0)
 
 
 TASK = Task(
     name="button-press-topdown",
+    summary="Press the button from above.",
+    success_rule="button's face within 2.4 cm of the mouth of the box",
+    start=Start((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115), place_top, hand=HAND_BACK),
+    shaped=Stages(bring("press the button"), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
     scene="button_topdown",
-    low=(-0.1, 0.8, 0.115),
-    high=(0.1, 0.9, 0.115),
-    place=place_top,
     slots=top_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("press the button"),), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
-    summary="Press the button from above.",
-    success_rule="button's face within 2.4 cm of the mouth of the box",
-    hand_init=(0.0, 0.4, 0.2),
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.button import half_closed, place_top, top_slots, topdown_reward
-from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.points import offset, planar_gap
-from polytask.envs.manipulation.stages import Hold, Stages, bring
+from polytask.envs.manipulation.shared.button import half_closed, press_down, topdown_reward
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Task
+from polytask.envs.manipulation.task import Look
+from polytask.envs.manipulation.tasks import button_press_topdown
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -19,21 +19,14 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 
 def expert(look: Look) -> Tensor:
     """Move above the button with half-closed fingers, then press with both."""
-    waypoint = first_of((planar_gap(look.hand, look.obj) > 0.04, offset(look.obj, z=0.1)), otherwise=look.obj)
-    return act(look.hand, waypoint, gain=25.0, effort=half_closed(look))
+    return press_down(look, effort=half_closed(look))
 
 
-TASK = Task(
+TASK = replace(
+    button_press_topdown.TASK,
     name="button-press-topdown-wall",
+    summary="Reach over a wall and press the button from above.",
     scene="button_topdown_wall",
-    low=(-0.1, 0.8, 0.115),
-    high=(0.1, 0.9, 0.115),
-    place=place_top,
-    slots=top_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("press the button"),), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
-    summary="Reach over a wall and press the button from above.",
-    success_rule="button's face within 2.4 cm of the mouth of the box",
-    hand_init=(0.0, 0.4, 0.2),
 )

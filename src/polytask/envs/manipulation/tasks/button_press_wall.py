@@ -11,7 +11,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Start, Task
 from polytask.sim.geometry import distance
 
 _CLEARANCE = 0.3  # hand height that clears the wall
@@ -43,15 +43,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="button-press-wall",
+    summary="Reach over a wall and press the button on the front of the box.",
+    success_rule="button's face within 3 cm of the mouth of the box",
+    start=Start((-0.05, 0.85, 0.1149), (0.05, 0.9, 0.1151), place_front, hand=HAND_BACK),
+    shaped=Stages(bring("press the button"), Hold((0.0, -0.028, 0.07), away=0.2)),
     scene="button_wall",
-    low=(-0.05, 0.85, 0.1149),
-    high=(0.05, 0.9, 0.1151),
-    place=place_front,
     slots=front_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("press the button"),), Hold((0.0, -0.028, 0.07), away=0.2)),
-    summary="Reach over a wall and press the button on the front of the box.",
-    success_rule="button's face within 3 cm of the mouth of the box",
-    hand_init=(0.0, 0.4, 0.2),
 )

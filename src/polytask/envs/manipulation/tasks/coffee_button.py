@@ -10,7 +10,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
@@ -56,15 +56,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="coffee-button",
+    summary="Press the button of a coffee machine.",
+    success_rule="button within 2 cm of its pressed position",
+    start=Start((-0.1, 0.8, -0.001), (0.1, 0.9, 0.001), place, hand=HAND_BACK),
+    shaped=Stages(bring("press the button", along="y"), Hold((0.0, -0.025, 0.068), side="the front")),
     scene="coffee",
-    low=(-0.1, 0.8, -0.001),
-    high=(0.1, 0.9, 0.001),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("press the button", axes=(0.0, 1.0, 0.0)),), Hold((0.0, -0.025, 0.068), side="the front")),
-    summary="Press the button of a coffee machine.",
-    success_rule="button within 2 cm of its pressed position",
-    hand_init=(0.0, 0.4, 0.2),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
-from polytask.envs.manipulation.shared.mug import move_mug, mug_reward, place_mug
+from polytask.envs.manipulation.shared.mug import BEFORE, UNDER, move_mug, mug_reward, mug_start, place_mug
 from polytask.envs.manipulation.shared.points import at_height
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Placement, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -23,16 +23,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="coffee-push",
+    summary="Push a mug under a coffee machine.",
+    success_rule="mug within 7 cm of the goal",
+    start=mug_start(BEFORE, UNDER, place),
+    shaped=Stages(bring("mug to the goal"), Hold((0.013, 0.0, 0.067), closed=0.7, empty=0.5)),
     scene="coffee",
-    low=(-0.1, 0.55, -0.001, -0.05, 0.7, -0.001),
-    high=(0.1, 0.65, 0.001, 0.05, 0.75, 0.001),
-    place=place,
     slots=free_object_slots_xyzw,
     reward=mug_reward,
     expert=expert,
-    shaped=Stages((bring("mug to the goal"),), Hold((0.013, 0.0, 0.067), closed=0.7, empty=0.5)),
-    summary="Push a mug under a coffee machine.",
-    success_rule="mug within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15, candidates=48),
-    hand_init=(0.0, 0.4, 0.2),
 )

@@ -10,7 +10,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
@@ -61,14 +61,12 @@ def _left(s: State) -> Tensor:
 
 TASK = Task(
     name="dial-turn",
+    summary="Turn a dial.",
+    success_rule="pointer within 7 cm of the goal: turned by 1.37 rad or more, either way",
+    start=Start((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0), place),
+    shaped=Stages((Leg("turn the dial", _left),), Hold((0.045, 0.02, 0.09), reach=0.07)),
     scene="dial",
-    low=(-0.1, 0.7, 0.0),
-    high=(0.1, 0.8, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((Leg("turn the dial", _left),), Hold((0.045, 0.02, 0.09), reach=0.07)),
-    summary="Turn a dial.",
-    success_rule="pointer within 7 cm of the goal: turned by 1.37 rad or more, either way",
 )

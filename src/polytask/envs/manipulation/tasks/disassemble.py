@@ -13,7 +13,7 @@ from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Placement, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _HANDLE = Cage(radius=0.015, pad=0.02, xz=0.01, density="high")
@@ -54,18 +54,18 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="disassemble",
+    summary="Pull a nut off a peg.",
+    success_rule="end of the handle more than 15 cm above the nut's start",
+    start=Start(
+        (0.0, 0.6, 0.025, -0.1, 0.6, 0.1699),
+        (0.1, 0.75, 0.02501, 0.1, 0.75, 0.1701),
+        place,
+        Separation(0.1, candidates=48),
+        hand=HAND_BACK,
+    ),
+    shaped=Stages(bring("pull it off the peg", along="z"), Hold((-0.013, 0.0, 0.033), closed=0.62, empty=0.38)),
     scene="assembly",
-    low=(0.0, 0.6, 0.025, -0.1, 0.6, 0.1699),
-    high=(0.1, 0.75, 0.02501, 0.1, 0.75, 0.1701),
-    place=place,
     slots=nut_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("pull it off the peg", axes=(0.0, 0.0, 1.0)),), Hold((-0.013, 0.0, 0.033), closed=0.62, empty=0.38)
-    ),
-    summary="Pull a nut off a peg.",
-    success_rule="end of the handle more than 15 cm above the nut's start",
-    separation=Separation((0, 2), (3, 5), 0.1, candidates=48),
-    hand_init=(0.0, 0.4, 0.2),
 )

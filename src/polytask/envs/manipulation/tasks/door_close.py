@@ -8,26 +8,22 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.door import door_slots
+from polytask.envs.manipulation.shared.door import HIGH, LOW, door_slots, place_door
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05  # distance with full reward; the success test is less strict
 _HAND_INIT = (-0.5, 0.6, 0.2)
+_HOLD = Hold((-0.02, 0.2, 0.06), side="the left", slack=0.08, reach=0.2, depth=0.2)
 
 
 def place(vector: Tensor) -> Placement:
     """Place the door, a quarter turn open."""
-    return Placement(
-        target=offset(vector, x=0.2, y=-0.2),
-        obj_init=vector,
-        fixtures={"door": vector},
-        joints={"doorjoint": torch.full_like(vector[:, 0], -1.5708)},
-    )
+    return place_door(vector, goal=(0.2, -0.2), angle=-1.5708)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -55,17 +51,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="door-close",
+    summary="Push the open door shut.",
+    success_rule="handle within 8 cm of its place on the shut door",
+    start=Start(LOW, HIGH, place, hand=_HAND_INIT),
+    shaped=Stages(bring("push the door shut"), _HOLD),
     scene="door",
-    low=(0.0, 0.85, 0.15),
-    high=(0.1, 0.95, 0.15),
-    place=place,
     slots=door_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("push the door shut"),), Hold((-0.02, 0.2, 0.06), side="the left", slack=0.08, reach=0.2, depth=0.2)
-    ),
-    summary="Push the open door shut.",
-    success_rule="handle within 8 cm of its place on the shut door",
-    hand_init=_HAND_INIT,
 )

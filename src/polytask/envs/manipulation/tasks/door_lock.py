@@ -6,11 +6,11 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.lock import HAND_LOW, REACH, lock_slots, pivot
+from polytask.envs.manipulation.shared.lock import HIGH, LOW, REACH, lock_slots, pivot
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import BELOW_TABLE, Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
@@ -52,17 +52,13 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="door-lock",
+    summary="Lock a door by turning its lock down.",
+    success_rule="lock's tip within 2 cm of the goal's height",
+    start=Start(LOW, HIGH, place),
+    shaped=Stages(bring("turn the lock down", along="z"), Hold((-0.018, -0.022, 0.048), slack=0.03, reach=0.05)),
     scene="door_lock",
-    low=(-0.1, 0.8, 0.15),
-    high=(0.1, 0.85, 0.15),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("turn the lock down", axes=(0.0, 0.0, 1.0)),), Hold((-0.018, -0.022, 0.048), slack=0.03, reach=0.05)
-    ),
-    summary="Lock a door by turning its lock down.",
-    success_rule="lock's tip within 2 cm of the goal's height",
-    hand_low=HAND_LOW,
+    hand_low=BELOW_TABLE,
 )

@@ -8,24 +8,21 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.shared.door import door_slots
+from polytask.envs.manipulation.shared.door import HIGH, LOW, door_slots, place_door
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.funnel import above_funnel, funnel
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
+
+_HOLD = Hold((-0.005, 0.04, -0.01), away=0.13, slack=0.035, reach=0.06, depth=0.04)
 
 
 def place(vector: Tensor) -> Placement:
     """Place the closed door."""
-    return Placement(
-        target=offset(vector, x=-0.3, y=-0.45),
-        obj_init=vector,
-        fixtures={"door": vector},
-        joints={"doorjoint": torch.zeros_like(vector[:, 0])},
-    )
+    return place_door(vector, goal=(-0.3, -0.45), angle=0.0)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -56,16 +53,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="door-open",
+    summary="Open the door by its handle.",
+    success_rule="handle within 8 cm of the goal along x",
+    start=Start(LOW, HIGH, place),
+    shaped=Stages(bring("pull the door open"), _HOLD),
     scene="door",
-    low=(0.0, 0.85, 0.15),
-    high=(0.1, 0.95, 0.15),
-    place=place,
     slots=door_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("pull the door open"),), Hold((-0.005, 0.04, -0.01), away=0.13, slack=0.035, reach=0.06, depth=0.04)
-    ),
-    summary="Open the door by its handle.",
-    success_rule="handle within 8 cm of the goal along x",
 )

@@ -7,15 +7,16 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.lock import HAND_LOW, REACH, lock_slots, pivot
+from polytask.envs.manipulation.shared.lock import HIGH, LOW, REACH, lock_slots, pivot
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import BELOW_TABLE, Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
 _LOCKED = 1.5708  # angle of the lock, pointing down
+_HOLD = Hold((-0.035, -0.025, -0.04), side="the front", reach=0.06, depth=0.05)
 
 
 def place(vector: Tensor) -> Placement:
@@ -57,18 +58,13 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="door-unlock",
+    summary="Unlock a door by turning its lock up.",
+    success_rule="lock's tip within 2 cm of the goal along x",
+    start=Start(LOW, HIGH, place),
+    shaped=Stages(bring("turn the lock up", along="x"), _HOLD),
     scene="door_lock",
-    low=(-0.1, 0.8, 0.15),
-    high=(0.1, 0.85, 0.15),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("turn the lock up", axes=(1.0, 0.0, 0.0)),),
-        Hold((-0.035, -0.025, -0.04), side="the front", reach=0.06, depth=0.05),
-    ),
-    summary="Unlock a door by turning its lock up.",
-    success_rule="lock's tip within 2 cm of the goal along x",
-    hand_low=HAND_LOW,
+    hand_low=BELOW_TABLE,
 )

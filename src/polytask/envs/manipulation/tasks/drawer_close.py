@@ -6,15 +6,17 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
+from polytask.envs.manipulation.shared.drawer import HIGH, LOW, handle
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
 _RADIUS = 0.05
+_HOLD = Hold((0.003, -0.022, -0.028), side="the front", slack=0.04, reach=0.04)
 
 
 def place(vector: Tensor) -> Placement:
@@ -29,7 +31,7 @@ def place(vector: Tensor) -> Placement:
 
 def slots(scene: SceneView) -> Slots:
     """Return a point 5 cm above the handle, and no orientation."""
-    return Slots(obj=offset(scene.body("drawer_link"), y=-0.16, z=0.05))
+    return Slots(obj=handle(scene, above=0.05))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -60,16 +62,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="drawer-close",
+    summary="Push the open drawer shut.",
+    success_rule="point above the handle within 6.5 cm of the goal, i.e. at most 3 cm open",
+    start=Start(LOW, HIGH, place),
+    shaped=Stages(bring("push the drawer shut"), _HOLD),
     scene="drawer",
-    low=(-0.1, 0.9, 0.0),
-    high=(0.1, 0.9, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("push the drawer shut"),), Hold((0.003, -0.022, -0.028), side="the front", slack=0.04, reach=0.04)
-    ),
-    summary="Push the open drawer shut.",
-    success_rule="point above the handle within 6.5 cm of the goal, i.e. at most 3 cm open",
 )

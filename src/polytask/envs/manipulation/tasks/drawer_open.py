@@ -5,11 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
+from polytask.envs.manipulation.shared.drawer import HIGH, LOW, handle
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
@@ -21,7 +22,7 @@ def place(vector: Tensor) -> Placement:
 
 def slots(scene: SceneView) -> Slots:
     """Return the handle's position and the drawer's orientation, scalar first."""
-    return Slots(obj=offset(scene.body("drawer_link"), y=-0.16), obj_quat=scene.body_quat("drawer_link"))
+    return Slots(obj=handle(scene), obj_quat=scene.body_quat("drawer_link"))
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -47,14 +48,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="drawer-open",
+    summary="Pull the drawer open by its handle.",
+    success_rule="handle within 3 cm of the goal",
+    start=Start(LOW, HIGH, place),
+    shaped=Stages(bring("pull the drawer open"), Hold((0.0, -0.02, -0.016), away=0.15, hooks=True)),
     scene="drawer",
-    low=(-0.1, 0.9, 0.0),
-    high=(0.1, 0.9, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull the drawer open"),), Hold((0.0, -0.02, -0.016), away=0.15, hooks=True)),
-    summary="Pull the drawer open by its handle.",
-    success_rule="handle within 3 cm of the goal",
 )

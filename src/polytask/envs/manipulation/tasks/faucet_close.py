@@ -5,8 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.faucet import (
-    HAND_INIT,
-    HAND_LOW,
     faucet_reward,
     faucet_slots,
     place_faucet,
@@ -14,7 +12,7 @@ from polytask.envs.manipulation.shared.faucet import (
 )
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import BELOW_TABLE, HAND_BACK, Look, Placement, Slots, Start, Task
 from polytask.sim.view import SceneView
 
 _SIDE = -1.0
@@ -42,16 +40,13 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="faucet-close",
+    summary="Turn a faucet's handle to the left.",
+    success_rule="handle's tip within 7 cm of the goal",
+    start=Start((-0.1, 0.8, 0.0), (0.1, 0.85, 0.0), place, hand=HAND_BACK),
+    shaped=Stages(bring("push the handle left"), Hold((0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)),
     scene="faucet",
-    low=(-0.1, 0.8, 0.0),
-    high=(0.1, 0.85, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("push the handle left"),), Hold((0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)),
-    summary="Turn a faucet's handle to the left.",
-    success_rule="handle's tip within 7 cm of the goal",
-    hand_init=HAND_INIT,
-    hand_low=HAND_LOW,
+    hand_low=BELOW_TABLE,
 )

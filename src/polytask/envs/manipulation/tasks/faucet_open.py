@@ -5,8 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.faucet import (
-    HAND_INIT,
-    HAND_LOW,
     faucet_reward,
     faucet_slots,
     place_faucet,
@@ -15,7 +13,7 @@ from polytask.envs.manipulation.shared.faucet import (
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import BELOW_TABLE, HAND_BACK, Look, Placement, Slots, Start, Task
 from polytask.sim.view import SceneView
 
 _SIDE = 1.0
@@ -43,16 +41,13 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="faucet-open",
+    summary="Turn a faucet's handle to the right.",
+    success_rule="handle's tip within 7 cm of the goal",
+    start=Start((-0.05, 0.8, 0.0), (0.05, 0.85, 0.0), place, hand=HAND_BACK),
+    shaped=Stages(bring("push the handle right"), Hold((-0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)),
     scene="faucet",
-    low=(-0.05, 0.8, 0.0),
-    high=(0.05, 0.85, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("push the handle right"),), Hold((-0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)),
-    summary="Turn a faucet's handle to the right.",
-    success_rule="handle's tip within 7 cm of the goal",
-    hand_init=HAND_INIT,
-    hand_low=HAND_LOW,
+    hand_low=BELOW_TABLE,
 )

@@ -10,9 +10,9 @@ from polytask.envs.manipulation.shared.caging import Cage, cage, handle_point
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.shared.straightness import straightness
-from polytask.envs.manipulation.stages import Hold, Leg, Stages
+from polytask.envs.manipulation.stages import Hold, Stages, line_up
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
@@ -76,24 +76,17 @@ def _before_nail(s: State) -> Tensor:
     return distance(_head(s), s.target)
 
 
-def _is_level(s: State) -> Tensor:
-    return _beside_line(s) < 0.04
-
-
 TASK = Task(
     name="hammer",
+    summary="Drive a nail into a block with a hammer.",
+    success_rule="nail driven in by more than 9 cm",
+    start=Start((-0.1, 0.4, 0.0), (0.1, 0.5, 0.0), place, hand=HAND_BACK),
+    shaped=Stages(
+        line_up("head level with the nail", _beside_line, slack=0.04, then="strike", rest=_before_nail),
+        Hold((-0.033, 0.0, 0.037), closed=0.6, empty=0.4),
+    ),
     scene="hammer",
-    low=(-0.1, 0.4, 0.0),
-    high=(0.1, 0.5, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (Leg("head level with the nail", _beside_line), Leg("strike", _before_nail, _is_level)),
-        Hold((-0.033, 0.0, 0.037), closed=0.6, empty=0.4),
-    ),
-    summary="Drive a nail into a block with a hammer.",
-    success_rule="nail driven in by more than 9 cm",
-    hand_init=(0.0, 0.4, 0.2),
 )

@@ -12,12 +12,13 @@ from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import BELOW_TABLE, Look, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 _FINGERS = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
 _GRASP = Grasp(effort=0.3, closed=0.53)
+_HOLD = Hold((0.004, 0.004, 0.028), closed=0.58, empty=0.28)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -38,20 +39,19 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="hand-insert",
+    summary="Put a block into a hole of the table.",
+    success_rule="block within 5 cm of the goal in the hole",
+    start=Start(
+        # The block starts 2 cm inside the raised table top, as in the original, and is pushed out.
+        (-0.1, 0.6, 0.05, -0.04, 0.8, -0.0201),
+        (0.1, 0.7, 0.05, 0.04, 0.88, -0.0199),
+        place_object_and_goal,
+        Separation(0.15),
+    ),
+    shaped=Stages(carry_over("bring it into the hole", level=0.1, hole=_RADIUS), _HOLD),
     scene="hole_table",
-    low=(-0.1, 0.6, 0.05, -0.04, 0.8, -0.0201),
-    high=(0.1, 0.7, 0.05, 0.04, 0.88, -0.0199),
-    # The block starts 2 cm inside the raised table top, as in the original, and is pushed out.
-    place=place_object_and_goal,
     slots=free_object_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        carry_over("bring it into the hole", level=0.1, hole=_RADIUS),
-        Hold((0.004, 0.004, 0.028), closed=0.58, empty=0.28),
-    ),
-    summary="Put a block into a hole of the table.",
-    success_rule="block within 5 cm of the goal in the hole",
-    separation=Separation((0, 2), (3, 5), 0.15),
-    hand_low=(-0.5, 0.4, -0.15),
+    hand_low=BELOW_TABLE,
 )

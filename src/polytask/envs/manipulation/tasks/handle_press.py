@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.handle import (
+    FRONT_HIGH,
+    FRONT_LOW,
     PRESSED,
     RAISED,
     front,
@@ -15,7 +17,7 @@ from polytask.envs.manipulation.shared.handle import (
 )
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -30,16 +32,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="handle-press",
+    summary="Press a handle down.",
+    success_rule="top of the handle within 2 cm of the goal's height",
+    start=Start(FRONT_LOW, FRONT_HIGH, place),
+    shaped=Stages(bring("press the handle down", along="z"), Hold((0.0, -0.025, 0.01), reach=0.04, depth=0.04)),
     scene="handle",
-    low=(-0.1, 0.8, -0.001),
-    high=(0.1, 0.9, 0.001),
-    place=place,
     slots=top_slots,
     reward=press_reward,
     expert=expert,
-    shaped=Stages(
-        (bring("press the handle down", axes=(0.0, 0.0, 1.0)),), Hold((0.0, -0.025, 0.01), reach=0.04, depth=0.04)
-    ),
-    summary="Press a handle down.",
-    success_rule="top of the handle within 2 cm of the goal's height",
 )

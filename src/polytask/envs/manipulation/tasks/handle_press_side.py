@@ -6,7 +6,7 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.handle import PRESSED, RAISED, place_handle, press, press_reward, side, top_slots
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -21,14 +21,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="handle-press-side",
+    summary="Press a handle down that faces sideways.",
+    success_rule="top of the handle within 2 cm of the goal's height",
+    start=Start((-0.35, 0.65, -0.001), (-0.25, 0.75, 0.001), place),
+    shaped=Stages(bring("press the handle down", along="z"), Hold((0.008, 0.005, 0.028))),
     scene="handle_side",
-    low=(-0.35, 0.65, -0.001),
-    high=(-0.25, 0.75, 0.001),
-    place=place,
     slots=top_slots,
     reward=press_reward,
     expert=expert,
-    shaped=Stages((bring("press the handle down", axes=(0.0, 0.0, 1.0)),), Hold((0.008, 0.005, 0.028))),
-    summary="Press a handle down that faces sideways.",
-    success_rule="top of the handle within 2 cm of the goal's height",
 )

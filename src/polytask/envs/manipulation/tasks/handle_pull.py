@@ -6,11 +6,20 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.caging import Cage
 from polytask.envs.manipulation.shared.grasp import Grasp
-from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, front, place_handle, pull, pull_reward
+from polytask.envs.manipulation.shared.handle import (
+    FRONT_HIGH,
+    FRONT_LOW,
+    LOWERED,
+    PULLED,
+    front,
+    place_handle,
+    pull,
+    pull_reward,
+)
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.view import SceneView
 
 _RADIUS = 0.05
@@ -42,16 +51,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="handle-pull",
+    summary="Pull a handle up.",
+    success_rule="end of the handle within 5 cm of the goal's height",
+    start=Start(FRONT_LOW, FRONT_HIGH, place),
+    shaped=Stages(bring("pull the handle up", along="z"), Hold((0.0, 0.0, 0.012), closed=0.62, empty=0.34)),
     scene="handle",
-    low=(-0.1, 0.8, -0.001),
-    high=(0.1, 0.9, 0.001),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("pull the handle up", axes=(0.0, 0.0, 1.0)),), Hold((0.0, 0.0, 0.012), closed=0.62, empty=0.34)
-    ),
-    summary="Pull a handle up.",
-    success_rule="end of the handle within 5 cm of the goal's height",
 )

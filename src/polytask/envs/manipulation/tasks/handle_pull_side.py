@@ -10,7 +10,7 @@ from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, place_hand
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
@@ -44,14 +44,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="handle-pull-side",
+    summary="Pull a handle up that faces sideways.",
+    success_rule="middle of the handle within 8 cm of the goal",
+    start=Start((-0.35, 0.65, 0.0), (-0.25, 0.75, 0.0), place),
+    shaped=Stages(bring("pull the handle up"), Hold((0.0, 0.004, 0.03), closed=0.82, empty=0.58)),
     scene="handle_side",
-    low=(-0.35, 0.65, 0.0),
-    high=(-0.25, 0.75, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull the handle up"),), Hold((0.0, 0.004, 0.03), closed=0.82, empty=0.58)),
-    summary="Pull a handle up that faces sideways.",
-    success_rule="middle of the handle within 8 cm of the goal",
 )

@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import BELOW_TABLE, HAND_BACK, Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView, constant
 
@@ -21,6 +21,7 @@ _LYING = (0.12, -0.2, 0.25)  # knob at the start
 _TURN = math.hypot(0.2, 0.2)  # distance between the two
 _ANGLE, _ANGLE_SLACK = math.pi / 2, math.pi / 24
 _SCALE = (4.0, 1.0, 4.0)  # sideways and vertical distances from the knob count four times
+_HOLD = Hold((0.0, -0.05, -0.08), side="below", away=0.03, slack=0.05, reach=0.06, depth=0.06)
 
 
 def place(vector: Tensor) -> Placement:
@@ -59,19 +60,13 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="lever-pull",
+    summary="Pull a lever up until it stands.",
+    success_rule="lever within 7.5 degrees of upright",
+    start=Start((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0), place, hand=HAND_BACK),
+    shaped=Stages(bring("lift the lever"), _HOLD),
     scene="lever",
-    low=(-0.1, 0.7, 0.0),
-    high=(0.1, 0.8, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("lift the lever"),),
-        Hold((0.0, -0.05, -0.08), side="below", away=0.03, slack=0.05, reach=0.06, depth=0.06),
-    ),
-    summary="Pull a lever up until it stands.",
-    success_rule="lever within 7.5 degrees of upright",
-    hand_init=(0.0, 0.4, 0.2),
-    hand_low=(-0.5, 0.4, -0.15),
+    hand_low=BELOW_TABLE,
 )

@@ -9,9 +9,9 @@ from polytask.envs.manipulation.rewards import hamacher, prism, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.points import offset, planar_gap
-from polytask.envs.manipulation.stages import Hold, Leg, Stages
+from polytask.envs.manipulation.stages import Hold, Stages, line_up
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Start, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
@@ -81,24 +81,17 @@ def _before_hole(s: State) -> Tensor:
     return distance(s.scene.site("pegHead"), s.target)
 
 
-def _is_level(s: State) -> Tensor:
-    return _beside_hole(s) < 0.025
-
-
 TASK = Task(
     name="peg-insert-side",
+    summary="Pick up the peg and insert it sideways into the hole.",
+    success_rule="peg's head within 7 cm of the hole, errors across the hole counting double",
+    start=Start((0.0, 0.5, 0.02, -0.35, 0.4, -0.001), (0.2, 0.7, 0.02, -0.25, 0.7, 0.001), place, Separation(0.1)),
+    shaped=Stages(
+        line_up("head level with the hole", _beside_hole, slack=0.025, then="push it in", rest=_before_hole),
+        Hold((0.006, 0.0, 0.025), closed=0.45, empty=0.18),
+    ),
     scene="peg_insert",
-    low=(0.0, 0.5, 0.02, -0.35, 0.4, -0.001),
-    high=(0.2, 0.7, 0.02, -0.25, 0.7, 0.001),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (Leg("head level with the hole", _beside_hole), Leg("push it in", _before_hole, _is_level)),
-        Hold((0.006, 0.0, 0.025), closed=0.45, empty=0.18),
-    ),
-    summary="Pick up the peg and insert it sideways into the hole.",
-    success_rule="peg's head within 7 cm of the hole, errors across the hole counting double",
-    separation=Separation((0, 2), (3, 5), 0.1),
 )

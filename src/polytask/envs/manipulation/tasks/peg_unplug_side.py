@@ -10,7 +10,7 @@ from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Slots, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView, constant
 
@@ -54,14 +54,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="peg-unplug-side",
+    summary="Pull a plug sideways out of its socket.",
+    success_rule="end of the plug within 7 cm of the goal",
+    start=Start((-0.25, 0.6, -0.001), (-0.15, 0.8, 0.001), place),
+    shaped=Stages(bring("pull the plug to the goal"), Hold((-0.015, 0.0, 0.028), closed=0.9, empty=0.7)),
     scene="peg_unplug",
-    low=(-0.25, 0.6, -0.001),
-    high=(-0.15, 0.8, 0.001),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("pull the plug to the goal"),), Hold((-0.015, 0.0, 0.028), closed=0.9, empty=0.7)),
-    summary="Pull a plug sideways out of its socket.",
-    success_rule="end of the plug within 7 cm of the goal",
 )

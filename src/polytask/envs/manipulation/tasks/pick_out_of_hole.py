@@ -12,13 +12,14 @@ from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS, _PAID_RADIUS = 0.07, 0.05
 _SHAFT = 0.03  # radius around the puck's start in which the fingers may be low
 _FINGERS = Cage(radius=0.015, pad=0.02, xz=0.03, effort=0.1, density="high")
 _GRASP = Grasp(effort=0.15, closed=0.56)
+_HOLD = Hold((0.0, 0.005, 0.026), closed=0.6, empty=0.28)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -40,18 +41,15 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="pick-out-of-hole",
+    summary="Pick a puck out of a hole and bring it to a goal position.",
+    success_rule="puck within 7 cm of the goal",
+    start=Start(
+        (0.0, 0.75, 0.02, -0.1, 0.5, 0.15), (0.0, 0.75, 0.02, 0.1, 0.6, 0.3), place_object_and_goal, Separation(0.15)
+    ),
+    shaped=Stages(carry_over("puck to the goal", level=0.1, hole=0.0), _HOLD),
     scene="hole_block",
-    low=(0.0, 0.75, 0.02, -0.1, 0.5, 0.15),
-    high=(0.0, 0.75, 0.02, 0.1, 0.6, 0.3),
-    place=place_object_and_goal,
     slots=free_object_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        carry_over("puck to the goal", level=0.1, hole=0.0), Hold((0.0, 0.005, 0.026), closed=0.6, empty=0.28)
-    ),
-    summary="Pick a puck out of a hole and bring it to a goal position.",
-    success_rule="puck within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
     hand_low=(-0.5, 0.4, -0.05),
 )

@@ -8,11 +8,12 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import LiveCage, live_cage
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.puck import FREE_START
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import Look, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05  # distance with full reward; the success test is less strict
@@ -46,15 +47,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="pick-place",
+    summary="Pick up the puck and carry it to a goal in the air.",
+    success_rule="puck within 7 cm of the goal",
+    start=FREE_START,
+    shaped=Stages(bring("puck to the goal"), Hold((0.0, 0.001, 0.037), closed=0.65, empty=0.4)),
     scene="puck",
-    low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.05),
-    high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.3),
-    place=place_object_and_goal,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("puck to the goal"),), Hold((0.0, 0.001, 0.037), closed=0.65, empty=0.4)),
-    summary="Pick up the puck and carry it to a goal in the air.",
-    success_rule="puck within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

@@ -8,16 +8,18 @@ from torch import Tensor
 from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.shared.puck import WALL_START
 from polytask.envs.manipulation.shared.wall import near_wall
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import Look, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
 _CAGE = Cage(radius=0.015, pad=0.05, xz=0.005)
+_HOLD = Hold((0.0, 0.0, 0.039), closed=0.6, empty=0.4)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -52,17 +54,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="pick-place-wall",
+    summary="Pick a puck up and bring it to a goal behind a wall.",
+    success_rule="puck within 7 cm of the goal",
+    start=WALL_START,
+    shaped=Stages(carry_over("puck to the goal", level=0.16, hole=0.06), _HOLD),
     scene="puck_wall",
-    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
-    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
-    place=place_object_and_goal,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        carry_over("puck to the goal", level=0.16, hole=0.06), Hold((0.0, 0.0, 0.039), closed=0.6, empty=0.4)
-    ),
-    summary="Pick a puck up and bring it to a goal behind a wall.",
-    success_rule="puck within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import hamacher, tolerance
-from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.expert import act, from_above
 from polytask.envs.manipulation.shared.plate import plate_slots, slides
-from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
@@ -34,24 +34,19 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
 def expert(look: Look) -> Tensor:
     """Set the open fingers down on the near edge of the plate and push it towards the cage."""
     hand, edge = look.hand, offset(look.obj, y=-0.055, z=0.03)
-    waypoint = first_of(
-        (planar_gap(hand, edge) > 0.03, offset(edge, z=0.1)),
-        ((hand[:, 2] - edge[:, 2]).abs() > 0.04, edge),
-        otherwise=torch.stack([look.goal[:, 0], torch.full_like(look.openness, 0.9), edge[:, 2]], -1),
-    )
+    ahead = torch.stack([look.goal[:, 0], torch.full_like(look.openness, 0.9), edge[:, 2]], -1)
+    waypoint = from_above(hand, edge, slack=(0.03, 0.04), clearance=0.1, then=ahead)
     return act(hand, waypoint, gain=10.0, effort=-1.0)
 
 
 TASK = Task(
     name="plate-slide",
+    summary="Slide a plate into a cage.",
+    success_rule="plate within 7 cm of the goal",
+    start=Start((0.0, 0.6, 0.0, -0.1, 0.85, 0.0), (0.0, 0.6, 0.0, 0.1, 0.9, 0.0), place),
+    shaped=Stages(bring("plate to the goal"), Hold((-0.002, -0.049, 0.057), slack=0.03)),
     scene="plate",
-    low=(0.0, 0.6, 0.0, -0.1, 0.85, 0.0),
-    high=(0.0, 0.6, 0.0, 0.1, 0.9, 0.0),
-    place=place,
     slots=plate_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("plate to the goal"),), Hold((-0.002, -0.049, 0.057), slack=0.03)),
-    summary="Slide a plate into a cage.",
-    success_rule="plate within 7 cm of the goal",
 )

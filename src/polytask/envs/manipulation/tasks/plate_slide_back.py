@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
-from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.shared.plate import drag, plate_reward, plate_slots, slides
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -18,25 +17,17 @@ def place(vector: Tensor) -> Placement:
 
 def expert(look: Look) -> Tensor:
     """Press one of the open fingers on the plate and drag it to the goal."""
-    hand, edge = look.hand, offset(look.obj, y=-0.065, z=0.025)
-    waypoint = first_of(
-        (planar_gap(hand, edge) > 0.01, offset(edge, z=0.1)),
-        ((hand[:, 2] - edge[:, 2]).abs() > 0.04, edge),
-        otherwise=at_height(hand + look.goal - look.obj, hand[:, 2]),
-    )
-    return act(hand, waypoint, gain=10.0, effort=-1.0)
+    return drag(look, offset(look.obj, y=-0.065, z=0.025), clearance=0.1, effort=-1.0)
 
 
 TASK = Task(
     name="plate-slide-back",
+    summary="Slide a plate out of a cage.",
+    success_rule="plate within 7 cm of the goal",
+    start=Start((0.0, 0.85, 0.0, -0.1, 0.6, 0.015), (0.0, 0.85, 0.0, 0.1, 0.6, 0.015), place),
+    shaped=Stages(bring("plate to the goal"), Hold((0.003, -0.064, 0.058))),
     scene="plate",
-    low=(0.0, 0.85, 0.0, -0.1, 0.6, 0.015),
-    high=(0.0, 0.85, 0.0, 0.1, 0.6, 0.015),
-    place=place,
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
-    shaped=Stages((bring("plate to the goal"),), Hold((0.003, -0.064, 0.058))),
-    summary="Slide a plate out of a cage.",
-    success_rule="plate within 7 cm of the goal",
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
-from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.shared.plate import drag, plate_reward, plate_slots, slides
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -19,25 +18,17 @@ def place(vector: Tensor) -> Placement:
 
 def expert(look: Look) -> Tensor:
     """Press the closed fingers on the right half of the plate and drag it to the goal."""
-    hand, spot = look.hand, offset(look.obj, x=0.023, z=0.025)
-    waypoint = first_of(
-        (planar_gap(hand, spot) > 0.01, offset(spot, z=0.07)),
-        ((hand[:, 2] - spot[:, 2]).abs() > 0.04, spot),
-        otherwise=at_height(hand + look.goal - look.obj, hand[:, 2]),
-    )
-    return act(hand, waypoint, gain=10.0, effort=1.0)
+    return drag(look, offset(look.obj, x=0.023, z=0.025), clearance=0.07, effort=1.0)
 
 
 TASK = Task(
     name="plate-slide-back-side",
+    summary="Slide a plate sideways out of a cage.",
+    success_rule="plate within 7 cm of the goal",
+    start=Start((-0.25, 0.6, 0.0, -0.05, 0.6, 0.015), (-0.25, 0.6, 0.0, 0.15, 0.6, 0.015), place),
+    shaped=Stages(bring("plate to the goal"), Hold((0.023, 0.0, 0.059))),
     scene="plate_side",
-    low=(-0.25, 0.6, 0.0, -0.05, 0.6, 0.015),
-    high=(-0.25, 0.6, 0.0, 0.15, 0.6, 0.015),
-    place=place,
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
-    shaped=Stages((bring("plate to the goal"),), Hold((0.023, 0.0, 0.059))),
-    summary="Slide a plate sideways out of a cage.",
-    success_rule="plate within 7 cm of the goal",
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polytask.envs.manipulation.shared.expert import act, first_of
+from polytask.envs.manipulation.shared.expert import act, from_above
 from polytask.envs.manipulation.shared.plate import plate_reward, plate_slots, slides
-from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 
 
 def place(vector: Tensor) -> Placement:
@@ -24,24 +24,19 @@ def expert(look: Look) -> Tensor:
     """
     hand, edge = look.hand, offset(look.obj, x=0.07, z=-0.005)
     push = hand[:, 0] + look.goal[:, 0] - look.obj[:, 0]
-    waypoint = first_of(
-        (planar_gap(hand, edge) > 0.04, offset(edge, z=0.1)),
-        ((hand[:, 2] - edge[:, 2]).abs() > 0.06, edge),
-        otherwise=torch.stack([push, torch.full_like(push, 0.6), edge[:, 2]], -1),
-    )
+    along = torch.stack([push, torch.full_like(push, 0.6), edge[:, 2]], -1)
+    waypoint = from_above(hand, edge, slack=(0.04, 0.06), clearance=0.1, then=along)
     return act(hand, waypoint, gain=25.0, effort=1.0)
 
 
 TASK = Task(
     name="plate-slide-side",
+    summary="Slide a plate sideways into a cage.",
+    success_rule="plate within 7 cm of the goal",
+    start=Start((0.0, 0.6, 0.0, -0.3, 0.54, 0.0), (0.0, 0.6, 0.0, -0.25, 0.66, 0.0), place),
+    shaped=Stages(bring("plate to the goal"), Hold((0.068, 0.0, 0.032), slack=0.04, reach=0.04)),
     scene="plate_side",
-    low=(0.0, 0.6, 0.0, -0.3, 0.54, 0.0),
-    high=(0.0, 0.6, 0.0, -0.25, 0.66, 0.0),
-    place=place,
     slots=plate_slots,
     reward=plate_reward,
     expert=expert,
-    shaped=Stages((bring("plate to the goal"),), Hold((0.068, 0.0, 0.032), slack=0.04, reach=0.04)),
-    summary="Slide a plate sideways into a cage.",
-    success_rule="plate within 7 cm of the goal",
 )

@@ -6,30 +6,24 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.caging import cage
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_at_rest
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.shared.puck import CAGE, place_on_table
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
-_HEIGHT = 0.0194047  # of the puck's centre once it has settled on the table
-_CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
-
-
-def place(vector: Tensor) -> Placement:
-    """Put puck and goal on the table; the vector's own heights are not used."""
-    return place_at_rest(vector, _HEIGHT)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
     """Reward caging the puck and, once it is between the fingers, its closeness to the goal."""
     gap = distance(s.obj, s.target)
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
-    caged = 2 * cage(s, s.obj, _CAGE)
+    caged = 2 * cage(s, s.obj, CAGE)
     is_held = (distance(s.obj, s.tcp) < 0.02) & (s.openness > 0)
     # Once the puck is held, the caging term counts twice, as in the original.
     dense = torch.where(is_held, 1 + 2 * caged + 5 * in_place, caged)
@@ -52,15 +46,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="push",
+    summary="Push the puck to a goal on the table.",
+    success_rule="puck within 5 cm of the goal",
+    start=Start((-0.1, 0.6, 0.02, -0.1, 0.8, 0.01), (0.1, 0.7, 0.02, 0.1, 0.9, 0.02), place_on_table, Separation(0.15)),
+    shaped=Stages(bring("puck to the goal"), Hold((0.0, 0.0, 0.036), closed=0.6, empty=0.4)),
     scene="puck",
-    low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.01),
-    high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.02),
-    place=place,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("puck to the goal"),), Hold((0.0, 0.0, 0.036), closed=0.6, empty=0.4)),
-    summary="Push the puck to a goal on the table.",
-    success_rule="puck within 5 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

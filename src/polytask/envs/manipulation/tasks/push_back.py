@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
@@ -50,15 +50,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="push-back",
+    summary="Pull a block back to a goal.",
+    success_rule="block within 7 cm of the goal",
+    start=Start((-0.1, 0.8, 0.02, -0.1, 0.6, 0.0199), (0.1, 0.85, 0.02, 0.1, 0.7, 0.0201), place, Separation(0.15)),
+    shaped=Stages(bring("block to the goal"), Hold((0.0, -0.008, 0.044), closed=0.65, empty=0.4)),
     scene="block",
-    low=(-0.1, 0.8, 0.02, -0.1, 0.6, 0.0199),
-    high=(0.1, 0.85, 0.02, 0.1, 0.7, 0.0201),
-    place=place,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("block to the goal"),), Hold((0.0, -0.008, 0.044), closed=0.65, empty=0.4)),
-    summary="Pull a block back to a goal.",
-    success_rule="block within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

@@ -6,24 +6,18 @@ import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
-from polytask.envs.manipulation.shared.caging import Cage, cage
+from polytask.envs.manipulation.shared.caging import cage
 from polytask.envs.manipulation.shared.expert import act, first_of
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_at_rest
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import offset, planar_gap
+from polytask.envs.manipulation.shared.puck import CAGE, place_on_table
 from polytask.envs.manipulation.stages import Hold, Leg, Stages
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Separation, Start, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
-_HEIGHT = 0.0194047  # of the puck's centre once it has settled on the table
 _PASSAGE, _BACK = -0.08, 0.75  # x left of the wall, and y behind it
-_CAGE = Cage(radius=0.015, pad=0.05, xz=0.005, density="high")
-
-
-def place(vector: Tensor) -> Placement:
-    """Put puck and goal on the table; the vector's own heights are not used."""
-    return place_at_rest(vector, _HEIGHT)
 
 
 def reward(s: State) -> tuple[Tensor, Tensor]:
@@ -36,7 +30,7 @@ def reward(s: State) -> tuple[Tensor, Tensor]:
     in_place = tolerance(gap, 0.0, _RADIUS, distance(s.obj_init, s.target))
     held = (distance(o, s.tcp) < 0.02) & (s.openness > 0)
     bonus = torch.where(o[:, 1] > 0.75, 5 + 3 * in_place, 1 + 4 * passed)
-    return torch.where(gap < _RADIUS, 10.0, 2 * cage(s, o, _CAGE) + held * bonus), gap <= 0.07
+    return torch.where(gap < _RADIUS, 10.0, 2 * cage(s, o, CAGE) + held * bonus), gap <= 0.07
 
 
 def expert(look: Look) -> Tensor:
@@ -70,18 +64,17 @@ def _is_past(s: State) -> Tensor:
 
 TASK = Task(
     name="push-wall",
-    scene="puck_wall",
-    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.01),
-    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.02),
-    place=place,
-    slots=free_object_slots_xyzw,
-    reward=reward,
-    expert=expert,
+    summary="Push a puck around a wall to a goal.",
+    success_rule="puck within 7 cm of the goal",
+    start=Start(
+        (-0.05, 0.6, 0.015, -0.05, 0.85, 0.01), (0.05, 0.65, 0.015, 0.05, 0.9, 0.02), place_on_table, Separation(0.15)
+    ),
     shaped=Stages(
         (Leg("puck to the left of the wall", _right_of_passage), Leg("puck to the goal", _to_goal, _is_past)),
         Hold((0.003, 0.002, 0.034), closed=0.65, empty=0.4),
     ),
-    summary="Push a puck around a wall to a goal.",
-    success_rule="puck within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
+    scene="puck_wall",
+    slots=free_object_slots_xyzw,
+    reward=reward,
+    expert=expert,
 )

@@ -7,10 +7,11 @@ from torch import Tensor
 
 from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.expert import act
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
+from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
+from polytask.envs.manipulation.shared.puck import FREE_START
 from polytask.envs.manipulation.stages import Stages, bring, the_fingertips
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Separation, Task
+from polytask.envs.manipulation.task import Look, Task
 from polytask.sim.geometry import distance
 
 _RADIUS = 0.05
@@ -31,15 +32,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="reach",
+    summary="Reach a goal position in space.",
+    success_rule="tool centre within 5 cm of the goal",
+    start=FREE_START,
+    shaped=Stages(bring("fingertips to the goal", point=the_fingertips)),
     scene="puck",
-    low=(-0.1, 0.6, 0.02, -0.1, 0.8, 0.05),
-    high=(0.1, 0.7, 0.02, 0.1, 0.9, 0.3),
-    place=place_object_and_goal,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("fingertips to the goal", point=the_fingertips),)),
-    summary="Reach a goal position in space.",
-    success_rule="tool centre within 5 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

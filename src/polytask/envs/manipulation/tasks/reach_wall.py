@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.expert import act
-from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw, place_object_and_goal
 from polytask.envs.manipulation.shared.points import offset
+from polytask.envs.manipulation.shared.puck import WALL_START
 from polytask.envs.manipulation.shared.wall import near_wall
-from polytask.envs.manipulation.stages import Stages, bring, the_fingertips
-from polytask.envs.manipulation.task import Look, Separation, Task
-from polytask.envs.manipulation.tasks.reach import reward
+from polytask.envs.manipulation.task import Look
+from polytask.envs.manipulation.tasks import reach
 
 
 def expert(look: Look) -> Tensor:
@@ -21,17 +22,11 @@ def expert(look: Look) -> Tensor:
     return act(look.hand, waypoint, gain=5.0, effort=0.0)
 
 
-TASK = Task(
+TASK = replace(
+    reach.TASK,
     name="reach-wall",
-    scene="reach_wall",
-    low=(-0.05, 0.6, 0.015, -0.05, 0.85, 0.05),
-    high=(0.05, 0.65, 0.015, 0.05, 0.9, 0.3),
-    place=place_object_and_goal,
-    slots=free_object_slots_xyzw,
-    reward=reward,
-    expert=expert,
-    shaped=Stages((bring("fingertips to the goal", point=the_fingertips),)),
     summary="Reach a goal position behind a wall.",
-    success_rule="tool centre within 5 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.15),
+    start=WALL_START,
+    scene="reach_wall",
+    expert=expert,
 )

@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.free_object import free_object_slots_xyzw
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, carry_over
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import constant
 
@@ -22,6 +22,7 @@ _BOARD = 0.24  # height of the board that carries the goal
 _DEPTH = 0.15  # of the space under the board where the reward is reduced
 _GENTLE = 0.2  # gripper effort; a harder grip presses the pads into the light block until it slips out
 _CAGE = Cage(radius=0.02, pad=0.05, xz=0.01)
+_HOLD = Hold((0.005, 0.0, 0.035), closed=0.6, empty=0.28)
 
 
 def place(vector: Tensor) -> Placement:
@@ -69,17 +70,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="shelf-place",
+    summary="Pick a block up and place it on a shelf.",
+    success_rule="block within 7 cm of the goal",
+    start=Start((-0.1, 0.5, 0.019, -0.1, 0.8, 0.299), (0.1, 0.6, 0.021, 0.1, 0.9, 0.301), place, Separation(0.1)),
+    shaped=Stages(carry_over("bring it onto the shelf", level=0.28, hole=0.0), _HOLD),
     scene="shelf",
-    low=(-0.1, 0.5, 0.019, -0.1, 0.8, 0.299),
-    high=(0.1, 0.6, 0.021, 0.1, 0.9, 0.301),
-    place=place,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        carry_over("bring it onto the shelf", level=0.28, hole=0.0), Hold((0.005, 0.0, 0.035), closed=0.6, empty=0.28)
-    ),
-    summary="Pick a block up and place it on a shelf.",
-    success_rule="block within 7 cm of the goal",
-    separation=Separation((0, 2), (3, 5), 0.1),
 )

@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Start, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
@@ -79,15 +79,12 @@ def _kick(look: Look) -> Tensor:
 
 TASK = Task(
     name="soccer",
+    summary="Push a ball into a goal.",
+    success_rule="ball within 7 cm of the goal's middle",
+    start=Start((-0.1, 0.6, 0.03, -0.1, 0.8, 0.0), (0.1, 0.7, 0.03, 0.1, 0.9, 0.0), place, Separation(0.15)),
+    shaped=Stages(bring("ball into the goal"), Hold((0.0, -0.03, 0.03), slack=0.04, reach=0.065, depth=0.09)),
     scene="soccer",
-    low=(-0.1, 0.6, 0.03, -0.1, 0.8, 0.0),
-    high=(0.1, 0.7, 0.03, 0.1, 0.9, 0.0),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("ball into the goal"),), Hold((0.0, -0.03, 0.03), slack=0.04, reach=0.065, depth=0.09)),
-    summary="Push a ball into a goal.",
-    success_rule="ball within 7 cm of the goal's middle",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

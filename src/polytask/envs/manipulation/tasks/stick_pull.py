@@ -9,9 +9,9 @@ from polytask.envs.manipulation.rewards import hamacher, tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
 from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
-from polytask.envs.manipulation.stages import Hold, Leg, Stages
+from polytask.envs.manipulation.stages import Hold, Leg, Stages, line_up
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Start, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
@@ -76,33 +76,25 @@ def _handle_left(s: State) -> Tensor:
     return planar_gap(s.scene.site("insertion"), s.target)
 
 
-def _is_level(s: State) -> Tensor:
-    return _off_handle(s) < 0.04
-
-
 def _is_through(s: State) -> Tensor:
     return _is_inserted(_tip(s))
 
 
 TASK = Task(
     name="stick-pull",
-    scene="stick",
-    low=(-0.1, 0.55, 0.0, 0.35, 0.45, 0.0199),
-    high=(0.0, 0.65, 0.001, 0.45, 0.55, 0.0201),
-    place=place,
-    slots=slots,
-    reward=reward,
-    expert=expert,
+    summary="Put a stick through the handle of a thermos and pull it to a goal.",
+    success_rule="handle within 12 cm of the goal with the stick's tip through it",
+    start=Start((-0.1, 0.55, 0.0, 0.35, 0.45, 0.0199), (0.0, 0.65, 0.001, 0.45, 0.55, 0.0201), place, Separation(0.1)),
     shaped=Stages(
         (
-            Leg("tip level with the handle", _off_handle),
-            Leg("put it through", _before_handle, _is_level),
+            *line_up("tip level with the handle", _off_handle, slack=0.04, then="put it through", rest=_before_handle),
             Leg("pull the handle to the goal", _handle_left, _is_through),
         ),
         Hold((-0.01, 0.0, 0.041), closed=0.58, empty=0.3),
     ),
-    summary="Put a stick through the handle of a thermos and pull it to a goal.",
-    success_rule="handle within 12 cm of the goal with the stick's tip through it",
-    separation=Separation((0, 2), (3, 5), 0.1),
+    scene="stick",
+    slots=slots,
+    reward=reward,
+    expert=expert,
     hand_low=(-0.5, 0.35, 0.05),
 )

@@ -9,9 +9,9 @@ from polytask.envs.manipulation.rewards import tolerance
 from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.shared.stick import place_stick, stick_expert, stick_start
-from polytask.envs.manipulation.stages import Hold, Leg, Stages
+from polytask.envs.manipulation.stages import Hold, Stages, line_up
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Slots, Start, Task
 from polytask.sim.geometry import distance, wxyz_to_xyzw
 from polytask.sim.view import SceneView
 
@@ -73,24 +73,19 @@ def _way_left(s: State) -> Tensor:
     return (thermos - s.scene.site("stick_end"))[:, 0].clamp(min=0.0) + distance(thermos, s.target)
 
 
-def _is_level(s: State) -> Tensor:
-    return _off_thermos(s) < 0.04
-
-
 TASK = Task(
     name="stick-push",
+    summary="Grip a stick and push a thermos with it to a goal.",
+    success_rule="thermos within 12 cm of the goal while both pads press on the lifted stick",
+    start=Start(
+        (-0.08, 0.58, 0.0, 0.399, 0.55, 0.1319), (-0.03, 0.62, 0.001, 0.401, 0.6, 0.1321), place, Separation(0.1)
+    ),
+    shaped=Stages(
+        line_up("stick level with the thermos", _off_thermos, slack=0.04, then="thermos to the goal", rest=_way_left),
+        Hold((0.023, 0.0, 0.042), closed=0.5, empty=0.3),
+    ),
     scene="stick",
-    low=(-0.08, 0.58, 0.0, 0.399, 0.55, 0.1319),
-    high=(-0.03, 0.62, 0.001, 0.401, 0.6, 0.1321),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (Leg("stick level with the thermos", _off_thermos), Leg("thermos to the goal", _way_left, _is_level)),
-        Hold((0.023, 0.0, 0.042), closed=0.5, empty=0.3),
-    ),
-    summary="Grip a stick and push a thermos with it to a goal.",
-    success_rule="thermos within 12 cm of the goal while both pads press on the lifted stick",
-    separation=Separation((0, 2), (3, 5), 0.1),
 )

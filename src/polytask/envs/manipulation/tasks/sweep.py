@@ -12,7 +12,7 @@ from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Task
+from polytask.envs.manipulation.task import Look, Placement, Start, Task
 from polytask.sim.geometry import distance
 
 _GOAL_X, _GOAL_Z = 0.5, 0.01
@@ -40,14 +40,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="sweep",
+    summary="Sweep a block to the right of the table.",
+    success_rule="block within 5 cm of the goal",
+    start=Start((-0.1, 0.6, 0.02), (0.1, 0.7, 0.02), place),
+    shaped=Stages(bring("block to the goal"), Hold((0.0, 0.0, 0.047), closed=0.62, empty=0.4)),
     scene="sweep",
-    low=(-0.1, 0.6, 0.02),
-    high=(0.1, 0.7, 0.02),
-    place=place,
     slots=free_object_slots,
     reward=reward,
     expert=expert,
-    shaped=Stages((bring("block to the goal"),), Hold((0.0, 0.0, 0.047), closed=0.62, empty=0.4)),
-    summary="Sweep a block to the right of the table.",
-    success_rule="block within 5 cm of the goal",
 )

@@ -11,7 +11,7 @@ from polytask.envs.manipulation.shared.points import at_height, offset
 from polytask.envs.manipulation.shared.sweeping import sweep_reward
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Separation, Task
+from polytask.envs.manipulation.task import Look, Placement, Separation, Start, Task
 from polytask.sim.geometry import distance
 from polytask.sim.view import constant
 
@@ -41,17 +41,14 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="sweep-into",
+    summary="Sweep a block over a hole of the table.",
+    success_rule="block within 5 cm of the hole's centre, seen from above",
+    start=Start(
+        (-0.1, 0.6, 0.02, -0.001, 0.8399, 0.0199), (0.1, 0.7, 0.02, 0.001, 0.8401, 0.0201), place, Separation(0.15)
+    ),
+    shaped=Stages(bring("block over the hole", along="xy"), Hold((0.004, 0.0, 0.028), closed=0.65, empty=0.28)),
     scene="hole_table",
-    low=(-0.1, 0.6, 0.02, -0.001, 0.8399, 0.0199),
-    high=(0.1, 0.7, 0.02, 0.001, 0.8401, 0.0201),
-    place=place,
     slots=free_object_slots_xyzw,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("block over the hole", axes=(1.0, 1.0, 0.0)),), Hold((0.004, 0.0, 0.028), closed=0.65, empty=0.28)
-    ),
-    summary="Sweep a block over a hole of the table.",
-    success_rule="block within 5 cm of the hole's centre, seen from above",
-    separation=Separation((0, 2), (3, 5), 0.15),
 )

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from polytask.envs.manipulation.shared.points import offset
-from polytask.envs.manipulation.shared.window import slide_expert, window_reward
+from polytask.envs.manipulation.shared.window import place_window, slide_expert, window_reward
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
-from polytask.envs.manipulation.task import Look, Placement, Slots, Task
+from polytask.envs.manipulation.task import HAND_BACK, Look, Placement, Slots, Start, Task
 from polytask.sim.view import SceneView
 
 
 def place(vector: Tensor) -> Placement:
     """Place the shut window."""
-    return Placement(
-        target=offset(vector, x=0.2),
-        obj_init=vector,
-        fixtures={"window": vector},
-        joints={"window_slide": torch.zeros_like(vector[:, 0])},
-    )
+    return place_window(vector, goal=0.2, opening=0.0)
 
 
 def slots(scene: SceneView) -> Slots:
@@ -40,17 +34,12 @@ def expert(look: Look) -> Tensor:
 
 TASK = Task(
     name="window-open",
+    summary="Slide the window open.",
+    success_rule="handle within 5 cm of the goal along x",
+    start=Start((-0.1, 0.7, 0.16), (0.1, 0.9, 0.16), place, hand=HAND_BACK),
+    shaped=Stages(bring("slide the window", along="x"), Hold((0.0, 0.006, 0.029), side="the front", slack=0.035)),
     scene="window",
-    low=(-0.1, 0.7, 0.16),
-    high=(0.1, 0.9, 0.16),
-    place=place,
     slots=slots,
     reward=reward,
     expert=expert,
-    shaped=Stages(
-        (bring("slide the window", axes=(1.0, 0.0, 0.0)),), Hold((0.0, 0.006, 0.029), side="the front", slack=0.035)
-    ),
-    summary="Slide the window open.",
-    success_rule="handle within 5 cm of the goal along x",
-    hand_init=(0.0, 0.4, 0.2),
 )
