@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from polytask.errors import UserError
-from polytask.settings import check_values, default_of, require_order, setting
+from polytask.settings import check_values, default_of, require_order, setting, with_default
 
 
 @dataclass
@@ -31,6 +31,16 @@ def test_lists_and_parts_are_made_anew_for_every_object():
 
 def test_help_is_part_of_the_field():
     assert [each.metadata["about"] for each in fields(Outer)] == ["widths", "inside", "how"]
+
+
+def test_a_field_of_a_base_class_can_get_another_default_alone():
+    @dataclass
+    class Eager(Inner):
+        mode: str = with_default(Inner, "mode", "fast")
+
+    assert (Eager().mode, Inner().mode) == ("fast", "slow")
+    (again,), (first,) = fields(Eager), fields(Inner)
+    assert again.metadata == first.metadata
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,12 @@ def setting(default: Any, about: str, **facts: Unpack[Facts]) -> Any:
     return field(default=default, metadata=metadata)
 
 
+def with_default(base: type[Any], name: str, default: Any) -> Any:
+    """Declare a field of a base class again, with another default and the same help and range."""
+    (inherited,) = (each for each in fields(base) if each.name == name)
+    return setting(default, **inherited.metadata)
+
+
 def default_of(each: Any) -> Any:
     """Return the default value of a dataclass field."""
     return each.default_factory() if each.default_factory is not MISSING else each.default

@@ -13,9 +13,8 @@ from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE
 from polytask.algos.shared.novelty import Novelty
-from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
+from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyConfig, OnPolicyLoop, Rows
 from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.recent_success import RecentSuccess
 from polytask.algos.shared.rollout import Choice
@@ -28,10 +27,9 @@ from polytask.types import EnvSpec
 
 
 @dataclass
-class SurrogateConfig:
+class SurrogateConfig(OnPolicyConfig):
     """Settings of the policy and its updates; the defaults are MTBench's where it has the setting."""
 
-    epochs: int = setting(5, "passes over an iteration's rows", at_least=1, at_most=10_000)
     most_rows: ClassVar[int] = 32768  # per update, unless the user sets `minibatch`
 
     minibatch: int | None = setting(
@@ -73,7 +71,6 @@ class SurrogateConfig:
         "largest magnitude of a mean without penalty; beyond it the environment's clipping hides the gradient",
         at_least=0.0,
     )
-    lr: float = setting(5e-4, "learning rate of Adam", at_least=0.0)
     schedule: str = setting(
         "constant",
         "learning rate over the run: constant, linear to zero at the last frame, or adaptive, which keeps the policy's "
@@ -114,19 +111,7 @@ class SurrogateConfig:
         at_least=2,
         at_most=10**6,
     )
-    normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
-    obs_clip: float = setting(
-        10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
-    )
-    min_obs_std: float = setting(
-        1e-2,
-        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
-        at_least=0.0,
-    )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
-    compile: bool = setting(
-        True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"
-    )
 
     def check_together(self, prefix: str) -> None:
         """Check that the standard deviation, and a rate that is adapted, start within their bounds."""

@@ -42,20 +42,9 @@ class GridConfig:
 class Values(Protocol):
     """The functions that depend on what critics predict; `output` is that of both critics, (2, B, width)."""
 
-    @property
-    def width(self) -> int:
-        """Return the number of outputs of a critic."""
-        ...
-
-    @property
-    def bound(self) -> float:
-        """Return the largest magnitude that rewards alone may give a value."""
-        ...
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Return the names of `summary`."""
-        ...
+    width: int  # number of outputs of a critic
+    bound: float  # largest magnitude that rewards alone may give a value
+    metrics: tuple[str, ...]  # names of `summary`
 
     def of(self, output: Tensor) -> Tensor:
         """Return the values (B,) that both critics together give."""
