@@ -62,7 +62,7 @@ class Numbers:
     rate: float = setting(0.1, "rate", above=0.0)
     bound: float = setting(1.0, "bound", above=0.0, at_most=math.inf)
     any: float = setting(0.0, "any", is_free=True)
-    count: int = setting(1, "count", at_least=1, at_most=9)
+    count: int = setting(1, "count", within=(1, 9))
     big: int | None = setting(None, "big", at_least=0)
     widths: list[int] = setting([4], "widths", at_least=1, min_length=1)
     low: float = setting(0.0, "low", is_free=True)
@@ -83,6 +83,7 @@ class Numbers:
         ({"bound": math.nan}, "bound=nan is not valid; it must be more than 0.0"),
         ({"any": -math.inf}, "any=-inf is not valid; it must be a finite number"),
         ({"any": math.nan}, "any=nan is not valid; it must be a finite number"),
+        ({"count": 0}, "count=0 is not valid; it must be at least 1 and at most 9"),
         ({"count": 10}, "count=10 is not valid; it must be at least 1 and at most 9"),
         ({"big": 2**63}, f"big={2**63} is not valid; it must be at least 0 and at most {2**63 - 1}"),
         (

@@ -41,13 +41,11 @@ class FastTD3Config(GridConfig, OffPolicyConfig):
     name: str = "fast_td3"
     updates_per_step: float = with_default(OffPolicyConfig, "updates_per_step", 2.0)
     twin: str = setting("min", "min: believe the less hopeful of the two critics; mean: their average", choices=TWINS)
-    policy_delay: int = setting(2, "updates of the critics per update of the actor", at_least=1, at_most=10_000)
+    policy_delay: int = setting(2, "updates of the critics per update of the actor", within=(1, 10_000))
     learning_starts: int = with_default(OffPolicyConfig, "learning_starts", 10)
     batch: int = with_default(OffPolicyConfig, "batch", 32768)
     capacity: int = with_default(OffPolicyConfig, "capacity", 8_388_608)
-    gamma: float = setting(
-        0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50", at_least=0.0, at_most=1.0
-    )
+    gamma: float = setting(0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50", within=(0.0, 1.0))
     tau: float = with_default(OffPolicyConfig, "tau", 0.1)
     min_noise: float = setting(
         0.001,

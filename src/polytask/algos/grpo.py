@@ -40,10 +40,7 @@ class GRPOConfig(SurrogateConfig):
 
     name: str = "grpo"
     horizon: int = setting(
-        0,
-        "steps T of every world per iteration: the episode length, or 0, which means the same",
-        at_least=0,
-        at_most=10**6,
+        0, "steps T of every world per iteration: the episode length, or 0, which means the same", within=(0, 10**6)
     )
     needs_whole_episodes: ClassVar[bool] = True
     most_rows: ClassVar[int] = 38400
@@ -51,8 +48,7 @@ class GRPOConfig(SurrogateConfig):
     minibatch: int | None = setting(
         None,
         "rows per update, the same number for every task (default: a quarter of an iteration's rows, at most 38400)",
-        at_least=1,
-        at_most=10**9,
+        within=(1, 10**9),
     )
     advantage: str = setting(
         "reward_to_go",

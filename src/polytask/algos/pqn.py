@@ -43,18 +43,18 @@ class PQNConfig(OnPolicyConfig):
     """Settings of PQN; the defaults are MTBench's where it has the setting."""
 
     name: str = "pqn"
-    horizon: int = setting(16, "steps T of every world per iteration", at_least=1, at_most=10**6)
+    horizon: int = setting(16, "steps T of every world per iteration", within=(1, 10**6))
     epochs: int = with_default(OnPolicyConfig, "epochs", 8)
-    minibatches: int = setting(4, "updates per pass", at_least=1, at_most=10**6)
-    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1", at_least=2, at_most=1_000)
-    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
-    lam: float = setting(0.5, "weight of longer returns in the targets", at_least=0.0, at_most=1.0)
-    epsilon_start: float = setting(1.0, "probability of a random action at the first frame", at_least=0.0, at_most=1.0)
+    minibatches: int = setting(4, "updates per pass", within=(1, 10**6))
+    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1", within=(2, 1_000))
+    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
+    lam: float = setting(0.5, "weight of longer returns in the targets", within=(0.0, 1.0))
+    epsilon_start: float = setting(1.0, "probability of a random action at the first frame", within=(0.0, 1.0))
     epsilon_end: float = setting(
-        0.005, "probability of a random action after the schedule has ended", at_least=0.0, at_most=1.0
+        0.005, "probability of a random action after the schedule has ended", within=(0.0, 1.0)
     )
     epsilon_fraction: float = setting(
-        0.1, "share of the run's frames over which this probability falls linearly", at_least=0.0, at_most=1.0
+        0.1, "share of the run's frames over which this probability falls linearly", within=(0.0, 1.0)
     )
     lr: float = setting(3e-4, "learning rate of RAdam", at_least=0.0)
     schedule: str = with_default(OnPolicyConfig, "schedule", "linear")

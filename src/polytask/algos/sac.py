@@ -57,8 +57,7 @@ class SACConfig(GridConfig, OffPolicyConfig):
         2.0,
         "standard deviation of the returns that untrained categorical critics predict; inf: all values of the grid are "
         "equally likely",
-        at_least=1e-3,
-        at_most=math.inf,
+        within=(1e-3, math.inf),
     )
     alpha_lr: float = setting(5e-3, "learning rate of the logarithms of the temperatures (Adam)", at_least=0.0)
     initial_alpha: float = setting(

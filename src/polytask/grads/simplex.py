@@ -15,7 +15,7 @@ from polytask.settings import setting
 class SimplexConfig(GradConfig):
     """Settings of the solver."""
 
-    iterations: int = setting(50, "projected-gradient steps per update", at_least=1, at_most=10_000)
+    iterations: int = setting(50, "projected-gradient steps per update", within=(1, 10_000))
 
 
 class SimplexMethod(GradMethod):

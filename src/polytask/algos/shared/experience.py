@@ -26,12 +26,12 @@ from polytask.types import Step, VecEnv
 class ExperienceConfig(ObsNormalizerConfig):
     """Settings of the replay buffer and of the normalization; the defaults are for thousands of worlds."""
 
-    capacity: int = setting(5_000_000, "transitions in the replay buffer, over all worlds", at_least=1, at_most=10**12)
+    capacity: int = setting(5_000_000, "transitions in the replay buffer, over all worlds", within=(1, 10**12))
     save_replay: bool = setting(
         True, "save the replay buffer in checkpoints; otherwise a resumed run fills a new one before it learns"
     )
-    n_step: int = setting(8, "largest number of steps before bootstrapping", at_least=1, at_most=10_000)
-    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
+    n_step: int = setting(8, "largest number of steps before bootstrapping", within=(1, 10_000))
+    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
     normalize_reward: bool = setting(True, "scale rewards per task by the standard deviation of discounted returns")
 
 

@@ -35,10 +35,9 @@ class SurrogateConfig(OnPolicyConfig):
     minibatch: int | None = setting(
         None,
         "rows per update, the same number for every task (default: a quarter of an iteration's rows, at most 32768)",
-        at_least=1,
-        at_most=10**9,
+        within=(1, 10**9),
     )
-    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
+    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
     clip: float = setting(
         0.2, "bound on the change of the probability ratio and, in normalized units, of the critic's value", above=0.0
     )
@@ -62,8 +61,7 @@ class SurrogateConfig(OnPolicyConfig):
         1.0,
         "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls "
         "from 1 to this, so that the updates serve tasks that fail",
-        at_least=0.0,
-        at_most=1.0,
+        within=(0.0, 1.0),
     )
     bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
     bounds: float = setting(
@@ -108,8 +106,7 @@ class SurrogateConfig(OnPolicyConfig):
         None,
         "iterations in which the bound of a task that fails falls from `max_std` to `final_std` and returns: noise "
         "finds a task, precision finishes it (default: it stays at `max_std`)",
-        at_least=2,
-        at_most=10**6,
+        within=(2, 10**6),
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 

@@ -36,7 +36,7 @@ KINDS = {"actor": "policy", "critic": "value"}  # name of each learner's loss in
 class OnPolicyConfig(ObsNormalizerConfig):
     """Settings that the loop reads, with the defaults of PPO and GRPO."""
 
-    epochs: int = setting(5, "passes over an iteration's rows", at_least=1, at_most=10_000)
+    epochs: int = setting(5, "passes over an iteration's rows", within=(1, 10_000))
     lr: float = setting(5e-4, "learning rate of Adam", at_least=0.0)
     schedule: str = setting(
         "constant", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES

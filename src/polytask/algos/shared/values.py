@@ -28,14 +28,13 @@ TWINS: dict[str, Callable[[Tensor], Tensor]] = {  # (2, ...) -> (...)
 class GridConfig:
     """Settings of the grid of critics that predict distributions."""
 
-    atoms: int = setting(101, "number of values in the critics' distribution of the return", at_least=2, at_most=10_000)
+    atoms: int = setting(101, "number of values in the critics' distribution of the return", within=(2, 10_000))
     min_value: float = setting(-10.0, "lowest value of this distribution, in units of the scaled rewards", is_free=True)
     max_value: float = setting(10.0, "highest value of this distribution", is_free=True)
     initial_spread: float = setting(
         math.inf,
         "standard deviation of the returns that untrained critics predict; inf: all values are equally likely",
-        at_least=1e-3,
-        at_most=math.inf,
+        within=(1e-3, math.inf),
     )
 
 
