@@ -116,6 +116,7 @@ class FastTD3:
         self.total_frames = context.total_frames
         self.values = GridValues(cfg, cfg.twin, self.device)
         self.loop = OffPolicyLoop(cfg, context, self.values.bound)
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.experience, self.generator = self.loop.experience, self.loop.generator
         self.updates = 0
         self.noise_std = torch.zeros(context.spec.num_envs, 1, device=self.device)
@@ -166,11 +167,6 @@ class FastTD3:
         scale = self.experience.reward_norm.scale()  # (K,)
         scales = {f"per_task/{task}/reward_scale": scale[k] for k, task in enumerate(self.spec.tasks)}
         return self.loop.metrics(updates, actor_updates) | scales
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     def _set_learning_rate(self) -> None:
         cfg, done = self.cfg, min(1.0, self.loop.steps * self.spec.num_envs / self.total_frames)

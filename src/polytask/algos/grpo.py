@@ -91,6 +91,7 @@ class GRPO:
         horizon = self.spec.episode_length
         rows = horizon * self.spec.num_envs
         self.loop = OnPolicyLoop(cfg, context, horizon, num_minibatches(rows, cfg.rows_per_update(rows)))
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.rollout, self.task = self.loop.rollout, self.loop.task
         self.actor = GaussianActor(cfg, context, self.loop)
         self.policy = self.actor.policy
@@ -130,11 +131,6 @@ class GRPO:
         self.loop.finish()
         self.actor.settle()
         return metrics
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     def _check_alignment(self) -> None:
         """Check, after the first rollout, that episodes last exactly one rollout."""

@@ -89,6 +89,7 @@ class PPO:
         rows = cfg.horizon * self.spec.num_envs
         self._rows_per_update = cfg.rows_per_update(rows)
         self.loop = OnPolicyLoop(cfg, context, cfg.horizon, num_minibatches(rows, self._rows_per_update))
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task
         self.generator = self.loop.generator
         self._build_learners(context)
@@ -151,11 +152,6 @@ class PPO:
         self.loop.finish()
         self.actor.settle()
         return metrics
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     # Targets
 

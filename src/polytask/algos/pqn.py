@@ -87,6 +87,7 @@ class PQN:
         """Build the network, its optimizer and the buffers."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.loop = OnPolicyLoop(cfg, context, cfg.horizon, cfg.minibatches)
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task
         self.generator = self.loop.generator
         self._build_learner(context)
@@ -155,11 +156,6 @@ class PQN:
         }
         self.loop.finish()
         return metrics
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     # Targets
 

@@ -336,11 +336,7 @@ class GalleryConfig(CommandConfig):
 
     renamed: ClassVar[dict[str, str]] = {"out": "output"}
 
-    output: str = setting(
-        "docs/gallery",
-        "folder of the pictures; the page is written to <output>.md",
-        is_path=True,
-    )
+    output: str = setting("docs/gallery", "folder of the pictures; the page is written to <output>.md", is_path=True)
     tasks: list[str] | None = setting(None, "only these tasks (default: those of mt50)")
     robot: str | None = setting(None, "robot (polytask list robots; default: sawyer)", choices=ROBOT_NAMES)
     episodes: int = setting(50, "episodes of the expert per task, each with another goal", within=(1, 10**6))

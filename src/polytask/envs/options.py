@@ -43,8 +43,7 @@ class TuningOptions:
 
     waypoint_bonus: float = setting(0.0, "parkour: reward for each waypoint", at_least=0.0)
     pays_standing: bool = setting(
-        True,
-        "parkour: pay for facing the waypoint also without moving; else in proportion to the speed towards it",
+        True, "parkour: pay for facing the waypoint also without moving; else in proportion to the speed towards it"
     )
     edge_penalty: float = setting(
         0.0, "parkour: weight per second of each foot that stands within 5 cm of an edge", at_least=0.0

@@ -149,9 +149,7 @@ class RunConfig(FolderCommandConfig):
         is_transient=True,
     )
     runtime: str = setting(
-        "local",
-        "local: one process, deterministic; ray: workers side by side (extra: ray)",
-        choices=("local", "ray"),
+        "local", "local: one process, deterministic; ray: workers side by side (extra: ray)", choices=("local", "ray")
     )
     tasks: list[str] = setting([], "tasks to learn (default: the world's main ones, of the bins twelve)")
     task_slots: int | None = setting(
