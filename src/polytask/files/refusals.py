@@ -1,4 +1,4 @@
-"""Name the file in what the operating system refuses, in one line."""
+"""Turn what the operating system refuses into a one-line error that names the file."""
 
 from __future__ import annotations
 
