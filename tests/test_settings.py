@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from polytask.errors import UserError
-from polytask.settings import check_values, default_of, require_order, setting
+from polytask.settings import check_values, default_of, require_order, setting, with_default
 
 
 @dataclass
@@ -33,6 +33,16 @@ def test_help_is_part_of_the_field():
     assert [each.metadata["about"] for each in fields(Outer)] == ["widths", "inside", "how"]
 
 
+def test_a_field_of_a_base_class_can_get_another_default_alone():
+    @dataclass
+    class Eager(Inner):
+        mode: str = with_default(Inner, "mode", "fast")
+
+    assert (Eager().mode, Inner().mode) == ("fast", "slow")
+    (again,), (first,) = fields(Eager), fields(Inner)
+    assert again.metadata == first.metadata
+
+
 @pytest.mark.parametrize(
     ("config", "line"),
     [
@@ -52,7 +62,7 @@ class Numbers:
     rate: float = setting(0.1, "rate", above=0.0)
     bound: float = setting(1.0, "bound", above=0.0, at_most=math.inf)
     any: float = setting(0.0, "any", is_free=True)
-    count: int = setting(1, "count", at_least=1, at_most=9)
+    count: int = setting(1, "count", within=(1, 9))
     big: int | None = setting(None, "big", at_least=0)
     widths: list[int] = setting([4], "widths", at_least=1, min_length=1)
     low: float = setting(0.0, "low", is_free=True)
@@ -73,6 +83,7 @@ class Numbers:
         ({"bound": math.nan}, "bound=nan is not valid; it must be more than 0.0"),
         ({"any": -math.inf}, "any=-inf is not valid; it must be a finite number"),
         ({"any": math.nan}, "any=nan is not valid; it must be a finite number"),
+        ({"count": 0}, "count=0 is not valid; it must be at least 1 and at most 9"),
         ({"count": 10}, "count=10 is not valid; it must be at least 1 and at most 9"),
         ({"big": 2**63}, f"big={2**63} is not valid; it must be at least 0 and at most {2**63 - 1}"),
         (

@@ -1,6 +1,7 @@
 """Signals that stop a command."""
 
 import signal
+from threading import Thread
 
 import pytest
 
@@ -31,3 +32,29 @@ def test_a_signal_that_is_repeated_later_stops_at_once(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         assert stops == [signal.SIGINT]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_handlers_are_those_of_before_after_an_error_too():
+    received = []
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(kind) for kind in kinds]
+    with pytest.raises(OSError), stopping.handled_by(lambda number, frame: received.append(number)) as earlier:
+        assert list(earlier.values()) == before
+        for kind in kinds:
+            signal.raise_signal(kind)
+        raise OSError
+    assert received == list(kinds)
+    assert [signal.getsignal(kind) for kind in kinds] == before
+
+
+def test_a_thread_that_may_not_handle_signals_goes_on_without():
+    found = []
+
+    def block():
+        with stopping.stop_requests() as stops:
+            found.append((stops, signal.getsignal(signal.SIGINT)))
+
+    thread = Thread(target=block)
+    thread.start()
+    thread.join()
+    assert found == [([], signal.default_int_handler)]

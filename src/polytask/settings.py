@@ -42,21 +42,30 @@ class Facts(Range, total=False):
     is_transient: bool  # the value belongs to one command; a run that is continued or used does not pass it on
 
 
-def setting(default: Any, about: str, **facts: Unpack[Facts]) -> Any:
+def setting(default: Any, about: str, *, within: tuple[float, float] | None = None, **facts: Unpack[Facts]) -> Any:
     """Declare a field.
 
     Args:
         default: The value unless the user sets another. A list is copied for every object, and a class is called. With
             `group` it is the name of an entry.
         about: One line for `--help`: the meaning, the unit and the valid values.
+        within: The least and the largest valid number: short for `at_least` and `at_most`.
         facts: What is known about the values, see `Facts`.
     """
-    metadata = {"about": about, **facts}
+    metadata: dict[str, Any] = {"about": about, **facts}
+    if within is not None:
+        metadata["at_least"], metadata["at_most"] = within
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def with_default(base: type[Any], name: str, default: Any) -> Any:
+    """Declare a field of a base class again, with another default and the same help and range."""
+    (inherited,) = (each for each in fields(base) if each.name == name)
+    return setting(default, **inherited.metadata)
 
 
 def default_of(each: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -13,6 +13,23 @@ from typing import Any
 from polytask.result import note
 
 SAME = 1.0  # seconds in which a signal that is repeated means the same request: `timeout` sends each signal twice
+
+
+@contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[dict[int, Any]]:
+    """Let a function handle SIGINT (Ctrl-C) and SIGTERM; return the handlers before, which the end restores.
+
+    Only the main thread may set handlers, so in another thread nothing changes.
+    """
+    before: dict[int, Any] = {}
+    is_main = threading.current_thread() is threading.main_thread()
+    for kind in (signal.SIGINT, signal.SIGTERM) if is_main else ():
+        before[kind] = signal.signal(kind, handler)
+    try:
+        yield before
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 @contextmanager
@@ -27,7 +44,6 @@ def stop_requests(step: str = "iteration", *, is_announced: bool = True) -> Iter
         is_announced: Print the message when a signal arrives; otherwise the caller prints one.
     """
     received: list[int] = []
-    before: dict[int, Any] = {}  # the handlers to restore
     first: dict[int, float] = {}  # when each kind of signal came first
 
     def remember(number: int, frame: FrameType | None) -> None:
@@ -41,14 +57,8 @@ def stop_requests(step: str = "iteration", *, is_announced: bool = True) -> Iter
             signal.signal(number, before[number])
             signal.raise_signal(number)
 
-    is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
-    for kind in (signal.SIGINT, signal.SIGTERM) if is_main else ():
-        before[kind] = signal.signal(kind, remember)
-    try:
+    with handled_by(remember) as before:
         yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def exit_code(received: Sequence[int]) -> int:

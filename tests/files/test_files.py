@@ -24,6 +24,7 @@ from polytask.files import (
     finite,
     load_tensors,
     make_folder,
+    parse_json,
     read_json,
     read_json_lines,
     remove_stale_parts,
@@ -350,3 +351,17 @@ def test_a_tensor_that_is_not_finite_is_named(bad):
         check_finite(state, Path("x.pt"), "net.")
     state["a"].pop()
     check_finite(state, Path("x.pt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, null]}', {"a": [1, None]}),
+        ('"ä"'.encode(), "ä"),
+        ('"ä"'.encode("utf-16"), None),  # a log is UTF-8
+        (b'{"a": 1', None),  # the process was killed while it wrote the line
+        ("[" * 100_000, None),
+    ],
+)
+def test_text_that_is_not_json_is_none(text, value):
+    assert parse_json(text) == value

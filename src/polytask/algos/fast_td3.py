@@ -30,7 +30,7 @@ from polytask.algos.shared.twin import TwinCritic, frozen_view, polyak, target_o
 from polytask.algos.shared.values import TWINS, GridConfig, GridValues
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads.backward import Net
-from polytask.settings import require_order, setting
+from polytask.settings import require_order, setting, with_default
 from polytask.types import VecEnv
 
 
@@ -39,22 +39,14 @@ class FastTD3Config(GridConfig, OffPolicyConfig):
     """Settings of FastTD3; the defaults are MTBench's where it has the setting."""
 
     name: str = "fast_td3"
-    updates_per_step: float = setting(
-        2.0, "updates per step of all worlds; below 1, some steps have no update", above=0.0, at_most=10_000.0
-    )
+    updates_per_step: float = with_default(OffPolicyConfig, "updates_per_step", 2.0)
     twin: str = setting("min", "min: believe the less hopeful of the two critics; mean: their average", choices=TWINS)
-    policy_delay: int = setting(2, "updates of the critics per update of the actor", at_least=1, at_most=10_000)
-    learning_starts: int = setting(
-        10, "steps of every world with uniformly random actions before the first update", at_least=1, at_most=10**9
-    )
-    batch: int = setting(32768, "rows per update, rounded to equally many rows per task", at_least=1, at_most=10**8)
-    capacity: int = setting(8_388_608, "transitions in the replay buffer, over all worlds", at_least=1, at_most=10**12)
-    gamma: float = setting(
-        0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50", at_least=0.0, at_most=1.0
-    )
-    tau: float = setting(
-        0.1, "share by which the target critics move towards the critics after each update", above=0.0, at_most=1.0
-    )
+    policy_delay: int = setting(2, "updates of the critics per update of the actor", within=(1, 10_000))
+    learning_starts: int = with_default(OffPolicyConfig, "learning_starts", 10)
+    batch: int = with_default(OffPolicyConfig, "batch", 32768)
+    capacity: int = with_default(OffPolicyConfig, "capacity", 8_388_608)
+    gamma: float = setting(0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50", within=(0.0, 1.0))
+    tau: float = with_default(OffPolicyConfig, "tau", 0.1)
     min_noise: float = setting(
         0.001,
         "smallest standard deviation of a world's exploration noise, which is drawn for every episode",
@@ -74,9 +66,7 @@ class FastTD3Config(GridConfig, OffPolicyConfig):
     weight_decay: float = setting(
         0.1, "weight decay of AdamW; 0 for networks that normalize their weights, such as simba_v2", at_least=0.0
     )
-    max_grad_norm: float = setting(
-        math.inf, "bound on the norm of the gradient, for actor and critics separately", above=0.0, at_most=math.inf
-    )
+    max_grad_norm: float = with_default(OffPolicyConfig, "max_grad_norm", math.inf)
 
     def check_together(self, prefix: str) -> None:
         """Check that the values of the distribution and the noise span a range."""
@@ -126,6 +116,7 @@ class FastTD3:
         self.total_frames = context.total_frames
         self.values = GridValues(cfg, cfg.twin, self.device)
         self.loop = OffPolicyLoop(cfg, context, self.values.bound)
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.experience, self.generator = self.loop.experience, self.loop.generator
         self.updates = 0
         self.noise_std = torch.zeros(context.spec.num_envs, 1, device=self.device)
@@ -176,11 +167,6 @@ class FastTD3:
         scale = self.experience.reward_norm.scale()  # (K,)
         scales = {f"per_task/{task}/reward_scale": scale[k] for k, task in enumerate(self.spec.tasks)}
         return self.loop.metrics(updates, actor_updates) | scales
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     def _set_learning_rate(self) -> None:
         cfg, done = self.cfg, min(1.0, self.loop.steps * self.spec.num_envs / self.total_frames)

@@ -40,10 +40,7 @@ class GRPOConfig(SurrogateConfig):
 
     name: str = "grpo"
     horizon: int = setting(
-        0,
-        "steps T of every world per iteration: the episode length, or 0, which means the same",
-        at_least=0,
-        at_most=10**6,
+        0, "steps T of every world per iteration: the episode length, or 0, which means the same", within=(0, 10**6)
     )
     needs_whole_episodes: ClassVar[bool] = True
     most_rows: ClassVar[int] = 38400
@@ -51,8 +48,7 @@ class GRPOConfig(SurrogateConfig):
     minibatch: int | None = setting(
         None,
         "rows per update, the same number for every task (default: a quarter of an iteration's rows, at most 38400)",
-        at_least=1,
-        at_most=10**9,
+        within=(1, 10**9),
     )
     advantage: str = setting(
         "reward_to_go",
@@ -95,6 +91,7 @@ class GRPO:
         horizon = self.spec.episode_length
         rows = horizon * self.spec.num_envs
         self.loop = OnPolicyLoop(cfg, context, horizon, num_minibatches(rows, cfg.rows_per_update(rows)))
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.rollout, self.task = self.loop.rollout, self.loop.task
         self.actor = GaussianActor(cfg, context, self.loop)
         self.policy = self.actor.policy
@@ -134,11 +131,6 @@ class GRPO:
         self.loop.finish()
         self.actor.settle()
         return metrics
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     def _check_alignment(self) -> None:
         """Check, after the first rollout, that episodes last exactly one rollout."""

@@ -41,8 +41,8 @@ class PPOConfig(SurrogateConfig):
 
     name: str = "ppo"
     critic_may_see_more: ClassVar[bool] = True  # than the policy: `privileged=critic`
-    horizon: int = setting(32, "steps T of every world per iteration", at_least=1, at_most=10**6)
-    lam: float = setting(0.95, "weight of longer returns in GAE", at_least=0.0, at_most=1.0)
+    horizon: int = setting(32, "steps T of every world per iteration", within=(1, 10**6))
+    lam: float = setting(0.95, "weight of longer returns in GAE", within=(0.0, 1.0))
     clip_value: bool = setting(True, "clip the value loss too")
     value_coef: float = setting(
         2.0,
@@ -55,15 +55,14 @@ class PPOConfig(SurrogateConfig):
         "`atoms` values, whose mean is the value)",
         choices=("mse", "categorical"),
     )
-    atoms: int = setting(101, "number of values of the categorical critic", at_least=2, at_most=10_000)
+    atoms: int = setting(101, "number of values of the categorical critic", within=(2, 10_000))
     value_bound: float = setting(
         10.0, "largest magnitude of these values, in standard deviations of the task's returns", above=0.0
     )
     value_decay: float = setting(
         0.99,
         "weight that earlier iterations keep in the return statistics, because returns change during training",
-        at_least=0.0,
-        at_most=1.0,
+        within=(0.0, 1.0),
     )
 
 
@@ -90,6 +89,7 @@ class PPO:
         rows = cfg.horizon * self.spec.num_envs
         self._rows_per_update = cfg.rows_per_update(rows)
         self.loop = OnPolicyLoop(cfg, context, cfg.horizon, num_minibatches(rows, self._rows_per_update))
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task
         self.generator = self.loop.generator
         self._build_learners(context)
@@ -152,11 +152,6 @@ class PPO:
         self.loop.finish()
         self.actor.settle()
         return metrics
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     # Targets
 

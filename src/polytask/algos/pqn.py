@@ -27,59 +27,44 @@ from polytask import grads
 from polytask.algos.shared.actor_layout import ActorLayout, levels
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, autocast
-from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE
-from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, chunks
+from polytask.algos.shared.on_policy import OnPolicyConfig, OnPolicyLoop, chunks
 from polytask.algos.shared.returns import peng_q_lambda
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import Choice
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward
 from polytask.grads.backward import Net
-from polytask.settings import setting
+from polytask.settings import setting, with_default
 from polytask.types import VecEnv
 
 
 @dataclass
-class PQNConfig:
+class PQNConfig(OnPolicyConfig):
     """Settings of PQN; the defaults are MTBench's where it has the setting."""
 
     name: str = "pqn"
-    horizon: int = setting(16, "steps T of every world per iteration", at_least=1, at_most=10**6)
-    epochs: int = setting(8, "passes over an iteration's rows", at_least=1, at_most=10_000)
-    minibatches: int = setting(4, "updates per pass", at_least=1, at_most=10**6)
-    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1", at_least=2, at_most=1_000)
-    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
-    lam: float = setting(0.5, "weight of longer returns in the targets", at_least=0.0, at_most=1.0)
-    epsilon_start: float = setting(1.0, "probability of a random action at the first frame", at_least=0.0, at_most=1.0)
+    horizon: int = setting(16, "steps T of every world per iteration", within=(1, 10**6))
+    epochs: int = with_default(OnPolicyConfig, "epochs", 8)
+    minibatches: int = setting(4, "updates per pass", within=(1, 10**6))
+    bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1", within=(2, 1_000))
+    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
+    lam: float = setting(0.5, "weight of longer returns in the targets", within=(0.0, 1.0))
+    epsilon_start: float = setting(1.0, "probability of a random action at the first frame", within=(0.0, 1.0))
     epsilon_end: float = setting(
-        0.005, "probability of a random action after the schedule has ended", at_least=0.0, at_most=1.0
+        0.005, "probability of a random action after the schedule has ended", within=(0.0, 1.0)
     )
     epsilon_fraction: float = setting(
-        0.1, "share of the run's frames over which this probability falls linearly", at_least=0.0, at_most=1.0
+        0.1, "share of the run's frames over which this probability falls linearly", within=(0.0, 1.0)
     )
     lr: float = setting(3e-4, "learning rate of RAdam", at_least=0.0)
-    schedule: str = setting(
-        "linear", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES
-    )
+    schedule: str = with_default(OnPolicyConfig, "schedule", "linear")
     max_grad_norm: float = setting(10.0, "bound on the norm of the gradient", above=0.0, at_most=math.inf)
-    normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
-    obs_clip: float = setting(
-        10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
-    )
-    min_obs_std: float = setting(
-        1e-2,
-        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
-        at_least=0.0,
-    )
     return_bound: float = setting(
         10.0,
         "bound on values after scaling; rewards are scaled per task by the standard deviation of discounted returns",
         above=0.0,
     )
     bf16: bool = setting(False, "run the network in bfloat16; parameters, losses and targets stay float32")
-    compile: bool = setting(
-        True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"
-    )
 
     def actor_layout(self) -> ActorLayout:
         """Return where the policy is: the values of all levels."""
@@ -102,6 +87,7 @@ class PQN:
         """Build the network, its optimizer and the buffers."""
         self.cfg, self.spec, self.device = cfg, context.spec, context.device
         self.loop = OnPolicyLoop(cfg, context, cfg.horizon, cfg.minibatches)
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.rollout, self.obs_norm, self.task = self.loop.rollout, self.loop.obs_norm, self.loop.task
         self.generator = self.loop.generator
         self._build_learner(context)
@@ -170,11 +156,6 @@ class PQN:
         }
         self.loop.finish()
         return metrics
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     # Targets
 

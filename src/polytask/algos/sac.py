@@ -48,17 +48,14 @@ class SACConfig(GridConfig, OffPolicyConfig):
 
     name: str = "sac"
     critic: str = setting(
-        "mse",
-        "mse: critics predict the mean return; categorical: its distribution over a grid",
-        choices=CRITICS,
+        "mse", "mse: critics predict the mean return; categorical: its distribution over a grid", choices=CRITICS
     )
     twin: str = setting("min", "min: believe the less hopeful of the two critics; mean: their average", choices=TWINS)
     initial_spread: float = setting(
         2.0,
         "standard deviation of the returns that untrained categorical critics predict; inf: all values of the grid are "
         "equally likely",
-        at_least=1e-3,
-        at_most=math.inf,
+        within=(1e-3, math.inf),
     )
     alpha_lr: float = setting(5e-3, "learning rate of the logarithms of the temperatures (Adam)", at_least=0.0)
     initial_alpha: float = setting(
@@ -168,6 +165,7 @@ class SAC:
         self.target_entropy = cfg.entropy_per_action * context.spec.action_dim
         self.values = values_of(cfg, self.device)
         self.loop = OffPolicyLoop(cfg, context, self.values.bound)
+        self.frames_per_iteration = self.loop.frames_per_iteration
         self.experience, self.generator = self.loop.experience, self.loop.generator
         self._build_learners(context)
         self.loop.reserve("policy/entropy", *self.values.metrics)
@@ -226,11 +224,6 @@ class SAC:
         alpha = self.temperature.log_alpha.detach().exp()  # (K,)
         metrics = {**self.loop.metrics(updates, updates), "policy/alpha": alpha.mean()}
         return metrics | {f"per_task/{task}/alpha": alpha[k] for k, task in enumerate(self.spec.tasks)}
-
-    @property
-    def frames_per_iteration(self) -> int:
-        """Environment steps that one iteration takes, over all worlds."""
-        return self.loop.frames_per_iteration
 
     @torch.no_grad()
     def _choose_actions(self) -> None:

@@ -14,12 +14,9 @@ class HistoryOptions:
     worlds: int = setting(
         0,
         "worlds of each task whose training episodes are kept as a data set, in <run>/history (0: none)",
-        at_least=0,
-        at_most=10**7,
+        within=(0, 10**7),
     )
-    every: int = setting(
-        1, "with history.worlds: keep every n-th episode of each of these worlds", at_least=1, at_most=10**9
-    )
+    every: int = setting(1, "with history.worlds: keep every n-th episode of each of these worlds", within=(1, 10**9))
 
 
 @dataclass

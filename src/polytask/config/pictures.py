@@ -16,8 +16,8 @@ class PictureOptions:
     cameras: list[str] = setting(
         [SCENE], "with export=lerobot: cameras of the pictures; arms have all of them", choices=CAMERAS, min_length=1
     )
-    width: int = setting(128, "with export=lerobot: width of the pictures, in pixels", at_least=16, at_most=1_280)
-    height: int = setting(128, "with export=lerobot: height of the pictures, in pixels", at_least=16, at_most=960)
+    width: int = setting(128, "with export=lerobot: width of the pictures, in pixels", within=(16, 1_280))
+    height: int = setting(128, "with export=lerobot: height of the pictures, in pixels", within=(16, 960))
 
     def check_together(self, prefix: str) -> None:
         """Check that no camera is named twice."""

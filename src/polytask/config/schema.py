@@ -73,10 +73,10 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
     )
     eval_every: int = setting(0, "iterations between evaluations (0: only at the end)", at_least=0)
     eval_episodes: int = setting(
-        20, "episodes without exploration noise per task in an evaluation (0: no evaluation)", at_least=0, at_most=10**5
+        20, "episodes without exploration noise per task in an evaluation (0: no evaluation)", within=(0, 10**5)
     )
     success_window: int = setting(
-        100, "number of last episodes per task in the reported success rate", at_least=1, at_most=10**6
+        100, "number of last episodes per task in the reported success rate", within=(1, 10**6)
     )
     video: bool = setting(True, "write a video of the trained policy to the run directory")
     video_every: int = setting(
@@ -126,8 +126,7 @@ class BenchConfig(TrainConfig):
     num_tasks: list[int] | None = setting(
         None,
         "with what=grads: time all methods for each of these numbers of tasks (default: [10,50])",
-        at_least=1,
-        at_most=10_000,
+        within=(1, 10_000),
     )
 
     def check_together(self, prefix: str) -> None:
@@ -148,21 +147,21 @@ class WarmupConfig(WorldOptions, CommandConfig):
 class LaunchConfig(CommandConfig):
     """The settings of the commands that start runs."""
 
-    seeds: int = setting(1, "runs per setting, each with another seed", at_least=1, at_most=10**6)
+    seeds: int = setting(1, "runs per setting, each with another seed", within=(1, 10**6))
     first_seed: int = setting(
-        0, "seed of the first run of each setting; the next runs add 1, 2, ...", at_least=0, at_most=MAX_SEED
+        0, "seed of the first run of each setting; the next runs add 1, 2, ...", within=(0, MAX_SEED)
     )
-    jobs: int | None = setting(None, "runs at once (default: one, or one per device)", at_least=1, at_most=1_024)
+    jobs: int | None = setting(None, "runs at once (default: one, or one per device)", within=(1, 1_024))
     devices: list[int] | None = setting(
-        None, "GPUs of this machine that the runs are spread over, such as [0,1]", min_length=1, at_least=0, at_most=255
+        None, "GPUs of this machine that the runs are spread over, such as [0,1]", min_length=1, within=(0, 255)
     )
     launcher: str = setting(
         "local",
         "local: processes of this machine; ray (extra: ray) or slurm (extra: slurm): a cluster that shares the folder",
         choices=("local", "ray", "slurm"),
     )
-    gpus: float = setting(1.0, "on a cluster: GPUs of a run; with ray also a fraction", at_least=0.0, at_most=1_024.0)
-    cpus: int = setting(4, "on a cluster: cores of a run", at_least=1, at_most=1_024)
+    gpus: float = setting(1.0, "on a cluster: GPUs of a run; with ray also a fraction", within=(0.0, 1_024.0))
+    cpus: int = setting(4, "on a cluster: cores of a run", within=(1, 1_024))
     ray_address: str = setting("", "with launcher=ray: HOST:PORT of a cluster, or auto (empty: Ray on this machine)")
     slurm: list[str] | None = setting(
         None, "with launcher=slurm: options of submitit, such as [slurm_partition=gpu,timeout_min=600]"
@@ -236,7 +235,7 @@ class EpisodesConfig(PolicyConfig):
     checkpoint: str | None = setting(
         None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
     )
-    episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**5)
+    episodes: int = setting(50, "episodes per task", within=(1, 10**5))
 
 
 @dataclass
@@ -262,7 +261,7 @@ class EvalConfig(EpisodesConfig):
         None, "with env=metaworld: a Python interpreter that has metaworld", is_path=True
     )
     metaworld_workers: int | None = setting(
-        None, "with env=metaworld: processes of Meta-World (default: all cores)", at_least=1, at_most=1_024
+        None, "with env=metaworld: processes of Meta-World (default: all cores)", within=(1, 1_024)
     )
 
     def check_together(self, prefix: str) -> None:
@@ -286,8 +285,7 @@ class CollectConfig(EpisodesConfig, PictureOptions):
         None,
         "total number of worlds, the same number for each task (default: 16 per task)",
         is_transient=True,
-        at_least=1,
-        at_most=10**7,
+        within=(1, 10**7),
     )
     export: str | None = setting(
         None,
@@ -317,13 +315,12 @@ class ExportPolicyConfig(CommandConfig):
     tolerance: float | None = setting(
         None,
         "largest difference of an action from the original, of -1 to 1 (default: 1e-4; 0.05 with half=true)",
-        at_least=0.0,
-        at_most=2.0,
+        within=(0.0, 2.0),
     )
     card: bool = setting(
         False, "with to=safetensors: evaluate the file and write <output>.json: run, command, success per task, licence"
     )
-    episodes: int = setting(50, "with card=true: episodes per task", at_least=1, at_most=10**5)
+    episodes: int = setting(50, "with card=true: episodes per task", within=(1, 10**5))
     device: str = setting("cpu", "with card=true: torch device of the evaluation: cpu, cuda or cuda:<index>")
 
     def check_together(self, prefix: str) -> None:
@@ -339,19 +336,15 @@ class GalleryConfig(CommandConfig):
 
     renamed: ClassVar[dict[str, str]] = {"out": "output"}
 
-    output: str = setting(
-        "docs/gallery",
-        "folder of the pictures; the page is written to <output>.md",
-        is_path=True,
-    )
+    output: str = setting("docs/gallery", "folder of the pictures; the page is written to <output>.md", is_path=True)
     tasks: list[str] | None = setting(None, "only these tasks (default: those of mt50)")
     robot: str | None = setting(None, "robot (polytask list robots; default: sawyer)", choices=ROBOT_NAMES)
-    episodes: int = setting(50, "episodes of the expert per task, each with another goal", at_least=1, at_most=10**6)
-    episode_length: int = setting(500, "control steps per episode", at_least=1, at_most=10**6)
-    width: int = setting(320, "width of a picture, in pixels", at_least=16, at_most=640)
-    height: int = setting(240, "height of a picture, in pixels", at_least=16, at_most=480)
-    seed: int = setting(0, "seed of the goals", at_least=0, at_most=MAX_SEED)
-    threads: int | None = setting(None, "CPU threads for physics (default: all cores)", at_least=1, at_most=1_024)
+    episodes: int = setting(50, "episodes of the expert per task, each with another goal", within=(1, 10**6))
+    episode_length: int = setting(500, "control steps per episode", within=(1, 10**6))
+    width: int = setting(320, "width of a picture, in pixels", within=(16, 640))
+    height: int = setting(240, "height of a picture, in pixels", within=(16, 480))
+    seed: int = setting(0, "seed of the goals", within=(0, MAX_SEED))
+    threads: int | None = setting(None, "CPU threads for physics (default: all cores)", within=(1, 1_024))
 
 
 @dataclass

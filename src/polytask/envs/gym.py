@@ -8,7 +8,7 @@ whether its success test holds. `docs/adapters.md` lists the options.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from polytask.errors import UserError
 from polytask.settings import MAX_SEED
 
 
-class GymVectorEnv(VectorEnv):
+class GymVectorEnv(VectorEnv, AbstractContextManager["GymVectorEnv"]):
     """A `MultiTaskEnv` behind Gymnasium's interface."""
 
     def __init__(self, suite: str = "mt10", num_envs: int | None = None, **options: Any) -> None:
@@ -117,13 +117,7 @@ class GymVectorEnv(VectorEnv):
             self._pictures.close()
             self.env.close()
 
-    def __enter__(self) -> GymVectorEnv:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Close the environment."""
         self.close()
 

@@ -23,8 +23,8 @@ class PictureOptions:
     """Options of `render`."""
 
     render_mode: str | None = setting(None, "rgb_array, or None: no pictures", choices=("rgb_array",))
-    width: int = setting(480, "width of a picture in pixels", at_least=16, at_most=4_096)
-    height: int = setting(360, "height of a picture in pixels", at_least=16, at_most=4_096)
+    width: int = setting(480, "width of a picture in pixels", within=(16, 4_096))
+    height: int = setting(360, "height of a picture in pixels", within=(16, 4_096))
 
 
 @dataclass

@@ -10,8 +10,8 @@ worlds, and does not wait for the device. On the CPU, threads share the physics 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from polytask.errors import UserError
 from polytask.types import EPISODE_METRICS, EnvSpec, Step
 
 
-class MultiTaskEnv:
+class MultiTaskEnv(AbstractContextManager["MultiTaskEnv"]):
     """N worlds of K tasks with automatic resets; implements `types.VecEnv`."""
 
     def __init__(self, config: EnvConfig, *, copy: bool = False) -> None:
@@ -251,13 +251,7 @@ class MultiTaskEnv:
             renderer.close()
         self._renderers = {}
 
-    def __enter__(self) -> MultiTaskEnv:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Close the environment."""
         self.close()
 

@@ -31,7 +31,7 @@ class CurriculumOptions:
 class ScanOptions:
     """Options of the height scan of parkour; the defaults are the benchmark's."""
 
-    every: int = setting(5, "parkour: control steps from one height scan to the next", at_least=1, at_most=1_000)
+    every: int = setting(5, "parkour: control steps from one height scan to the next", within=(1, 1_000))
     spacing: float = setting(
         0.15, "parkour: metres between the 12 x 11 points of the scan; less shows more of a smaller area", above=0.0
     )
@@ -43,8 +43,7 @@ class TuningOptions:
 
     waypoint_bonus: float = setting(0.0, "parkour: reward for each waypoint", at_least=0.0)
     pays_standing: bool = setting(
-        True,
-        "parkour: pay for facing the waypoint also without moving; else in proportion to the speed towards it",
+        True, "parkour: pay for facing the waypoint also without moving; else in proportion to the speed towards it"
     )
     edge_penalty: float = setting(
         0.0, "parkour: weight per second of each foot that stands within 5 cm of an edge", at_least=0.0
@@ -62,12 +61,9 @@ class RealityOptions:
     Numbers are drawn evenly between plus and minus the value, or from zero to it.
     """
 
-    load: float = setting(3.0, "go1_real: most kilograms that the trunk carries", at_least=0.0, at_most=20.0)
+    load: float = setting(3.0, "go1_real: most kilograms that the trunk carries", within=(0.0, 20.0))
     shift: float = setting(
-        0.025,
-        "go1_real: most metres by which the trunk's centre of mass is off along each axis",
-        at_least=0.0,
-        at_most=0.2,
+        0.025, "go1_real: most metres by which the trunk's centre of mass is off along each axis", within=(0.0, 0.2)
     )
     motors: float = setting(
         0.1, "go1_real: share by which stiffness and damping of each motor differ", at_least=0.0, below=1.0
@@ -79,25 +75,25 @@ class RealityOptions:
     max_friction: float = setting(1.25, "go1_real: most friction of the feet on the ground", above=0.0, at_most=10.0)
 
     delay: float = setting(
-        20.0, "go1_real: most milliseconds until motors follow a new target, in steps of 5", at_least=0.0, at_most=20.0
+        20.0, "go1_real: most milliseconds until motors follow a new target, in steps of 5", within=(0.0, 20.0)
     )
     encoder_bias: float = setting(
-        0.015, "go1_real: error of each joint angle that stays for an episode, rad", at_least=0.0, at_most=1.0
+        0.015, "go1_real: error of each joint angle that stays for an episode, rad", within=(0.0, 1.0)
     )
     imu_tilt: float = setting(
-        0.02, "go1_real: rotation of the IMU against the trunk about each axis, rad", at_least=0.0, at_most=0.5
+        0.02, "go1_real: rotation of the IMU against the trunk about each axis, rad", within=(0.0, 0.5)
     )
-    spin_noise: float = setting(0.2, "go1_real: error of the angular velocity, rad/s", at_least=0.0, at_most=100.0)
-    tilt_noise: float = setting(0.05, "go1_real: error of roll and pitch, rad", at_least=0.0, at_most=3.0)
-    heading_noise: float = setting(0.05, "go1_real: error of the bearing of waypoints, rad", at_least=0.0, at_most=3.0)
-    joint_noise: float = setting(0.01, "go1_real: error of joint angles, rad", at_least=0.0, at_most=3.0)
-    speed_noise: float = setting(1.5, "go1_real: error of joint speeds, rad/s", at_least=0.0, at_most=100.0)
-    scan_noise: float = setting(0.1, "go1_real: error of the height scan, m", at_least=0.0, at_most=2.0)
-    push: float = setting(0.5, "go1_real: most speed that a push adds along x and y, m/s", at_least=0.0, at_most=10.0)
-    min_push_pause: float = setting(1.0, "go1_real: least seconds between pushes", at_least=0.02, at_most=10**6)
-    max_push_pause: float = setting(3.0, "go1_real: most seconds between pushes", at_least=0.02, at_most=10**6)
+    spin_noise: float = setting(0.2, "go1_real: error of the angular velocity, rad/s", within=(0.0, 100.0))
+    tilt_noise: float = setting(0.05, "go1_real: error of roll and pitch, rad", within=(0.0, 3.0))
+    heading_noise: float = setting(0.05, "go1_real: error of the bearing of waypoints, rad", within=(0.0, 3.0))
+    joint_noise: float = setting(0.01, "go1_real: error of joint angles, rad", within=(0.0, 3.0))
+    speed_noise: float = setting(1.5, "go1_real: error of joint speeds, rad/s", within=(0.0, 100.0))
+    scan_noise: float = setting(0.1, "go1_real: error of the height scan, m", within=(0.0, 2.0))
+    push: float = setting(0.5, "go1_real: most speed that a push adds along x and y, m/s", within=(0.0, 10.0))
+    min_push_pause: float = setting(1.0, "go1_real: least seconds between pushes", within=(0.02, 10**6))
+    max_push_pause: float = setting(3.0, "go1_real: most seconds between pushes", within=(0.02, 10**6))
     history: int = setting(
-        3, "go1_real: earlier control steps in the observation, of joints, trunk and actions", at_least=0, at_most=100
+        3, "go1_real: earlier control steps in the observation, of joints, trunk and actions", within=(0, 100)
     )
 
     def check_together(self, prefix: str) -> None:
@@ -118,7 +114,7 @@ class WorldOptions:
     sim: Any = setting("auto", "physics backend: auto (warp on cuda, else cpu), cpu or warp", group="sim")
     device: str = setting("cpu", "torch device: cpu, cuda or cuda:<index>")
     episode_length: int | None = setting(
-        None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)", at_least=1, at_most=10**6
+        None, "control steps per episode (default: 150; parkour 2000; Meta-World: 500)", within=(1, 10**6)
     )
     reward: str = setting(
         "dense",
@@ -143,7 +139,7 @@ class WorldOptions:
         None, "parkour terrain: flat, easy, hard or curriculum (default: the suite's, else hard)", choices=LEVELS
     )
     level: int | None = setting(
-        None, "parkour: all worlds on this level, 0 to 9 (default: spread over all levels)", at_least=0, at_most=9
+        None, "parkour: all worlds on this level, 0 to 9 (default: spread over all levels)", within=(0, 9)
     )
     tiles: str | None = setting(
         None,
@@ -165,10 +161,8 @@ class WorldOptions:
     scan: ScanOptions = setting(ScanOptions, "settings of the height scan of parkour")
     tuning: TuningOptions = setting(TuningOptions, "what a parkour run adds to the benchmark's training")
     reality: RealityOptions = setting(RealityOptions, "what makes robot=go1_real real")
-    seed: int = setting(0, "seed of all random numbers", at_least=0, at_most=MAX_SEED)
-    threads: int | None = setting(
-        None, "CPU threads for physics and torch (default: all cores)", at_least=1, at_most=1_024
-    )
+    seed: int = setting(0, "seed of all random numbers", within=(0, MAX_SEED))
+    threads: int | None = setting(None, "CPU threads for physics and torch (default: all cores)", within=(1, 1_024))
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -188,11 +182,10 @@ class EnvOptions(WorldOptions):
     num_envs: int | None = setting(
         None,
         "total number of worlds, spread over the tasks (default: 16 per task in commands, 1 per task in polytask.make)",
-        at_least=1,
-        at_most=10**7,
+        within=(1, 10**7),
     )
     envs_per_task: list[int] | None = setting(
-        None, "worlds per task, such as [512,256], instead of num_envs", at_least=1, at_most=10**7
+        None, "worlds per task, such as [512,256], instead of num_envs", within=(1, 10**7)
     )
     stagger: bool | None = setting(
         None,

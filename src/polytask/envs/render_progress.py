@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
+from contextlib import AbstractContextManager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,7 +14,7 @@ from polytask.result import note
 PATIENCE = 2.0  # seconds before anything is shown
 
 
-class RenderProgress:
+class RenderProgress(AbstractContextManager["RenderProgress"]):
     """Count finished steps. Nothing is shown if all are finished within `PATIENCE`."""
 
     def __init__(self, what: str, total: int, began: float | None = None, enough: float = 0.0) -> None:
@@ -32,13 +32,7 @@ class RenderProgress:
         columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Progress(*columns, console=Console(file=sys.stderr), transient=True, expand=True)
 
-    def __enter__(self) -> RenderProgress:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Remove the bar."""
         if self._bar.live.is_started:  # stopping a bar that was not started prints an empty line
             self._bar.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polytask.files.json_files import JsonLines, LogRow, finite, read_json, read_json_lines
+from polytask.files.json_files import JsonLines, LogRow, finite, parse_json, read_json, read_json_lines
 from polytask.files.reading import Fields, can_read, check_fields, exists
 from polytask.files.tensors import check_finite, load_tensors, restore, save_tensors
 from polytask.files.writing import (
@@ -27,6 +27,7 @@ __all__ = [
     "is_being_written",
     "load_tensors",
     "make_folder",
+    "parse_json",
     "read_json",
     "read_json_lines",
     "remove_stale_parts",

@@ -29,6 +29,14 @@ def finite(value: Any) -> Any:
     return value
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Return the value that a JSON text stands for; None if it is not JSON."""
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+    except (ValueError, RecursionError):  # not UTF-8, not JSON, too many digits; nested too deeply
+        return None
+
+
 def read_json(path: Path, what: str, fields: Fields) -> dict[str, Any]:
     """Read a JSON object.
 
@@ -41,7 +49,7 @@ def read_json(path: Path, what: str, fields: Fields) -> dict[str, Any]:
         UserError: If there is no such file, it is not a JSON object, or a field is missing or has another type.
     """
     with open_file(path, what) as file:
-        state = _parse(file.read())
+        state = parse_json(file.read())
     if not isinstance(state, dict):
         raise UserError(f"'{path}' cannot be read: it is not a {what} in JSON")
     check_fields(state, fields, path)
@@ -88,18 +96,10 @@ def read_json_lines(path: Path, until: int | None = None, *, is_numeric: bool = 
     with open_file(path, "log") as file:
         lines = file.read().splitlines()
     valid = (int, float) if is_numeric else (int, float, str)
-    rows = [row for row in map(_parse, lines) if _is_row(row, valid)]
+    rows = [row for row in map(parse_json, lines) if _is_row(row, valid)]
     if len(rows) < len(lines):
         note(f"'{path}': {len(lines) - len(rows)} of {len(lines)} lines cannot be read; they are skipped")
     return [row for row in rows if until is None or row["iteration"] <= until]
-
-
-def _parse(text: bytes) -> Any:
-    """Return the value that a JSON text stands for; None if it is not JSON."""
-    try:
-        return json.loads(text.decode("utf-8"))
-    except (ValueError, RecursionError):  # not UTF-8, not JSON, too many digits; nested too deeply
-        return None
 
 
 def _is_row(row: Any, valid: tuple[type, ...]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO, get_args
@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, get_args
 import torch
 
 from polytask.errors import UserError
+from polytask.files.refusals import explained
 
 # The fields that a file must have, by name: a type, a union of types, the table of the fields of a nested object, or
 # a list with the type of every entry. A field that may be None may be missing. A whole number is accepted where a float
@@ -18,17 +19,9 @@ from polytask.errors import UserError
 Fields = Mapping[str, Any]
 
 
-@contextmanager
-def can_read(path: Path) -> Iterator[None]:
-    """Turn an error of the operating system into a line that names the file that is read.
-
-    Raises:
-        UserError: Instead of any OSError.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror or error}") from error
+def can_read(path: Path) -> AbstractContextManager[None]:
+    """Turn an error of the operating system into a `UserError` that names the file that is read."""
+    return explained("cannot read", path)
 
 
 def exists(path: Path) -> bool:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from polytask.errors import UserError
+from polytask.files.refusals import explained
 
 _PART = re.compile(r"\..+?(?:\.(\d{1,9}))?\.part")  # a temporary file; older versions wrote no process id
 
 
-@contextmanager
-def can_write(path: Path) -> Iterator[None]:
-    """Turn an error of the operating system, such as a full disk, into a line that names the file that is written.
-
-    Raises:
-        UserError: Instead of any OSError.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"cannot write '{path}': {error.strerror or error}") from error
+def can_write(path: Path) -> AbstractContextManager[None]:
+    """Turn an error of the operating system, such as a full disk, into a `UserError` that names the file."""
+    return explained("cannot write", path)
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
@@ -92,9 +85,7 @@ def make_folder(path: Path) -> None:
     Raises:
         UserError: If the operating system refuses, or the folder exists and is read-only.
     """
-    try:
+    with explained("cannot make the folder", path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder '{path}': {error.strerror}") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise UserError(f"cannot write into the folder '{path}': it is read-only")

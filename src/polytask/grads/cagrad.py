@@ -19,34 +19,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from polytask.grads.method import GradConfig, GradMethod, required
+from polytask.grads.method import required
+from polytask.grads.simplex import SimplexConfig, SimplexMethod
 from polytask.grads.solvers import descend, spectral_bound, unit_gram
 from polytask.settings import setting
 
 
 @dataclass
-class CAGradConfig(GradConfig):
+class CAGradConfig(SimplexConfig):
     """Settings of CAGrad."""
 
     name: str = "cagrad"
     c: float = setting(
         0.4, "radius of the ball around the mean gradient, relative to its norm; 0 gives the mean", at_least=0.0
     )
-    iterations: int = setting(50, "projected-gradient steps per update", at_least=1, at_most=10_000)
 
 
-class CAGrad(GradMethod):
+class CAGrad(SimplexMethod):
     """Weights from the solution of the dual, which starts from the last one."""
 
     cfg: CAGradConfig
-
-    def __init__(self, cfg: CAGradConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Start from the centre of the simplex."""
-        super().__init__(cfg, num_tasks, device, generator)
-        self.simplex = torch.full((num_tasks,), 1 / num_tasks, dtype=torch.float64, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Solve the dual and return the weights of d."""
@@ -59,10 +53,6 @@ class CAGrad(GradMethod):
         length = (solution @ cosine @ solution).clamp_min(0).sqrt()  # |g_w|
         pull = radius / (length + 1e-6)
         return ((1 / len(norms) + pull * self.simplex) / (1 + self.cfg.c**2)).to(losses.dtype)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the last solution of the dual."""
-        return {"simplex": self.simplex}
 
 
 def solve_dual(cosine: Tensor, norms: Tensor, radius: Tensor, start: Tensor, iterations: int) -> Tensor:

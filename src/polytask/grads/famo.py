@@ -43,10 +43,7 @@ class FAMOConfig(GradConfig):
     )
     eps: float = setting(1e-2, "added to the losses; bounds the weight of a task whose loss is almost zero", above=0.0)
     forget: float = setting(
-        1e-3,
-        "share by which the range of recent losses shrinks towards the current loss per update",
-        at_least=0.0,
-        at_most=1.0,
+        1e-3, "share by which the range of recent losses shrinks towards the current loss per update", within=(0.0, 1.0)
     )
 
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polytask.grads.method import GradConfig, GradMethod, required
+from polytask.grads.method import required
+from polytask.grads.simplex import SimplexConfig, SimplexMethod
 from polytask.grads.solvers import NORM_FLOOR, descend, spectral_bound, unit_gram
 from polytask.settings import setting
 
@@ -28,7 +29,7 @@ NORMALIZATIONS = ("none", "l2", "loss", "loss+")
 
 
 @dataclass
-class MGDAConfig(GradConfig):
+class MGDAConfig(SimplexConfig):
     """Settings of MGDA."""
 
     name: str = "mgda"
@@ -38,18 +39,12 @@ class MGDAConfig(GradConfig):
         "loss+ (both)",
         choices=NORMALIZATIONS,
     )
-    iterations: int = setting(50, "projected-gradient steps per update", at_least=1, at_most=10_000)
 
 
-class MGDA(GradMethod):
+class MGDA(SimplexMethod):
     """Weights of least norm; the solver starts from the last ones."""
 
     cfg: MGDAConfig
-
-    def __init__(self, cfg: MGDAConfig, num_tasks: int, device: torch.device, generator: torch.Generator) -> None:
-        """Start from the centre of the simplex."""
-        super().__init__(cfg, num_tasks, device, generator)
-        self.simplex = torch.full((num_tasks,), 1 / num_tasks, dtype=torch.float64, device=device)
 
     def weights(self, losses: Tensor, gram: Tensor | None) -> Tensor:
         """Return the weights that minimize the length of the combined gradient."""
@@ -69,7 +64,3 @@ class MGDA(GradMethod):
             size = losses.double().abs()
             norms = norms / torch.maximum(size, NORM_FLOOR * size.amax()).clamp_min(1e-30)
         return norms
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the last weights."""
-        return {"simplex": self.simplex}

@@ -32,7 +32,7 @@ class NashMTLConfig(GradConfig):
     """Settings of Nash-MTL."""
 
     name: str = "nash_mtl"
-    iterations: int = setting(16, "number of Newton steps per update", at_least=1, at_most=10_000)
+    iterations: int = setting(16, "number of Newton steps per update", within=(1, 10_000))
     ridge: float = setting(1e-6, "added to the diagonal of the cosine matrix", at_least=0.0)
 
 

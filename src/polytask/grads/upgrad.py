@@ -32,7 +32,7 @@ class UPGradConfig(GradConfig):
     """Settings of UPGrad."""
 
     name: str = "upgrad"
-    iterations: int = setting(100, "ADMM steps per update", at_least=1, at_most=10_000)
+    iterations: int = setting(100, "ADMM steps per update", within=(1, 10_000))
 
 
 class UPGrad(GradMethod):

@@ -26,7 +26,7 @@ class BroConfig(TaskCodeConfig, HeadsConfig):
 
     name: str = "bro"
     hidden: int = setting(256, "width of every layer", **WIDTH)
-    blocks: int = setting(2, "residual blocks of two layers each", at_least=0, at_most=1_000)
+    blocks: int = setting(2, "residual blocks of two layers each", within=(0, 1_000))
 
 
 def dense(in_dim: int, out_dim: int, generator: Generator) -> list[nn.Module]:

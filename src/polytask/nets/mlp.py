@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from torch import Generator, Tensor, nn
 
 from polytask.nets import layers
-from polytask.nets.heads import HEAD_KINDS, HeadsConfig, make_head
+from polytask.nets.heads import HeadsConfig, make_head
 from polytask.nets.layers import WIDTH
 from polytask.nets.task_code import TaskCode, TaskCodeConfig
-from polytask.settings import setting
+from polytask.settings import setting, with_default
 
 
 @dataclass
@@ -32,7 +32,7 @@ class MultiheadConfig(MlpConfig):
     """A multi-layer perceptron with the task code in its input and one output layer (head) per task."""
 
     name: str = "multihead"
-    heads: str = setting("multi", "one output layer (single) or one per task (multi)", choices=HEAD_KINDS)
+    heads: str = with_default(MlpConfig, "heads", "multi")
 
 
 class Mlp(nn.Module):

@@ -31,7 +31,7 @@ class SimbaV2Config(TaskCodeConfig, HeadsConfig):
 
     name: str = "simba_v2"
     hidden: int = setting(256, "width of the features", **WIDTH)
-    blocks: int = setting(2, "residual blocks", at_least=0, at_most=1_000)
+    blocks: int = setting(2, "residual blocks", within=(0, 1_000))
     expansion: int = setting(4, "width of a block's inner layer, in multiples of `hidden`", **COUNT)
     shift: float = setting(
         3.0, "constant appended to the input, so that the normalization does not lose its magnitude", is_free=True

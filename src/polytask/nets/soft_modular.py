@@ -34,10 +34,7 @@ class SoftModularConfig(TaskCodeConfig):
     name: str = "soft_modular"
     modules: int = setting(2, "modules in every layer, E", **COUNT)
     layers: int = setting(
-        4,
-        "layers of modules, including the output layer; a routing matrix connects each two",
-        at_least=2,
-        at_most=1_000,
+        4, "layers of modules, including the output layer; a routing matrix connects each two", within=(2, 1_000)
     )
     width: int = setting(256, "width of a module's output", **WIDTH)
     state_hidden: list[int] = setting([256, 256], "hidden widths of the state encoder f", **WIDTH)

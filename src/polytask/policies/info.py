@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polytask.errors import UserError
-from polytask.files import Fields, check_fields
+from polytask.files import Fields, check_fields, parse_json
 
 FORMAT = 1  # increased when the fields change their meaning
 KEY = "polytask"  # name of the description in the metadata of a file
@@ -89,10 +89,9 @@ def read_info(text: str, path: Path) -> PolicyInfo:
     Raises:
         UserError: If it is damaged or of a newer version.
     """
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"'{path}' is damaged: its description is not JSON") from error
+    found = parse_json(text)
+    if found is None:
+        raise UserError(f"'{path}' is damaged: its description is not JSON")
     if not isinstance(found, Mapping) or found.get("format") != FORMAT:
         raise UserError(f"'{path}' is not a policy of this version of polytask")
     plain = dict(found)

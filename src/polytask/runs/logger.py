@@ -9,9 +9,9 @@ import os
 import struct
 import time
 from collections import deque
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import torch
@@ -180,7 +180,7 @@ def name_of(directory: Path) -> str:
     return f"{above}/{own}" if own.startswith("seed-") else own
 
 
-class Logger:
+class Logger(AbstractContextManager["Logger"]):
     """Write each row with every writer of a run."""
 
     def __init__(self, directory: Path, config: dict[str, Any], history: list[LogRow]) -> None:
@@ -194,13 +194,7 @@ class Logger:
                 self._screens.append(WandbWriter(directory, config))
         self._writers: list[MetricsWriter] = [JsonLines(directory / METRICS_FILE, history), *self._screens]
 
-    def __enter__(self) -> Logger:
-        """Return the logger."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Close every writer."""
         with can_write(self._directory):
             for writer in self._writers:

@@ -15,7 +15,7 @@ class GatedConfig:
     """Settings."""
 
     name: str = "gated"
-    width: int = setting(128, "features of the one hidden layer", at_least=1, at_most=65_536)
+    width: int = setting(128, "features of the one hidden layer", within=(1, 65_536))
 
 
 @polytask.register_net(GatedConfig)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE, obs_normalizer
+from polytask.algos.shared.normalize import ObsNormalizerConfig, obs_normalizer
 from polytask.algos.shared.replay import ReplayBatch, ReplayBuffer, Transition
 from polytask.algos.shared.reward_scale import RewardNormalizer
 from polytask.algos.shared.rollout import task_index
@@ -23,24 +23,15 @@ from polytask.types import Step, VecEnv
 
 
 @dataclass
-class ExperienceConfig:
+class ExperienceConfig(ObsNormalizerConfig):
     """Settings of the replay buffer and of the normalization; the defaults are for thousands of worlds."""
 
-    capacity: int = setting(5_000_000, "transitions in the replay buffer, over all worlds", at_least=1, at_most=10**12)
+    capacity: int = setting(5_000_000, "transitions in the replay buffer, over all worlds", within=(1, 10**12))
     save_replay: bool = setting(
         True, "save the replay buffer in checkpoints; otherwise a resumed run fills a new one before it learns"
     )
-    n_step: int = setting(8, "largest number of steps before bootstrapping", at_least=1, at_most=10_000)
-    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
-    normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
-    obs_clip: float = setting(
-        10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
-    )
-    min_obs_std: float = setting(
-        1e-2,
-        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
-        at_least=0.0,
-    )
+    n_step: int = setting(8, "largest number of steps before bootstrapping", within=(1, 10_000))
+    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
     normalize_reward: bool = setting(True, "scale rewards per task by the standard deviation of discounted returns")
 
 

@@ -13,9 +13,8 @@ from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
-from polytask.algos.shared.normalize import ABOUT_NORMALIZE, NORMALIZE
 from polytask.algos.shared.novelty import Novelty
-from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyLoop, Rows
+from polytask.algos.shared.on_policy import SCHEDULES, OnPolicyConfig, OnPolicyLoop, Rows
 from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.recent_success import RecentSuccess
 from polytask.algos.shared.rollout import Choice
@@ -28,19 +27,17 @@ from polytask.types import EnvSpec
 
 
 @dataclass
-class SurrogateConfig:
+class SurrogateConfig(OnPolicyConfig):
     """Settings of the policy and its updates; the defaults are MTBench's where it has the setting."""
 
-    epochs: int = setting(5, "passes over an iteration's rows", at_least=1, at_most=10_000)
     most_rows: ClassVar[int] = 32768  # per update, unless the user sets `minibatch`
 
     minibatch: int | None = setting(
         None,
         "rows per update, the same number for every task (default: a quarter of an iteration's rows, at most 32768)",
-        at_least=1,
-        at_most=10**9,
+        within=(1, 10**9),
     )
-    gamma: float = setting(0.99, "discount per step", at_least=0.0, at_most=1.0)
+    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
     clip: float = setting(
         0.2, "bound on the change of the probability ratio and, in normalized units, of the critic's value", above=0.0
     )
@@ -64,8 +61,7 @@ class SurrogateConfig:
         1.0,
         "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls "
         "from 1 to this, so that the updates serve tasks that fail",
-        at_least=0.0,
-        at_most=1.0,
+        within=(0.0, 1.0),
     )
     bounds_coef: float = setting(1e-4, "penalty on the squared excess of an action's mean over `bounds`", at_least=0.0)
     bounds: float = setting(
@@ -73,7 +69,6 @@ class SurrogateConfig:
         "largest magnitude of a mean without penalty; beyond it the environment's clipping hides the gradient",
         at_least=0.0,
     )
-    lr: float = setting(5e-4, "learning rate of Adam", at_least=0.0)
     schedule: str = setting(
         "constant",
         "learning rate over the run: constant, linear to zero at the last frame, or adaptive, which keeps the policy's "
@@ -111,22 +106,9 @@ class SurrogateConfig:
         None,
         "iterations in which the bound of a task that fails falls from `max_std` to `final_std` and returns: noise "
         "finds a task, precision finishes it (default: it stays at `max_std`)",
-        at_least=2,
-        at_most=10**6,
-    )
-    normalize: str = setting("per_task", ABOUT_NORMALIZE, choices=NORMALIZE)
-    obs_clip: float = setting(
-        10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
-    )
-    min_obs_std: float = setting(
-        1e-2,
-        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
-        at_least=0.0,
+        within=(2, 10**6),
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
-    compile: bool = setting(
-        True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"
-    )
 
     def check_together(self, prefix: str) -> None:
         """Check that the standard deviation, and a rate that is adapted, start within their bounds."""

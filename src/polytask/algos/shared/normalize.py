@@ -8,7 +8,8 @@ are reproducible bit for bit.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +17,11 @@ from torch import Tensor, nn
 from polytask.errors import UserError
 from polytask.nets.task_axes import TaskAxis
 from polytask.nets.task_code import one_hot
+from polytask.settings import setting
 from polytask.types import EnvSpec
 
 # How observations are normalized; `obs_normalizer` explains the words.
 NORMALIZE = ("per_task", "shared", "fixed", "none")
-ABOUT_NORMALIZE = (
-    "normalize observations by running statistics of each task (per_task), of all tasks together (shared), by the "
-    "constant factors that the environment declares (fixed; parkour has them), or not at all (none)"
-)
 
 
 class Moments(NamedTuple):
@@ -187,12 +185,24 @@ class FixedScale(nn.Module):
 ObsNormalizer = TaskNormalizer | FixedScale
 
 
-class ObsNormalizerConfig(Protocol):
-    """The settings of the normalization of observations."""
+@dataclass
+class ObsNormalizerConfig:
+    """Settings of the normalization of observations."""
 
-    normalize: str
-    obs_clip: float
-    min_obs_std: float
+    normalize: str = setting(
+        "per_task",
+        "normalize observations by running statistics of each task (per_task), of all tasks together (shared), by the "
+        "constant factors that the environment declares (fixed; parkour has them), or not at all (none)",
+        choices=NORMALIZE,
+    )
+    obs_clip: float = setting(
+        10.0, "bound on normalized observations, for entries that have been constant so far", above=0.0
+    )
+    min_obs_std: float = setting(
+        1e-2,
+        "smallest standard deviation that observations are divided by, in their own units; below it they are dust",
+        at_least=0.0,
+    )
 
 
 def obs_normalizer(cfg: ObsNormalizerConfig, spec: EnvSpec, device: torch.device) -> ObsNormalizer:

@@ -26,14 +26,14 @@ from polytask.types import VecEnv
 class OffPolicyConfig(ExperienceConfig):
     """Settings of replay buffer and updates; the defaults are for thousands of worlds."""
 
-    steps_per_iteration: int = setting(32, "steps of every world per iteration", at_least=1, at_most=10**6)
+    steps_per_iteration: int = setting(32, "steps of every world per iteration", within=(1, 10**6))
     updates_per_step: float = setting(
         4.0, "updates per step of all worlds; below 1, some steps have no update", above=0.0, at_most=10_000.0
     )
     learning_starts: int = setting(
-        16, "steps of every world with uniformly random actions before the first update", at_least=1, at_most=10**9
+        16, "steps of every world with uniformly random actions before the first update", within=(1, 10**9)
     )
-    batch: int = setting(8192, "rows per update, rounded to equally many rows per task", at_least=1, at_most=10**8)
+    batch: int = setting(8192, "rows per update, rounded to equally many rows per task", within=(1, 10**8))
     tau: float = setting(
         0.01, "share by which the target critics move towards the critics after each update", above=0.0, at_most=1.0
     )

@@ -8,20 +8,21 @@ single process. So targets, statistics and the order of the minibatches are comp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.learner import Learner, restore_generator
-from polytask.algos.shared.normalize import obs_normalizer
+from polytask.algos.shared.normalize import ObsNormalizerConfig, obs_normalizer
 from polytask.algos.shared.policy_change import PolicyChange
 from polytask.algos.shared.rollout import Choice, Rollout, TaskMajorSampler, roll_out, task_index
 from polytask.cuda_graph import Graphed, fused
 from polytask.parallel.ranks import require_rows
 from polytask.parallel.worlds import WorldShare
+from polytask.settings import setting
 from polytask.types import VecEnv
 
 Rows = Any  # a named tuple of tensors with the same leading axes; the first are `obs` (raw observations) and `task`
@@ -31,16 +32,18 @@ SCHEDULES = ("constant", "linear")  # of the learning rate
 KINDS = {"actor": "policy", "critic": "value"}  # name of each learner's loss in the metrics
 
 
-class OnPolicyConfig(Protocol):
-    """The settings that the loop reads."""
+@dataclass
+class OnPolicyConfig(ObsNormalizerConfig):
+    """Settings that the loop reads, with the defaults of PPO and GRPO."""
 
-    epochs: int
-    lr: float
-    schedule: str
-    normalize: str
-    obs_clip: float
-    min_obs_std: float
-    compile: bool
+    epochs: int = setting(5, "passes over an iteration's rows", within=(1, 10_000))
+    lr: float = setting(5e-4, "learning rate of Adam", at_least=0.0)
+    schedule: str = setting(
+        "constant", "learning rate over the run: constant, or linear to zero at the last frame", choices=SCHEDULES
+    )
+    compile: bool = setting(
+        True, "on a GPU, compile the updates into fewer kernels; takes seconds at the first start on a machine"
+    )
 
 
 class OnPolicyLoop:

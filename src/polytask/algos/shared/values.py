@@ -28,34 +28,22 @@ TWINS: dict[str, Callable[[Tensor], Tensor]] = {  # (2, ...) -> (...)
 class GridConfig:
     """Settings of the grid of critics that predict distributions."""
 
-    atoms: int = setting(101, "number of values in the critics' distribution of the return", at_least=2, at_most=10_000)
+    atoms: int = setting(101, "number of values in the critics' distribution of the return", within=(2, 10_000))
     min_value: float = setting(-10.0, "lowest value of this distribution, in units of the scaled rewards", is_free=True)
     max_value: float = setting(10.0, "highest value of this distribution", is_free=True)
     initial_spread: float = setting(
         math.inf,
         "standard deviation of the returns that untrained critics predict; inf: all values are equally likely",
-        at_least=1e-3,
-        at_most=math.inf,
+        within=(1e-3, math.inf),
     )
 
 
 class Values(Protocol):
     """The functions that depend on what critics predict; `output` is that of both critics, (2, B, width)."""
 
-    @property
-    def width(self) -> int:
-        """Return the number of outputs of a critic."""
-        ...
-
-    @property
-    def bound(self) -> float:
-        """Return the largest magnitude that rewards alone may give a value."""
-        ...
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Return the names of `summary`."""
-        ...
+    width: int  # number of outputs of a critic
+    bound: float  # largest magnitude that rewards alone may give a value
+    metrics: tuple[str, ...]  # names of `summary`
 
     def of(self, output: Tensor) -> Tensor:
         """Return the values (B,) that both critics together give."""

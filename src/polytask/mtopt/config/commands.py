@@ -38,9 +38,9 @@ class EvaluateConfig(FolderCommandConfig):
     scripted: bool = setting(False, "evaluate the scripts instead of the learned policy")
     weights: int | None = setting(None, "version of the weights (default: the newest)", at_least=1)
     episodes: int | None = setting(
-        None, "episodes per task (default: evaluator.episodes of the run)", at_least=1, at_most=10**6
+        None, "episodes per task (default: evaluator.episodes of the run)", within=(1, 10**6)
     )
-    seed: int = setting(1000, "seed of the scenes", at_least=0, at_most=MAX_SEED)
+    seed: int = setting(1000, "seed of the scenes", within=(0, MAX_SEED))
     device: str | None = setting(None, "torch device (default: that of the run)")
 
 

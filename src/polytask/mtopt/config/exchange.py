@@ -32,14 +32,12 @@ class ImportConfig(FolderCommandConfig):
     image_size: int | None = setting(
         None,
         "side of the policy's pictures in a new run, pixels (default: fit=exact that of the data, else 64)",
-        at_least=8,
-        at_most=1_024,
+        within=(8, 1_024),
     )
     outcome_size: int | None = setting(
         None,
         "side of the outcome's pictures in a new run, pixels (default: fit=exact that of the data, else 96)",
-        at_least=8,
-        at_most=1_024,
+        within=(8, 1_024),
     )
     network: NetworkConfig = setting(
         NetworkConfig, "Q-network of a new run (default: merge=added, which needs no pose and no camera)"
@@ -56,10 +54,10 @@ class ActConfig(FolderCommandConfig):
     """`polytask mtopt act`."""
 
     host: str = setting("127.0.0.1", "where to listen; any address but this machine's own makes a token necessary")
-    port: int = setting(8009, "port to listen on", at_least=0, at_most=65_535)
+    port: int = setting(8009, "port to listen on", within=(0, 65_535))
     token: str = setting("", "token that a client must send when it listens elsewhere (default: a random one)")
     weights: int | None = setting(None, "version of the weights (default: the newest)", at_least=1)
     fit: str = setting("exact", _FIT, choices=FITS)
     max_body_bytes: int = setting(8 * 1024 * 1024, "largest request, bytes", at_least=1)
-    seed: int = setting(0, "seed of the search for actions", at_least=0, at_most=MAX_SEED)
+    seed: int = setting(0, "seed of the search for actions", within=(0, MAX_SEED))
     device: str = setting("cpu", "torch device of the network")

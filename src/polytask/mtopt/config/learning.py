@@ -17,11 +17,11 @@ MEASURED = 0.2  # share of the episodes whose labels measure a detector and neve
 class CEMConfig:
     """Settings of the search for actions (cross-entropy method)."""
 
-    samples: int = setting(64, "samples of a round", at_least=2, at_most=10**6)
+    samples: int = setting(64, "samples of a round", within=(2, 10**6))
     elites: int = setting(
-        3, "best samples of each mode; the next round of the mode is drawn around them", at_least=2, at_most=10**6
+        3, "best samples of each mode; the next round of the mode is drawn around them", within=(2, 10**6)
     )
-    iterations: int = setting(2, "rounds", at_least=1, at_most=1_000)
+    iterations: int = setting(2, "rounds", within=(1, 1_000))
     modes: list[float] = setting(
         [],
         "shares of moving alone and of each command in the samples of every round (default: the world's; the bins "
@@ -29,14 +29,13 @@ class CEMConfig:
         at_least=0.0,
     )
     masked: bool = setting(True, "do not try commands that do nothing, such as opening an open hand")
-    spread: float = setting(0.02, "smallest standard deviation of a later round", at_least=0.0, at_most=1.0)
+    spread: float = setting(0.02, "smallest standard deviation of a later round", within=(0.0, 1.0))
     max_turn: float = setting(3.1416, "largest turn that is tried, rad", above=0.0, at_most=3.15)
     axes: list[float] = setting(
         [],
         "part of the range of each motion (the bins': x, y, z) that is searched (default: all of it); use 0 for z with "
         "assisted grasps",
-        at_least=0.0,
-        at_most=1.0,
+        within=(0.0, 1.0),
     )
 
     def check_together(self, prefix: str = "") -> None:
@@ -67,8 +66,8 @@ class CEMConfig:
 class BellmanConfig:
     """Settings of the Bellman targets."""
 
-    gamma: float = setting(0.9, "discount per step", at_least=0.0, at_most=1.0)
-    cost: float = setting(0.0, "cost of a step; QT-Opt has 0.05, MT-Opt none", at_least=0.0, at_most=1.0)
+    gamma: float = setting(0.9, "discount per step", within=(0.0, 1.0))
+    cost: float = setting(0.0, "cost of a step; QT-Opt has 0.05, MT-Opt none", within=(0.0, 1.0))
     cem: CEMConfig = setting(CEMConfig, "search for the next action")
 
 
@@ -92,9 +91,9 @@ class LearnerConfig:
         0.0, "weight of the loss that pulls the value of random actions to zero", at_least=0.0
     )
     conservative_samples: int = setting(
-        4, "random actions per state, where conservatism is above zero", at_least=1, at_most=10**6
+        4, "random actions per state, where conservatism is above zero", within=(1, 10**6)
     )
-    seed: int = setting(0, "seed of the first weights", at_least=0, at_most=MAX_SEED)
+    seed: int = setting(0, "seed of the first weights", within=(0, MAX_SEED))
 
 
 @dataclass
@@ -102,7 +101,7 @@ class ReplayConfig:
     """Settings of the replay buffers: their size, and the shares of a batch."""
 
     capacity: int = setting(
-        100_000, "frames to keep; every task has equal room for successes and failures", at_least=2, at_most=10**9
+        100_000, "frames to keep; every task has equal room for successes and failures", within=(2, 10**9)
     )
     balance_tasks: bool = setting(
         True, "every task with data has the same share of a batch; else the share of its data"
@@ -110,14 +109,12 @@ class ReplayConfig:
     success_ratio: float | None = setting(
         0.5,
         "share of a task's rows that come from successes, where it has both (null: the data's own)",
-        at_least=0.0,
-        at_most=1.0,
+        within=(0.0, 1.0),
     )
     refresh: float = setting(
         0.1,
         "share of the held episodes that others of the log replace at each version of the weights, if not all fit",
-        at_least=0.0,
-        at_most=1.0,
+        within=(0.0, 1.0),
     )
 
 
@@ -147,11 +144,10 @@ class DetectorConfig:
     turned: list[int] = setting(
         [],
         "numbers of the views from above, which are turned and mirrored; none where left and right matter",
-        at_least=0,
-        at_most=15,
+        within=(0, 15),
     )
-    updates: int = setting(1500, "optimizer steps", at_least=1, at_most=10**9)
-    batch: int = setting(128, "examples per step", at_least=2, at_most=10**6)
+    updates: int = setting(1500, "optimizer steps", within=(1, 10**9))
+    batch: int = setting(128, "examples per step", within=(2, 10**6))
     lr: float = setting(1e-3, "learning rate of AdamW at the start; it falls to zero along a cosine", above=0.0)
     weight_decay: float = setting(1e-3, "weight decay of AdamW", at_least=0.0)
     holdout: float = setting(
@@ -160,12 +156,8 @@ class DetectorConfig:
     threshold: float = setting(
         0.5,
         "probability above which an outcome counts as a success; a task's own threshold may be higher",
-        at_least=0.0,
-        at_most=1.0,
+        within=(0.0, 1.0),
     )
     least_precision: float = setting(
-        0.5,
-        "precision on random labels below which a task is no reward until it has more labels",
-        at_least=0.0,
-        at_most=1.0,
+        0.5, "precision on random labels below which a task is no reward until it has more labels", within=(0.0, 1.0)
     )

@@ -61,11 +61,9 @@ class NetworkConfig:
         "single", "single: the task is an input; multi: each task has its own dense layers", choices=HEADS
     )
     image_size: int | None = setting(
-        None, "height of the pictures, pixels (default: the size's own)", at_least=8, at_most=1_024
+        None, "height of the pictures, pixels (default: the size's own)", within=(8, 1_024)
     )
-    image_width: int | None = setting(
-        None, "width of the pictures, pixels (default: their height)", at_least=8, at_most=4_096
-    )
+    image_width: int | None = setting(None, "width of the pictures, pixels (default: their height)", within=(8, 4_096))
     autocast: bool = setting(False, "compute in bfloat16 where that is safe")
     merge: str | None = setting(
         None,
@@ -88,10 +86,8 @@ class AugmentConfig:
     """Settings of image augmentation in training."""
 
     enabled: bool = setting(False, "change pictures; else training uses them as they are")
-    shift: int = setting(4, "largest shift of a picture, pixels; its edge is repeated", at_least=0, at_most=1_024)
-    brightness: float = setting(
-        0.125, "largest change of brightness, as a part of the full range", at_least=0.0, at_most=1.0
-    )
-    contrast: float = setting(0.5, "largest change of the contrast's factor from 1", at_least=0.0, at_most=1.0)
-    saturation: float = setting(0.5, "largest change of the saturation's factor from 1", at_least=0.0, at_most=1.0)
-    hue: float = setting(0.2, "largest turn of the hue, as a part of the colour circle", at_least=0.0, at_most=1.0)
+    shift: int = setting(4, "largest shift of a picture, pixels; its edge is repeated", within=(0, 1_024))
+    brightness: float = setting(0.125, "largest change of brightness, as a part of the full range", within=(0.0, 1.0))
+    contrast: float = setting(0.5, "largest change of the contrast's factor from 1", within=(0.0, 1.0))
+    saturation: float = setting(0.5, "largest change of the saturation's factor from 1", within=(0.0, 1.0))
+    hue: float = setting(0.2, "largest turn of the hue, as a part of the colour circle", within=(0.0, 1.0))

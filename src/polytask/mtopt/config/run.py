@@ -23,8 +23,8 @@ class CollectorConfig:
 
     episodes: int = setting(2000, "episodes by scripts, before learning starts", at_least=0)
     round_episodes: int = setting(2000, "episodes in each later round", at_least=0)
-    max_steps: int = setting(12, "most actions of an episode", at_least=1, at_most=10_000)
-    epsilon: float = setting(0.1, "chance that a learned policy takes a random action", at_least=0.0, at_most=1.0)
+    max_steps: int = setting(12, "most actions of an episode", within=(1, 10_000))
+    epsilon: float = setting(0.1, "chance that a learned policy takes a random action", within=(0.0, 1.0))
     noise: float = setting(0.1, "standard deviation of the noise on a learned policy's translation", at_least=0.0)
     hand_over: bool = setting(False, "where a pick failed, put an object into the hand to place")
 
@@ -45,13 +45,12 @@ class TeacherConfig:
         1,
         "parts in which these labels are given, with a detector after each: the first at random, the others among "
         "outcomes that the detector finds likely or uncertain",
-        at_least=1,
-        at_most=100,
+        within=(1, 100),
     )
     round_per_task: int = setting(
         100, "labels per task in each later round, some at random, others where the detector is uncertain", at_least=0
     )
-    error_rate: float = setting(0.0, "share of the stand-in's answers that are wrong", at_least=0.0, at_most=1.0)
+    error_rate: float = setting(0.0, "share of the stand-in's answers that are wrong", within=(0.0, 1.0))
 
 
 @dataclass
@@ -59,7 +58,7 @@ class UpdaterConfig:
     """Settings of the Bellman updaters."""
 
     lower_bound: bool = setting(False, "no target lies below the return of its episode")
-    rows: int = setting(1024, "transitions whose targets are computed at once", at_least=1, at_most=10**7)
+    rows: int = setting(1024, "transitions whose targets are computed at once", within=(1, 10**7))
 
 
 @dataclass
@@ -68,11 +67,11 @@ class TrainerConfig:
 
     updates: int = setting(20_000, "updates after the scripts' episodes", at_least=0)
     round_updates: int = setting(10_000, "updates after each later round", at_least=0)
-    batch: int = setting(256, "examples per update", at_least=2, at_most=10**7)
+    batch: int = setting(256, "examples per update", within=(2, 10**7))
     publish_every: int = setting(
         500, "updates between versions of the weights; the state is saved as often", at_least=1
     )
-    buffer: int = setting(20_000, "examples that the train buffer holds", at_least=2, at_most=10**9)
+    buffer: int = setting(20_000, "examples that the train buffer holds", within=(2, 10**9))
     reuse: float = setting(1.0, "times that an example is drawn, on average, before it is replaced", above=0.0)
     keep: int = setting(5, "versions of the weights that stay on disk, at least 2; 0 for all", at_least=0)
 
@@ -94,8 +93,8 @@ class TrainerConfig:
 class EvaluatorConfig:
     """Settings of the evaluation of a policy."""
 
-    episodes: int = setting(50, "episodes per task", at_least=1, at_most=10**6)
-    seed: int = setting(1_000, "seed of the scenes", at_least=0, at_most=MAX_SEED)
+    episodes: int = setting(50, "episodes per task", within=(1, 10**6))
+    seed: int = setting(1_000, "seed of the scenes", within=(0, MAX_SEED))
     simple: bool = setting(True, "also play the same starts by constant commands, random actions and scripts")
     chains: bool = setting(True, "also play whole chains: lift something, then place what was lifted")
 
@@ -115,28 +114,24 @@ class RayConfig:
     """Settings of the workers of `runtime=ray`."""
 
     address: str = setting("", "address of a cluster, HOST:PORT or auto (default: this machine alone)")
-    collectors: int = setting(2, "processes that collect", at_least=1, at_most=10_000)
-    updaters: int = setting(1, "processes that compute targets", at_least=1, at_most=10_000)
-    graders: int = setting(
-        1, "processes on the driver's machine that grade the stored episodes", at_least=1, at_most=1_024
-    )
+    collectors: int = setting(2, "processes that collect", within=(1, 10_000))
+    updaters: int = setting(1, "processes that compute targets", within=(1, 10_000))
+    graders: int = setting(1, "processes on the driver's machine that grade the stored episodes", within=(1, 1_024))
     continuous: bool = setting(True, "collect for the next round while this one is graded, trained on and evaluated")
     worker_cpus: float | None = setting(
-        None, "CPUs of each collector and updater (default: 1, or an equal share)", at_least=0.0, at_most=10_000.0
+        None, "CPUs of each collector and updater (default: 1, or an equal share)", within=(0.0, 10_000.0)
     )
     worker_gpus: float | None = setting(
         None,
         "GPUs of each collector and updater that computes on one (default: 1, or an equal share)",
-        at_least=0.0,
-        at_most=1_000.0,
+        within=(0.0, 1_000.0),
     )
-    cpus: int = setting(0, "CPUs of this machine that Ray may use (0: all)", at_least=0, at_most=10_000)
+    cpus: int = setting(0, "CPUs of this machine that Ray may use (0: all)", within=(0, 10_000))
     max_seconds: float = setting(0.0, "stop after this much time (0: never)", at_least=0.0)
     object_store: int = setting(
         256,
         "shared memory, MB; episodes on their way to the store take a third of it, and batches of training as much",
-        at_least=LEAST_MEMORY,
-        at_most=10**9,
+        within=(LEAST_MEMORY, 10**9),
     )
     max_deaths: int = setting(20, "deaths of one worker after which the run fails", at_least=0)
 
@@ -154,21 +149,16 @@ class RunConfig(FolderCommandConfig):
         is_transient=True,
     )
     runtime: str = setting(
-        "local",
-        "local: one process, deterministic; ray: workers side by side (extra: ray)",
-        choices=("local", "ray"),
+        "local", "local: one process, deterministic; ray: workers side by side (extra: ray)", choices=("local", "ray")
     )
     tasks: list[str] = setting([], "tasks to learn (default: the world's main ones, of the bins twelve)")
     task_slots: int | None = setting(
         None,
         "places for tasks in the networks of a new run (default: those of the world's tasks, and 8 spare ones)",
-        at_least=1,
-        at_most=10_000,
+        within=(1, 10_000),
         is_transient=True,
     )
-    seed: int = setting(
-        0, "seed of everything random but the first weights (learner.seed)", at_least=0, at_most=MAX_SEED
-    )
+    seed: int = setting(0, "seed of everything random but the first weights (learner.seed)", within=(0, MAX_SEED))
     device: str = setting("cpu", "torch device that learns: cpu, cuda or cuda:<index>")
     world: WorldConfig = setting(
         WorldConfig, "worlds (world.kind=drawer, world.num_envs=..., world.sim=warp, world.assisted=true)"

@@ -14,11 +14,9 @@ class StoreConfig:
     fsync: bool = setting(
         True, "wait for the disk before an episode counts; without it a power cut may lose the last episodes"
     )
-    compression: int = setting(1, "deflate level of the frames, 1 (fast) to 9 (small)", at_least=1, at_most=9)
+    compression: int = setting(1, "deflate level of the frames, 1 (fast) to 9 (small)", within=(1, 9))
     shard_bytes: int = setting(256_000_000, "size at which a shard is closed and the next one starts", at_least=1)
-    threads: int = setting(
-        1, "threads that compress and decompress several episodes at once", at_least=1, at_most=1_024
-    )
+    threads: int = setting(1, "threads that compress and decompress several episodes at once", within=(1, 1_024))
     busy_seconds: float = setting(
-        60.0, "time to wait for another process that writes to the index, s", at_least=0.0, at_most=86_400.0
+        60.0, "time to wait for another process that writes to the index, s", within=(0.0, 86_400.0)
     )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.util import find_spec
 from types import FrameType
@@ -21,6 +19,7 @@ from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.task_table import TaskTable
 from polytask.settings import check_values
+from polytask.stopping import handled_by
 from polytask.web.access import is_loopback, link
 
 if TYPE_CHECKING:
@@ -43,20 +42,14 @@ def serve(config: LabelConfig) -> None:
             server.run(sockets=[listener])
 
 
-@contextmanager
-def ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+def ended_by_signals(server: uvicorn.Server) -> AbstractContextManager[object]:
     """Let SIGINT (Ctrl-C) and SIGTERM end the server, and then the block instead of the process."""
 
     def end(number: int, frame: FrameType | None) -> None:
         # Uvicorn handles signals while it runs, and sends them again when it has ended.
         server.should_exit = True
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled_by(end)
 
 
 def build_server(config: LabelConfig, tasks: TaskTable) -> uvicorn.Server:

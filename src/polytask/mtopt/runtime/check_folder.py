@@ -6,7 +6,6 @@ repair, but the run goes on with or without them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from polytask.errors import UserError
-from polytask.files import can_read, is_being_written, remove_stale_parts, restore
+from polytask.files import can_read, is_being_written, parse_json, remove_stale_parts, restore
 from polytask.mtopt.config import RunConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import in_use
@@ -115,17 +114,10 @@ def _lines_of(path: Path) -> Iterator[Finding]:
     except UserError as error:
         yield Finding(path.name, str(error))
         return
-    damaged = sum(not isinstance(_parsed(line), dict) for line in lines)
+    damaged = sum(not isinstance(parse_json(line), dict) for line in lines)
     if damaged:
         problem = f"{damaged} of {len(lines)} lines cannot be read"
         yield Finding(path.name, problem, is_wrong=False, outcome="they are skipped")
-
-
-def _parsed(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 # Episodes
@@ -206,7 +198,7 @@ def _read_report(path: Path) -> None:
     """Read the JSON file of a detector."""
     with can_read(path):
         content = path.read_bytes()
-    if _parsed(content) is None:
+    if parse_json(content) is None:
         raise UserError("is not JSON")
 
 

@@ -13,9 +13,9 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from polytask.files import can_read, can_write
+from polytask.files import can_read, can_write, parse_json
 from polytask.mtopt.records import Label
 
 NAME = "labels.jsonl"
@@ -75,10 +75,7 @@ def read(path: Path) -> tuple[list[LoggedLabel], int]:
 
 def _parsed(lines: Iterable[bytes]) -> Iterable[LoggedLabel]:
     for line in lines:
-        try:
-            row: Any = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
+        row = parse_json(line)
         if not isinstance(row, dict) or any(type(row.get(name)) is not kind for name, kind in _FIELDS.items()):
             continue
         value = row.get("value")

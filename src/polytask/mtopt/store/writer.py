@@ -13,8 +13,8 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 
 from polytask.errors import UserError
 from polytask.files import can_write
@@ -28,7 +28,7 @@ from polytask.mtopt.store.threads import spread
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
 
 
-class ShardWriter:
+class ShardWriter(AbstractContextManager["ShardWriter"]):
     """Appends episodes; for one thread of one process."""
 
     def __init__(self, folder: Path, index: Index, name: str, config: StoreConfig) -> None:
@@ -143,13 +143,7 @@ class ShardWriter:
             os.close(self._file)
             self._file = None
 
-    def __enter__(self) -> ShardWriter:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Complete the file."""
         self.close()
 

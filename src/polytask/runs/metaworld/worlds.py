@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from types import TracebackType
+from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from polytask.runs.metaworld.worker import ACTIONS, COLUMNS, OBS
 from polytask.types import EnvSpec, Step
 
 
-class MetaWorldWorlds:
+class MetaWorldWorlds(AbstractContextManager["MetaWorldWorlds"]):
     """One world per task. Each episode has the next goal, the same number for all tasks.
 
     All worlds step at once, and every process steps the worlds of its tasks.
@@ -120,12 +119,6 @@ class MetaWorldWorlds:
         for process, share in zip(self._processes, self._shares, strict=True):
             self._rows[share] = process.read((len(share), COLUMNS))
 
-    def __enter__(self) -> MetaWorldWorlds:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """End the processes."""
         self._stack.close()

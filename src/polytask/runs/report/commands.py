@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from functools import cache
@@ -58,10 +59,8 @@ def _changes(config: dict[str, Any], usual: dict[str, Any], prefix: str = "") ->
 
 def _text(value: Any) -> str:
     """Write a value so that `polytask` reads it as the same value."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)  # null, true, false
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_text, value))}]"
     if isinstance(value, str):

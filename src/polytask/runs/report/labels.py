@@ -118,7 +118,7 @@ def show_value(value: Any) -> str:
     if value is None:
         return "default"
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(value).lower()
     if isinstance(value, list | tuple):
         if len(value) > 1 and len({_text(each) for each in value}) == 1:
             return f"{len(value)}x{show_value(value[0])}"

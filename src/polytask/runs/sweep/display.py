@@ -5,7 +5,6 @@ Without a terminal it is one line about every half minute, and one when a run en
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from polytask.files import LogRow
+from polytask.files import LogRow, parse_json
 from polytask.result import cell, note
 from polytask.runs.file_names import METRICS_FILE
 from polytask.runs.progress import clock
@@ -126,10 +125,7 @@ def last_row(path: Path) -> LogRow | None:
     except OSError:
         return None
     for line in reversed(lines):
-        try:
-            row = json.loads(line)
-        except ValueError:  # not written to its end yet
-            continue
-        if isinstance(row, dict):
+        row = parse_json(line)
+        if isinstance(row, dict):  # not a line that is not written to its end yet
             return row
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType
 
@@ -14,7 +14,7 @@ from polytask.errors import UserError
 from polytask.runs.sweep.display import SweepDisplay
 from polytask.runs.sweep.local import Job, Launcher, Process, reason_of
 from polytask.runs.sweep.plan import Item, state_of
-from polytask.stopping import exit_code, stop_requests
+from polytask.stopping import exit_code, handled_by, stop_requests
 
 LOOK_EVERY = 0.2  # seconds between two looks at the processes
 STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM}
@@ -131,8 +131,7 @@ def failure(item: Item) -> str:
     return f"failed: {item.name}: {item.error} (log: {item.log})"
 
 
-@contextmanager
-def _second_signal_raises() -> Iterator[None]:
+def _second_signal_raises() -> AbstractContextManager[object]:
     """Let the second SIGINT or SIGTERM raise, so that no run is left behind.
 
     SIGTERM would end the process at once. A shell without a terminal lets its background jobs ignore SIGINT.
@@ -141,9 +140,4 @@ def _second_signal_raises() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled_by(interrupt)
