@@ -126,6 +126,6 @@ def last_row(path: Path) -> LogRow | None:
         return None
     for line in reversed(lines):
         row = parse_json(line)
-        if isinstance(row, dict):  # not a line that is not written to its end yet
+        if isinstance(row, dict):  # a line that is still being written is not
             return row
     return None
