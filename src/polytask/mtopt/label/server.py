@@ -63,8 +63,9 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
     """Build a web server for an application."""
     import uvicorn
 
-    # No access log: its first line would contain the token.
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    # No access log: its first line would contain the token. No websockets: nothing here uses them, and some versions of
+    # uvicorn load parts of that library that are deprecated.
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, ws="none"))
 
 
 def prepared(config: LabelConfig) -> LabelConfig:
