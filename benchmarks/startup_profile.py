@@ -87,6 +87,7 @@ def main(words: list[str]) -> None:
         from polytask.config.schema import TrainConfig
         from polytask.runs.evaluate import Evaluator
         from polytask.runs.setup import build_algo, build_train_env
+        from publish import origin
     config = compose(TrainConfig, words)
     is_cuda = str(config.device).startswith("cuda")
     uses_warp = config.sim.name == "warp" or (config.sim.name == "auto" and is_cuda)
@@ -118,7 +119,7 @@ def main(words: list[str]) -> None:
     with phase("evaluate", wait):
         evaluator.run(lambda obs, task: algo.act(obs, task, explore=False))
     detail = {name: {"calls": len(each), "seconds": sum(each)} for name, each in parts.items()}
-    result = {"words": words, "phases": phases, "parts": detail, "start_seconds": started}
+    result = {**origin(str(config.device)), "phases": phases, "parts": detail, "start_seconds": started}
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

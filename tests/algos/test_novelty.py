@@ -1,19 +1,12 @@
-"""The bonus for new places of hand and objects: which cell counts, from where, and for which tasks."""
+"""The bonus for new places of hand and objects: which cell counts, and from where."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
 import torch
-from helpers.learning import assert_resumes
-from helpers.ppo import make
-from helpers.toy import PointMass
 from torch import Tensor
 from torch.testing import assert_close
 
 from polytask.algos.shared.novelty import Novelty
-from polytask.errors import UserError
 
 NEVER = torch.zeros(3, 1, dtype=torch.bool)
 
@@ -62,43 +55,3 @@ def test_tasks_and_objects_count_apart_and_worlds_of_a_task_together() -> None:
 def test_far_places_count_as_the_edge() -> None:
     bonus = novelty([0]).bonus(along_x(0.0, 5.0, 7.0), NEVER)
     assert_close(bonus, torch.tensor([[1.0], [2**-0.5], [2**-0.5]]))
-
-
-def test_only_tasks_that_fail_earn_the_bonus() -> None:
-    env = PointMass((16, 16))
-    ppo = make(env, novelty_coef=0.5)
-    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
-    for _ in range(10):
-        success = ppo.actor.success.rate()
-        ppo.loop.collect(env)
-        before = ppo.rollout.reward.clone()
-        expected = Novelty((0,), env.task, 2)
-        expected.load_state_dict(ppo.actor.novelty.state_dict())
-        ppo.actor.reward_novelty()
-        ppo.actor.settle()
-    weight = 0.5 * (1 - success)[env.task]
-    bonus = expected.bonus(ppo.rollout.obs, ppo.rollout.done)
-    assert success[0] > 0 and success[1] == 0
-    assert_close(ppo.rollout.reward, before + weight * bonus)
-    assert ppo.actor.mean_bonus > 0
-
-
-def test_an_iteration_adds_the_bonus_and_shows_it() -> None:
-    env = PointMass((16, 16))
-    with_bonus = make(env, novelty_coef=0.5).iterate(env)
-    assert 0 < with_bonus["rollout/novelty"] < with_bonus["rollout/reward"]
-    env = PointMass((16, 16))
-    without = make(env).iterate(env)
-    assert_close(with_bonus["rollout/reward"] - without["rollout/reward"], with_bonus["rollout/novelty"])
-    assert "rollout/novelty" not in without
-
-
-def test_counts_are_resumed_bit_for_bit() -> None:
-    assert_resumes(lambda env: make(env, total_frames=600, novelty_coef=0.5), before=2)
-
-
-def test_tasks_without_places_are_refused() -> None:
-    env = PointMass((2, 2))
-    env.spec = replace(env.spec, places=())
-    with pytest.raises(UserError, match=r"algo\.novelty_coef does not apply"):
-        make(env, novelty_coef=0.1)

@@ -119,7 +119,7 @@ class GRPO:
         if not self._in_step.item():  # read while no work is queued; false at first and after an early end
             env.reset()
         self.loop.collect(env)
-        self.actor.reward_novelty()
+        self.actor.reward_search()
         self._check_alignment()
         self._compute_targets()
         self.actor.anneal()

@@ -139,7 +139,7 @@ class PPO:
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect T steps of every world, learn from them, and return metrics."""
         self.loop.collect(env)
-        self.actor.reward_novelty()
+        self.actor.reward_search()
         self._compute_values()
         self._bootstrap()
         self._compute_targets()

@@ -57,6 +57,12 @@ class SurrogateConfig(OnPolicyConfig):
         "with a task's recent success",
         at_least=0.0,
     )
+    success_coef: float = setting(
+        0.0,
+        "bonus for every step that succeeds, in the reward of a task that fails; it falls to zero with a task's recent "
+        "success",
+        at_least=0.0,
+    )
     solved_weight: float = setting(
         1.0,
         "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls "
@@ -152,7 +158,8 @@ class GaussianActor:
         self.loss_weight = torch.ones_like(self.entropy_coef)
         self.novelty = self._novelty(spec)
         self.mean_bonus = torch.zeros((), device=self.device)
-        explores = cfg.final_std is not None or cfg.search_entropy_coef is not None or self.novelty is not None
+        self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
+        explores = cfg.final_std is not None or cfg.search_entropy_coef is not None or self.pays_bonus
         counts_success = explores or cfg.solved_weight < 1
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
@@ -175,14 +182,17 @@ class GaussianActor:
         backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile, ranks=ranks)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
 
-    def reward_novelty(self) -> None:
-        """After a rollout, add the bonus for new places of hand and objects to the rewards of tasks that fail."""
-        if self.novelty is not None and self.success is not None:
-            rollout = self.loop.rollout
-            weight = self.cfg.novelty_coef * (1 - self.success.rate())  # (K,)
-            bonus = weight[self.loop.task] * self.novelty.bonus(rollout.obs, rollout.done)
-            rollout.reward += bonus
-            self.mean_bonus.copy_(bonus.mean())
+    def reward_search(self) -> None:
+        """After a rollout, pay tasks that fail for new places of hand and objects, and for steps that succeed."""
+        if not self.pays_bonus or self.success is None:
+            return
+        rollout = self.loop.rollout
+        bonus = self.cfg.success_coef * rollout.success.float()  # (T, N)
+        if self.novelty is not None:
+            bonus += self.cfg.novelty_coef * self.novelty.bonus(rollout.obs, rollout.done)
+        bonus *= (1 - self.success.rate())[self.loop.task]
+        rollout.reward += bonus
+        self.mean_bonus.copy_(bonus.mean())
 
     def anneal(self) -> None:
         """Before the updates of an iteration, set the weights of each task's loss and of its entropy."""
@@ -265,8 +275,8 @@ class GaussianActor:
             "policy/kl": kl_divergence(rows.mean, rows.log_std, mean, log_std).mean(),
             "policy/clip_fraction": ((log_ratio.exp() - 1.0).abs() > self.cfg.clip).float().mean(),
         }
-        if self.novelty is not None:
-            found["rollout/novelty"] = self.mean_bonus.clone()
+        if self.pays_bonus:
+            found["rollout/bonus"] = self.mean_bonus.clone()
         if self.success is not None:
             names = (f"per_task/{task}/std" for task in self.loop.spec.tasks)
             found |= zip(names, self.policy.log_std.exp().mean(dim=-1).unbind(), strict=True)
