@@ -2,9 +2,9 @@
 
     python benchmarks/run_end.py --out benchmarks/results/h200_run_end.json preset=mt10_gpu eval_episodes=50
 
-The words after the options go to `polytask train`. Both runs are processes of their own. What they need outside of their
-training is start-up in both, and in the whole run also its end. A first run, which is not timed, fills the caches of
-kernels. `--keep FOLDER` keeps the whole run.
+The words after the options go to `polytask train`. Both runs are processes of their own. What they need outside of
+their training is start-up in both, and in the whole run also its end. A first run, which is not timed, fills the caches
+of kernels. `--keep FOLDER` keeps the whole run.
 """
 
 from __future__ import annotations

@@ -83,11 +83,12 @@ def main(words: list[str]) -> None:
     with phase("import torch"):
         import torch
     with phase("import polytask"):
+        from publish import origin
+
         from polytask.config.compose import compose
         from polytask.config.schema import TrainConfig
         from polytask.runs.evaluate import Evaluator
         from polytask.runs.setup import build_algo, build_train_env
-        from publish import origin
     config = compose(TrainConfig, words)
     is_cuda = str(config.device).startswith("cuda")
     uses_warp = config.sim.name == "warp" or (config.sim.name == "auto" and is_cuda)
