@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from fnmatch import fnmatch
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -37,6 +40,16 @@ def test_pinned_versions_lie_within_the_ranges() -> None:
     for name, low in lower_bounds().items():
         if name in pinned:  # extras that CI does not install have no pin
             assert number(pinned[name]) >= number(low), name
+
+
+def test_pinned_versions_install_on_the_lowest_python() -> None:
+    """Debian 12 has Python 3.11.2: a pin that wants a later 3.11 stops `make install` there."""
+    lowest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    pinned = {canonicalize_name(name): version for name, version in pins("constraints.txt").items()}
+    installed = [d for d in distributions() if pinned.get(canonicalize_name(d.name)) == d.version]
+    wanted = {d.name: d.metadata.get("Requires-Python") or "" for d in installed}
+    assert wanted
+    assert [name for name, versions in wanted.items() if not SpecifierSet(versions).contains(lowest)] == []
 
 
 def test_readme_has_few_links_and_absolute_pictures() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import tomllib
 from itertools import product
 from pathlib import Path
@@ -73,3 +74,32 @@ def test_every_image_is_published() -> None:
     images = jobs(ROOT / ".github" / "workflows" / "release.yml")["images"]
     files = {step["with"]["file"] for step in steps(images) if "file" in step.get("with", {})}
     assert files == {f"docker/{path.name}" for path in (ROOT / "docker").iterdir()}
+
+
+def run_steps(job: str, folder: Path, tag: str) -> dict[str, str]:
+    """Run the commands of a job of the release workflow as GitHub does, with a `gh` that only writes down its words."""
+    (folder / "gh").write_text('#!/bin/sh\necho "$@" > gh.txt\n')
+    (folder / "gh").chmod(0o755)
+    for name in ("docs", "src"):
+        (folder / name).symlink_to(ROOT / name)
+    path = f"{folder}:{os.environ['PATH']}"
+    settings = {"PATH": path, "GITHUB_REF_NAME": tag, "GITHUB_REPOSITORY": "polytask/polytask"}
+    for step in steps(jobs(ROOT / ".github" / "workflows" / "release.yml")[job]):
+        if "run" in step:
+            subprocess.run(["bash", "-e", "-c", step["run"]], cwd=folder, env=settings, check=True)
+    return {path.name: path.read_text() for path in folder.glob("*.*") if path.is_file()}
+
+
+def test_the_notes_of_a_release_have_links_that_work_outside_of_the_repository(tmp_path: Path) -> None:
+    made = run_steps("notes", tmp_path, "v0.2.0")
+    assert made["gh.txt"] == "release create v0.2.0 --notes-file notes.md\n"
+    written = (ROOT / "docs" / "release_notes_0.2.0.md").read_text()
+    links, pages = (re.findall(r"\]\(([^)]+)\)", text) for text in (made["notes.md"], written))
+    assert "../CHANGELOG.md" in pages
+    assert links == [f"https://github.com/polytask/polytask/blob/v0.2.0/docs/{page}" for page in pages]
+
+
+def test_a_release_without_notes_stops(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        run_steps("notes", tmp_path, "v9.9.9")
+    assert not (tmp_path / "gh.txt").exists()
