@@ -32,7 +32,8 @@ def seconds(words: list[str], folder: Path) -> dict[str, float]:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     process = time.perf_counter() - begin
     summary = json.loads((folder / SUMMARY_FILE).read_text())
-    return {"process": round(process, 1), "training": round(summary["seconds"], 1)}
+    has_video = (folder / "video.mp4").is_file()  # drawing needs OpenGL, which not every machine has
+    return {"process": round(process, 1), "training": round(summary["seconds"], 1), "video": has_video}
 
 
 def main() -> None:

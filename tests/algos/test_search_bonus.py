@@ -68,6 +68,16 @@ def test_both_bonuses_add_up() -> None:
     assert_close(after, before + 0.5 * novelty + 8.0 * ppo.rollout.success)
 
 
+def test_novelty_is_paid_late_but_counted_from_the_start() -> None:
+    env, ppo = with_one_solvable_task(novelty_coef=0.5, novelty_start=600)
+    counted = Novelty((0,), env.task, 2)
+    assert ppo.frames_per_iteration == 512
+    for weight in (0.0, 0.0, 0.5):
+        before, after = rewards_before_and_after(env, ppo)
+        assert_close(after, before + weight * counted.bonus(ppo.rollout.obs, ppo.rollout.done))
+        ppo.loop.finish()
+
+
 @pytest.mark.parametrize("name", ["novelty_coef", "success_coef"])
 def test_an_iteration_adds_the_bonus_and_shows_it(name: str) -> None:
     env = PointMass((16, 16))

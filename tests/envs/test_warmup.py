@@ -20,7 +20,7 @@ from polytask.envs.warmup import Compilation, Job, compile_kernels, jobs_of, mod
 from polytask.errors import UserError
 from polytask.files.folder_lock import one_at_a_time
 from polytask.sim import AutoSim, WarpSim
-from polytask.sim.kernels import cache_folder
+from polytask.sim.kernels import Variant, cache_folder
 
 # Tests run in several processes, which share the cache. Kernels do not depend on this number, but marks do.
 TOLERANCE = 1e-4 + 1e-10 * os.getpid()
@@ -144,6 +144,17 @@ def test_a_worker_leaves_what_others_have_claimed(job: Job, tmp_path: Path) -> N
         (tmp_path / name).touch()
     warmup_worker.main(tmp_path, index=5)
     assert [path.name for path in tmp_path.glob(f"*{warmup.DONE}")] == [f"{names[0]}{warmup.DONE}"]
+
+
+def test_a_worker_does_not_load_what_the_cache_has(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [variant.folder for variant in modules_of(job.config)]
+    monkeypatch.setattr(Variant, "is_cached", property(lambda variant: variant.folder != names[1]))
+    loaded: list[str] = []
+    monkeypatch.setattr(Variant, "load", lambda variant: loaded.append(variant.folder))
+    (tmp_path / warmup.JOBS_FILE).write_text(json.dumps([job.words()]))
+    warmup_worker.main(tmp_path, index=0)
+    assert loaded == names[1:2]
+    assert len(list(tmp_path.glob(f"*{warmup.DONE}"))) == len(names)
 
 
 def test_a_job_that_fails_does_not_keep_a_worker_from_the_others(job: Job, tmp_path: Path) -> None:

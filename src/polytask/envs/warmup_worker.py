@@ -39,7 +39,7 @@ def main(folder: Path, index: int) -> None:
                 if os.getppid() != parent:  # the process that waits for the modules was killed
                     return
                 if _claim(folder / variant.folder):
-                    _load(variant, folder)
+                    _compile(variant, folder)
         except Exception as error:  # raised after the other jobs
             errors.append(error)
     if errors:
@@ -62,10 +62,11 @@ def _claim(path: Path) -> bool:
     return True
 
 
-def _load(variant: Variant, folder: Path) -> None:
-    """Load a module, which compiles it if the cache does not have it, and leave a note that it is done."""
+def _compile(variant: Variant, folder: Path) -> None:
+    """Compile a module if the cache does not have it, and leave a note that it is done."""
     begin, is_new = time.perf_counter(), not variant.is_cached
-    variant.load()
+    if is_new:
+        variant.load()
     took = {"seconds": time.perf_counter() - begin, "is_new": is_new}
     part = folder / f"{variant.folder}.part"
     part.write_text(json.dumps(took))

@@ -57,6 +57,9 @@ class SurrogateConfig(OnPolicyConfig):
         "with a task's recent success",
         at_least=0.0,
     )
+    novelty_start: int = setting(
+        0, "frames of the run before novelty is paid; places are counted from the first frame", within=(0, 10**15)
+    )
     success_coef: float = setting(
         0.0,
         "bonus for every step that succeeds, in the reward of a task that fails; it falls to zero with a task's recent "
@@ -189,7 +192,9 @@ class GaussianActor:
         rollout = self.loop.rollout
         bonus = self.cfg.success_coef * rollout.success.float()  # (T, N)
         if self.novelty is not None:
-            bonus += self.cfg.novelty_coef * self.novelty.bonus(rollout.obs, rollout.done)
+            newness = self.novelty.bonus(rollout.obs, rollout.done)  # counts places from the first frame on
+            if self.loop.frames >= self.cfg.novelty_start:
+                bonus += self.cfg.novelty_coef * newness
         bonus *= (1 - self.success.rate())[self.loop.task]
         rollout.reward += bonus
         self.mean_bonus.copy_(bonus.mean())
