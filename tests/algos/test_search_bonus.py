@@ -12,7 +12,7 @@ from helpers.toy import PointMass
 from torch import Tensor
 from torch.testing import assert_close
 
-from polytask.algos.ppo import PPO
+from polytask.algos.ppo import PPO, PPOConfig
 from polytask.algos.shared.novelty import Novelty
 from polytask.errors import UserError
 
@@ -76,6 +76,12 @@ def test_novelty_is_paid_late_but_counted_from_the_start() -> None:
         before, after = rewards_before_and_after(env, ppo)
         assert_close(after, before + weight * counted.bonus(ppo.rollout.obs, ppo.rollout.done))
         ppo.loop.finish()
+
+
+def test_a_start_of_novelty_needs_novelty() -> None:
+    with pytest.raises(UserError, match=r"algo\.novelty_start delays algo\.novelty_coef"):
+        PPOConfig(novelty_start=10).check_together("algo.")
+    PPOConfig(novelty_start=10, novelty_coef=0.5).check_together("algo.")
 
 
 @pytest.mark.parametrize("name", ["novelty_coef", "success_coef"])

@@ -132,6 +132,8 @@ class SurrogateConfig(OnPolicyConfig):
             raise UserError(
                 f"{prefix}search_period lowers the noise to {prefix}final_std; set that too, or leave it out"
             )
+        if self.novelty_start > 0 and self.novelty_coef == 0:
+            raise UserError(f"{prefix}novelty_start delays {prefix}novelty_coef; set that too, or leave it out")
         if self.schedule == "adaptive":
             require_order(self, prefix, "min_lr", "lr")
             require_order(self, prefix, "lr", "max_lr")
