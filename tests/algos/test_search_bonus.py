@@ -68,13 +68,14 @@ def test_both_bonuses_add_up() -> None:
     assert_close(after, before + 0.5 * novelty + 8.0 * ppo.rollout.success)
 
 
-def test_novelty_is_paid_late_but_counted_from_the_start() -> None:
+def test_novelty_is_paid_and_counted_from_its_start_on() -> None:
     env, ppo = with_one_solvable_task(novelty_coef=0.5, novelty_start=600)
-    counted = Novelty((0,), env.task, 2)
+    counted = Novelty((0,), env.task, 2)  # of the third and fourth iteration alone
     assert ppo.frames_per_iteration == 512
-    for weight in (0.0, 0.0, 0.5):
+    for is_paid in (False, False, True, True):
         before, after = rewards_before_and_after(env, ppo)
-        assert_close(after, before + weight * counted.bonus(ppo.rollout.obs, ppo.rollout.done))
+        bonus = counted.bonus(ppo.rollout.obs, ppo.rollout.done) if is_paid else 0.0
+        assert_close(after, before + 0.5 * bonus)
         ppo.loop.finish()
 
 

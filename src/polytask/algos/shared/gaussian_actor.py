@@ -58,7 +58,7 @@ class SurrogateConfig(OnPolicyConfig):
         at_least=0.0,
     )
     novelty_start: int = setting(
-        0, "frames of the run before novelty is paid; places are counted from the first frame", within=(0, 10**15)
+        0, "frames of the run before novelty is paid; no place counts as visited before", within=(0, 10**15)
     )
     success_coef: float = setting(
         0.0,
@@ -193,10 +193,8 @@ class GaussianActor:
             return
         rollout = self.loop.rollout
         bonus = self.cfg.success_coef * rollout.success.float()  # (T, N)
-        if self.novelty is not None:
-            newness = self.novelty.bonus(rollout.obs, rollout.done)  # counts places from the first frame on
-            if self.loop.frames >= self.cfg.novelty_start:
-                bonus += self.cfg.novelty_coef * newness
+        if self.novelty is not None and self.loop.frames >= self.cfg.novelty_start:
+            bonus += self.cfg.novelty_coef * self.novelty.bonus(rollout.obs, rollout.done)
         bonus *= (1 - self.success.rate())[self.loop.task]
         rollout.reward += bonus
         self.mean_bonus.copy_(bonus.mean())
