@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import shlex
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from polytask.config.compose import compose, groups_of
+from polytask.config.compose import compose, to_plain
 from polytask.config.schema import EvalConfig, ExportPolicyConfig, TrainConfig
-from polytask.config.values import quote
 from polytask.files import finite, write_text
 from polytask.policies.files import open_policy
+from polytask.runs.commands import command_of
 from polytask.runs.evaluate import Evaluator
 from polytask.runs.provenance import provenance
 
 LICENCE = "MIT"
-OWN = ("run_dir", "checkpoint", "init_from", "video", "threads")  # settings that do not change what is learned
+NO_MATTER = ("video", "threads")  # settings that do not change what is learned
 
 
 def write_card(path: Path, saved: dict[str, Any], config: ExportPolicyConfig) -> dict[str, Any]:
@@ -42,7 +40,7 @@ def write_card(path: Path, saved: dict[str, Any], config: ExportPolicyConfig) ->
     card = {
         "name": path.stem,
         "licence": LICENCE,
-        "command": command_of(compose(TrainConfig, [], saved=saved)),
+        "command": training_command(saved),
         "run": info.run,
         "algo": info.algo,
         "net": info.net,
@@ -64,40 +62,9 @@ def write_card(path: Path, saved: dict[str, Any], config: ExportPolicyConfig) ->
     return card
 
 
-def command_of(config: TrainConfig) -> str:
-    """Return a command line that trains with these settings: those that differ from the defaults."""
-    chosen = [
-        f"{group}={getattr(config, group).name}"
-        for group in groups_of(TrainConfig)
-        if getattr(config, group) is not None
-    ]
-    default = compose(TrainConfig, chosen)
-    plain = compose(TrainConfig, [])
-    words = [word for word in chosen if word != f"{word.partition('=')[0]}={_name(plain, word.partition('=')[0])}"]
-    return " ".join(["polytask train", *map(shlex.quote, [*words, *_changes(config, default)])])
-
-
-def _name(config: TrainConfig, group: str) -> str | None:
-    chosen = getattr(config, group)
-    return None if chosen is None else chosen.name
-
-
-def _changes(config: Any, default: Any, prefix: str = "") -> list[str]:
-    """Return the words for the settings that differ from another config of the same class."""
-    words: list[str] = []
-    for each in fields(config):
-        value, other = getattr(config, each.name), getattr(default, each.name)
-        if is_dataclass(value):
-            words += _changes(value, other, f"{prefix}{each.name}.")
-        elif value != other and each.name not in OWN:
-            words.append(f"{prefix}{each.name}={_text(value)}")
-    return words
-
-
-def _text(value: Any) -> str:
-    """Write a value as a word of a command line."""
-    if isinstance(value, list | tuple):
-        return f"[{','.join(_text(each) for each in value)}]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value) if not isinstance(value, str) or not set(value) & set(",[]'\" ") else quote(value)
+def training_command(saved: dict[str, Any]) -> str | None:
+    """Return a command line that trains with the settings of a run."""
+    config = to_plain(compose(TrainConfig, [], saved=saved))
+    if saved.get("init_from") is not None:  # a run that continues does not take it over
+        config["init_from"] = Path(saved["init_from"]).name  # its folder is of no use to a reader
+    return command_of({name: value for name, value in config.items() if name not in NO_MATTER})

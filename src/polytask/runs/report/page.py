@@ -13,9 +13,9 @@ from typing import Any
 import polytask
 from polytask.files import write_text
 from polytask.result import Table, cell
+from polytask.runs.commands import command_of
 from polytask.runs.report.canvas import png
 from polytask.runs.report.catalog import FIGURES
-from polytask.runs.report.commands import command_of
 from polytask.runs.report.labels import differences, show_value
 from polytask.runs.report.pool import Pool, Score, measure_titles
 from polytask.runs.report.published import Published

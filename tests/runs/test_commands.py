@@ -6,7 +6,7 @@ import pytest
 
 from polytask.config.compose import compose, to_plain
 from polytask.config.schema import TrainConfig
-from polytask.runs.report.commands import command_of
+from polytask.runs.commands import command_of
 
 PRESET = "mtbench/mt10_rand/ppo_mh_moore"
 
