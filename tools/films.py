@@ -1,16 +1,19 @@
-"""Film the pretrained MT50 policy: the README's picture, and a film of every task for docs/films.md.
+"""Film pretrained policies: a film of every task of MT50 and of every terrain of parkour, and the README's picture.
 
-Run `python tools/films.py`. One network plays one episode of each of the fifty tasks, with the goals of a fixed seed.
-What it does not solve is filmed too: a green mark appears where, and when, a task succeeds.
+Run `python tools/films.py`, or `python tools/films.py parkour-hard` for one of the two. One network plays one episode
+of each task, from the starts of a fixed seed. What it does not solve is filmed too: a green mark appears where, and
+when, a task succeeds.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,19 +24,67 @@ import polytask
 from polytask.envs.captions import Caption, CaptionReader, Image, add_caption, draw_mark, font
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
+from polytask.policies.files import open_info
 from polytask.policies.pretrained import find_pretrained, read_card
 
 DOCS = Path(__file__).parents[1] / "docs"
-POLICY, SEED = "mt50", 0
-STEPS, EVERY = 84, 3  # control steps that are filmed, and from one picture to the next; no task succeeds later
+SEED = 0
 PAUSE = 2500  # milliseconds before a film starts again
-SLOWER = 2  # times, than the robot is
 DRAWN = (480, 360)  # pixels; drawn larger than shown, to avoid jagged edges
 FILM, FILM_QUALITY = (240, 180), 55
 COLUMNS, CELL, GRID_QUALITY = 10, (160, 120), 50
 MIDDLE = (60, 45, 480, 360)  # the part of a picture that the grid shows: without the robot's base
 LETTERS, LINE, MARGIN = 20, 21, 4  # pixels of the names in the grid
 PAPER, INK = (24, 28, 34), (235, 238, 242)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Films of one pretrained policy."""
+
+    suite: str  # of the policy
+    steps: int  # control steps of an episode that are filmed at most
+    every: int  # control steps from one picture to the next
+    speed: float  # of a film, in times the speed of the robot
+    page: str
+    folder: str
+    title: str
+    about: str  # with `{solved}`, `{tasks}` and `{episodes}`
+    worlds: dict[str, Any] = field(default_factory=dict)  # settings of the worlds
+
+
+MT50 = Series(
+    suite="mt50",
+    steps=84,  # no task succeeds later
+    every=3,
+    speed=0.5,
+    page="films.md",
+    folder="films",
+    title="Films of the fifty tasks",
+    about="One network, the [pretrained policy](policies.md) of MT50, plays the first 84 control steps of one episode "
+    "of each task, with the goals of seed 0. The films run at half the speed of the robot. The green ball is the goal, "
+    "and the green mark appears when the task succeeds. In these episodes the network solves {solved} of {tasks} "
+    "tasks. The number beside a name is its success in the {episodes} episodes of its evaluation. The "
+    "[gallery](gallery.md) describes the tasks. There are [films of the terrains](terrain_films.md), too.",
+    worlds={"episode_length": 150},
+)
+PARKOUR = Series(
+    suite="parkour-hard",
+    steps=1200,
+    every=15,
+    speed=3.0,
+    page="terrain_films.md",
+    folder="terrain_films",
+    title="Films of the terrains",
+    about="One network, the [pretrained policy](policies.md) of parkour-hard, plays one episode on each terrain, on "
+    "level 4 of 0 to 9. The films run at three times the speed of the robot, and end with the episode, after a fall "
+    "too, or after 24 seconds. The number in a film is the share of the waypoints that the robot has reached; at all "
+    "of them a green mark appears. In these episodes it reaches all of them on {solved} of {tasks}. The number beside "
+    "a name is the share in the {episodes} episodes of its evaluation, which are spread over all levels. "
+    "[Parkour](parkour.md) describes the terrains.",
+    worlds={"level": 4},
+)
+ALL = {series.suite: series for series in (MT50, PARKOUR)}
 
 
 @dataclass(frozen=True)
@@ -45,16 +96,22 @@ class Episode:
 
 
 @torch.no_grad()
-def play(env: MultiTaskEnv) -> dict[str, Episode]:
+def play(env: MultiTaskEnv, series: Series) -> dict[str, Episode]:
     """Play one episode in each world; return what is filmed of each task."""
-    policy = polytask.load_policy(POLICY).for_tasks(env.spec.tasks)
+    policy = polytask.load_policy(series.suite).for_tasks(env.spec.tasks)
     reader = CaptionReader(env)
     episodes = {task: Episode([], []) for task in env.spec.tasks}
-    for step in range(STEPS):
-        for caption in reader.read():
-            if step % EVERY == 0:
-                episodes[caption.task].poses.append(pose_of(env, caption.task))
-                episodes[caption.task].captions.append(caption)
+    over: set[str] = set()
+    for step in range(series.steps):
+        for world, caption in enumerate(reader.read()):
+            task, episode = caption.task, episodes[caption.task]
+            if caption.step < step and task not in over:  # a new episode has begun; the score is still that of the last
+                over.add(task)
+                episode.poses.append(episode.poses[-1])
+                episode.captions.append(Caption(task, step, float(env.score[world])))
+            elif step % series.every == 0 and task not in over:
+                episode.poses.append(pose_of(env, task))
+                episode.captions.append(caption)
         env.step(policy(env.obs, env.task))
     return episodes
 
@@ -106,42 +163,49 @@ def save(path: Path, images: Sequence[Image], quality: int, rate: float) -> None
     first.save(path, save_all=True, append_images=others, duration=times, loop=0, quality=quality, method=6)
 
 
-def page(solved: int) -> str:
-    """Return docs/films.md, for films in which so many tasks are solved."""
-    card = read_card(find_pretrained(POLICY))
-    about = (
-        "Written by `python tools/films.py`, not by hand. One network, the [pretrained policy](policies.md) of MT50, "
-        f"plays the first {STEPS} control steps of one episode of each task, with the goals of seed {SEED}. The films "
-        f"run at {1 / SLOWER:g} times the speed of the robot. The green ball is the goal, and the green mark appears "
-        f"when the task succeeds. In these episodes the network solves {solved} of {len(card['tasks'])} tasks. The "
-        f"number beside a name is its success in the {card['episodes']} episodes of its evaluation. The "
-        "[gallery](gallery.md) describes the tasks."
-    )
-    lines = ["# Films of the fifty tasks", "", fill(about, 120), "", '<div class="films" markdown>', ""]
+def page(series: Series, solved: int) -> str:
+    """Return the page of the films, in which so many tasks are solved."""
+    card = read_card(find_pretrained(series.suite))
+    about = series.about.format(solved=solved, tasks=len(card["tasks"]), episodes=card["episodes"])
+    text = fill(f"Written by `python tools/films.py`, not by hand. {about}", 120)
+    lines = [f"# {series.title}", "", text, "", '<div class="films" markdown>', ""]
     for task, figures in card["tasks"].items():
-        lines += [f"![{task}](films/{task}.webp)<br>{task} · {figures['success']:.2f}", ""]
+        lines += [f"![{task}]({series.folder}/{task}.webp)<br>{task} · {figures['success']:.2f}", ""]
     return "\n".join([*lines, "</div>", ""])
 
 
-def main() -> None:
-    """Play, draw and write all films and the page."""
-    env = polytask.make(POLICY, num_envs=50, episode_length=150, stagger=False, seed=SEED, copy=False)
-    episodes = play(env)
-    rate = env.config.domain.control_rate / EVERY / SLOWER
-    (DOCS / "films").mkdir(exist_ok=True)
+def main(chosen: Sequence[str]) -> None:
+    """Play, draw and write all films and pages."""
+    for suite in chosen or ALL:
+        film(ALL[suite])
+
+
+def film(series: Series) -> None:
+    """Write the films and the page of a series; of MT50 also the README's picture."""
+    tasks = len(open_info(find_pretrained(series.suite)).tasks)
+    options = {"num_envs": tasks, "stagger": False, "seed": SEED, "copy": False, **series.worlds}
+    env = polytask.make(series.suite, **options)
+    episodes = play(env, series)
+    rate = env.config.domain.control_rate / series.every * series.speed
+    (DOCS / series.folder).mkdir(exist_ok=True)
     grid: list[list[Image]] = []
     for task, episode in episodes.items():
         images = draw(env, task, episode.poses)
         shown = list(zip(images, episode.captions, strict=True))
-        film = [add_caption(shrink(image, FILM), caption) for image, caption in shown]
-        save(DOCS / "films" / f"{task}.webp", film, FILM_QUALITY, rate)
+        save(
+            DOCS / series.folder / f"{task}.webp",
+            [add_caption(shrink(image, FILM), caption) for image, caption in shown],
+            FILM_QUALITY,
+            rate,
+        )
         grid.append([cell(image, caption) for image, caption in shown])
         print(task, flush=True)
     env.close()
-    save(DOCS / "images" / "mt50.webp", [tiled(cells) for cells in zip(*grid, strict=True)], GRID_QUALITY, rate)
+    if series is MT50:
+        save(DOCS / "images" / "mt50.webp", [tiled(cells) for cells in zip(*grid, strict=True)], GRID_QUALITY, rate)
     solved = sum(episode.captions[-1].score >= 1.0 for episode in episodes.values())
-    (DOCS / "films.md").write_text(page(solved))
+    (DOCS / series.page).write_text(page(series, solved))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
