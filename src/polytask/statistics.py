@@ -126,7 +126,8 @@ def wilson(rate: float, count: int, level: float = LEVEL) -> Interval:
     shrink, shift = 1.0 + z * z / count, z * z / (2.0 * count)
     half = z * sqrt(rate * (1.0 - rate) / count + z * z / (4.0 * count * count))
     # Rounding must not move a bound past a rate of exactly 0 or 1.
-    return min(rate, (rate + shift - half) / shrink), max(rate, (rate + shift + half) / shrink)
+    lower, upper = _within((rate + shift - half) / shrink, (rate + shift + half) / shrink, RATE)
+    return min(rate, lower), max(rate, upper)
 
 
 def rate_interval(rates: Array, count: int) -> Interval:

@@ -1,7 +1,9 @@
-"""The films of the pretrained policy, and the README's picture."""
+"""The films of the pretrained policies, and the README's picture."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,28 +22,70 @@ def films():
     return load_script("films")
 
 
-def test_the_page_is_up_to_date_and_says_what_readme_and_start_say(films):
-    text = (DOCS / "films.md").read_text()
-    solved = int(re.search(r"solves\s+(\d+)\s+of\s+50", text)[1])
-    assert text == films.page(solved)
+def solved_in(films, series):
+    text = (DOCS / series.page).read_text()
+    counts = [int(count) for count in re.findall(rf"(\d+)\s+of\s+{len(SUITES[series.suite])}\b", text)]
+    assert len(counts) == 1
+    assert text == films.page(series, counts[0])
+    return counts[0]
+
+
+def test_the_pages_are_up_to_date_and_say_what_readme_and_start_say(films):
+    solved = solved_in(films, films.MT50)
     for page in (ROOT / "README.md", DOCS / "index.md"):
         assert f"{solved} of the 50 do" in page.read_text()
+    assert 0 < solved_in(films, films.PARKOUR) <= 21
 
 
-def test_every_task_has_a_film_and_all_are_small(films):
-    files = {path.stem: path for path in (DOCS / "films").iterdir()}
-    assert set(files) == set(SUITES["mt50"])
+@pytest.mark.parametrize("suite", ["mt50", "parkour-hard"])
+def test_every_task_has_a_film_and_all_are_small(films, suite):
+    series = films.ALL[suite]
+    files = {path.stem: path for path in (DOCS / series.folder).iterdir()}
+    assert set(files) == set(SUITES[suite])
     assert sum(path.stat().st_size for path in files.values()) < 12e6
-    with Image.open(files["door-open"]) as film:
+    with Image.open(files[{"mt50": "door-open", "parkour-hard": "poles"}[suite]]) as film:
         assert film.size == films.FILM
-        assert film.n_frames > films.STEPS // films.EVERY // 2
+        assert film.n_frames > series.steps // series.every // 2
+
+
+def test_a_film_ends_with_its_episode_and_shows_its_last_score(films, monkeypatch):
+    env = FakeWorlds()
+    monkeypatch.setattr(films, "pose_of", lambda env, task: env.steps)
+    monkeypatch.setattr(films, "CaptionReader", lambda env: env)
+    monkeypatch.setattr(films.polytask, "load_policy", lambda suite: env)
+    episodes = films.play(env, replace(films.PARKOUR, steps=8, every=2))
+    assert episodes["long"].poses == [0, 2, 4, 6]
+    assert episodes["short"].poses == [0, 2, 4, 4]
+    assert episodes["short"].captions[-1] == Caption("short", 5, 1.0)
+
+
+class FakeWorlds:
+    """Two worlds, of which the second ends its episodes after five steps; reader and policy too."""
+
+    spec = SimpleNamespace(tasks=("long", "short"))
+    obs = task = None
+    steps = 0
+
+    def read(self):
+        score = 0.5 if self.steps else 0.0
+        return [Caption("long", self.steps, score), Caption("short", self.steps % 5, score)]
+
+    @property
+    def score(self):
+        return [0.5, 1.0]
+
+    def step(self, action):
+        self.steps += 1
+
+    def for_tasks(self, tasks):
+        return lambda obs, task: None
 
 
 def test_the_picture_of_the_readme_moves_and_is_small(films):
     path = DOCS / "images" / "mt50.webp"
     assert path.stat().st_size < 6e6
     with Image.open(path) as picture:
-        assert picture.n_frames == films.STEPS // films.EVERY
+        assert picture.n_frames == films.MT50.steps // films.MT50.every
         assert picture.width == films.COLUMNS * films.CELL[0]
 
 
