@@ -131,6 +131,7 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in FILES}
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Return the dotted names that a file imports anywhere. For imports from polytask, return the module names."""
     found = set()
