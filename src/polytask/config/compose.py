@@ -51,7 +51,7 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
     saved = {} if saved is None or PRESET in given else _untouched(schema, saved, given)
     options = {group: saved[group]["name"] for group in groups_of(schema) if saved.get(group)} | chosen
     entries = tuple((group, None if name is None else str(name)) for group, name in options.items())
-    result: Any = OmegaConf.to_object(_compose(schema, entries))
+    result: Any = OmegaConf.to_object(_compose(_entry(schema), schema.preset_folder, entries))
     _fill(result, saved)
     for name, text in given.items():
         if RIVALS.get(name) in EMPTY and RIVALS[name] not in given:
@@ -230,20 +230,20 @@ def _entry(schema: type[Any]) -> str:
 
 
 @lru_cache(maxsize=32)
-def _compose(schema: type[Any], chosen: tuple[tuple[str, str | None], ...]) -> DictConfig:
+def _compose(entry: str, folder: str, chosen: tuple[tuple[str, str | None], ...]) -> DictConfig:
     """Let Hydra compose the groups and the preset. It cannot leave a group empty, so this is done afterwards.
 
     Hydra takes a tenth of a second, so what it composed is kept. No caller may change it.
     """
     options = dict(chosen)
-    names = {PRESET: schema.preset_folder}  # a preset's group has the name of its folder
+    names = {PRESET: folder}  # a preset's group has the name of its folder
     entries = {group: name for group, name in options.items() if name is not None}
-    if schema.preset_folder == PRESET and PRESET in entries:
+    if folder == PRESET and PRESET in entries:
         entries[PRESET] = store_preset(entries[PRESET])
     lines = [f"{names.get(group, group)}={name}" for group, name in entries.items()]
     with _without_hydra_warnings(), initialize_config_dir(str(CONF), version_base="1.3"):
         try:
-            config = hydra_compose(_entry(schema), overrides=lines)
+            config = hydra_compose(entry, overrides=lines)
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(_explain(error)) from error
     for group, name in options.items():
