@@ -32,7 +32,12 @@ LONGEST = (
     "algos/test_compiled.py",
     "envs/parkour/test_physics.py",
     "config/test_presets.py",
+    "mtopt/test_damage.py",
+    "runs/reproduce/test_tables.py",
     "mtopt/test_commands.py",
+    "runs/sweep/test_command.py",
+    "runs/reproduce/test_command.py",
+    "plugins/test_template.py",
     "mtopt/label/test_browser.py",
     "cli/test_main.py",
     "nets/test_nets.py",
@@ -42,6 +47,7 @@ LONGEST = (
     "runs/test_damage.py",
     "runs/test_transfer.py",
     "test_examples.py",
+    "mtopt/test_check.py",
 )
 
 
