@@ -1,6 +1,7 @@
 """The allowed imports, between packages and inside them."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,7 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in FILES}
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Return the dotted names that a file imports anywhere. For imports from polytask, return the module names."""
     found = set()
@@ -149,12 +151,15 @@ def ours(path: Path) -> set[str]:
     return {name.removeprefix("polytask.") for name in imports(path) if name.startswith("polytask.")}
 
 
-IMPORTS = {module: ours(path) for module, path in MODULES.items()}
+@cache
+def all_imports() -> dict[str, set[str]]:
+    """Return the modules of polytask that each of them imports. This takes seconds, so it waits for the first test."""
+    return {module: ours(path) for module, path in MODULES.items()}
 
 
 def check(table: dict[str, set[str]], prefix: str) -> None:
     """Check all imports inside a package against its table."""
-    modules = {name.removeprefix(prefix): needs for name, needs in IMPORTS.items() if name.startswith(prefix)}
+    modules = {name.removeprefix(prefix): needs for name, needs in all_imports().items() if name.startswith(prefix)}
     assert {name.split(".")[0] for name in modules} == set(table), "the table and the existing parts differ"
     for module, needs in modules.items():
         part = module.split(".")[0]
@@ -181,7 +186,7 @@ def test_the_tables_are_layers(table):
 
 def test_the_domains_do_not_know_each_other():
     for one, other in (("manipulation", "parkour"), ("parkour", "manipulation")):
-        for module, needs in IMPORTS.items():
+        for module, needs in all_imports().items():
             if module.startswith(f"envs.{one}"):
                 assert not [need for need in needs if need.startswith(f"envs.{other}")], module
 
@@ -198,7 +203,7 @@ def test_outside_packages_are_imported_where_they_belong(package):
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    graph = {module: needs & IMPORTS.keys() for module, needs in IMPORTS.items()}
+    graph = {module: needs & all_imports().keys() for module, needs in all_imports().items()}
     while graph:
         leaves = {module for module, needs in graph.items() if needs <= {module}}
         assert leaves, f"these import each other: {sorted(graph)}"

@@ -14,13 +14,14 @@ from polytask.cuda_graph import addresses
 from polytask.grads import GRADS
 from polytask.nets.mlp import MlpConfig
 
+SMALL = {"steps_per_iteration": 2, "learning_starts": 1, "updates_per_step": 1, "batch": 12, "capacity": 100}
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": ("ppo", {}),
     "ppo, adaptive": ("ppo", {"schedule": "adaptive", "final_std": 0.1}),
     "grpo": ("grpo", {}),
     "pqn": ("pqn", {}),
-    "sac": ("sac", {}),
-    "fast_td3": ("fast_td3", {}),
+    "sac": ("sac", SMALL),
+    "fast_td3": ("fast_td3", SMALL),
 }
 
 
@@ -52,7 +53,7 @@ def test_loading_copies_into_the_tensors_of_every_gradient_method(grads: str) ->
 @pytest.mark.parametrize(("name", "graph"), [("ppo", "loop.update"), ("sac", "_update"), ("fast_td3", "_update_both")])
 def test_loading_discards_the_graphs_of_updates(name: str, graph: str) -> None:
     """Torch replaces the moments of an optimizer when it loads them."""
-    algo = trained(name, "mean", {})
+    algo = trained(name, "mean", LEARNERS[name][1])
 
     def captured() -> Any:
         owner = algo

@@ -36,6 +36,14 @@ def test_overrides_reach_groups_and_their_settings():
     assert (config.critic_net.name, config.critic_net.hidden) == ("mlp", MlpConfig().hidden)
 
 
+def test_a_changed_config_changes_no_later_one():
+    first = compose(TrainConfig, [])
+    first.net.hidden.append(7)
+    first.algo.gamma = 0.0
+    second = compose(TrainConfig, [])
+    assert (second.net, second.algo) == (MlpConfig(), PPOConfig())
+
+
 def test_the_last_word_on_a_key_wins():
     assert compose(TrainConfig, ["seed=1", "net=moore", "seed=2", "net=mlp"]).seed == 2
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, get_type_hints
 
 import yaml
@@ -17,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from polytask.config.presets import CONF, PRESET, presets, store_presets
+from polytask.config.presets import CONF, PRESET, presets, store_preset
 from polytask.config.saved import upgrade
 from polytask.config.values import as_kind, parse
 from polytask.errors import UserError, require_known, shown, suggest
@@ -49,7 +50,8 @@ def compose(schema: type[Any], words: Sequence[str], saved: dict[str, Any] | Non
     chosen = _chosen(schema, given)
     saved = {} if saved is None or PRESET in given else _untouched(schema, saved, given)
     options = {group: saved[group]["name"] for group in groups_of(schema) if saved.get(group)} | chosen
-    result = OmegaConf.to_object(_compose(schema, options))
+    entries = tuple((group, None if name is None else str(name)) for group, name in options.items())
+    result: Any = OmegaConf.to_object(_compose(_entry(schema), schema.preset_folder, entries))
     _fill(result, saved)
     for name, text in given.items():
         if RIVALS.get(name) in EMPTY and RIVALS[name] not in given:
@@ -217,9 +219,9 @@ def _register(schema: type[Any], tables: dict[str, dict[str, type[Any]]]) -> Non
     store.store(name=f"{entry}_schema", node=schema)
     chosen: list[Any] = [{each.name: default_of(each)} for each in fields(schema) if each.name in groups]
     if schema.preset_folder:
-        store_presets()
         chosen.append({schema.preset_folder: None})
     store.store(name=entry, node={"defaults": [f"{entry}_schema", *chosen]})
+    _compose.cache_clear()
 
 
 def _entry(schema: type[Any]) -> str:
@@ -227,13 +229,21 @@ def _entry(schema: type[Any]) -> str:
     return f"{schema.__module__}.{schema.__name__}".replace(".", "_")
 
 
-def _compose(schema: type[Any], options: dict[str, str | None]) -> DictConfig:
-    """Let Hydra compose the groups and the preset. It cannot leave a group empty, so this is done afterwards."""
-    names = {PRESET: schema.preset_folder}  # a preset's group has the name of its folder
-    lines = [f"{names.get(group, group)}={name}" for group, name in options.items() if name is not None]
+@lru_cache(maxsize=32)
+def _compose(entry: str, folder: str, chosen: tuple[tuple[str, str | None], ...]) -> DictConfig:
+    """Let Hydra compose the groups and the preset. It cannot leave a group empty, so this is done afterwards.
+
+    Hydra takes a tenth of a second, so what it composed is kept. No caller may change it.
+    """
+    options = dict(chosen)
+    names = {PRESET: folder}  # a preset's group has the name of its folder
+    entries = {group: name for group, name in options.items() if name is not None}
+    if folder == PRESET and PRESET in entries:
+        entries[PRESET] = store_preset(entries[PRESET])
+    lines = [f"{names.get(group, group)}={name}" for group, name in entries.items()]
     with _without_hydra_warnings(), initialize_config_dir(str(CONF), version_base="1.3"):
         try:
-            config = hydra_compose(_entry(schema), overrides=lines)
+            config = hydra_compose(entry, overrides=lines)
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(_explain(error)) from error
     for group, name in options.items():

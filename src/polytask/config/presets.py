@@ -17,6 +17,7 @@ from hydra.core.config_store import ConfigStore
 
 CONF = Path(__file__).parent / "conf"
 PRESET = "preset"  # the key, and the folder of the presets of `polytask train`
+IN_STORE = "from_tables"  # Hydra's name of the preset that was last built from the tables
 
 
 @dataclass(frozen=True)
@@ -266,14 +267,18 @@ def products() -> dict[str, Preset]:
     }
 
 
-@cache
-def store_presets() -> None:
-    """Add the products to Hydra's store, which already has the presets from files."""
-    for name, preset in products().items():
-        folder, _, leaf = name.rpartition("/")
-        choices = [{f"override /{group}": entry} for group, entry in preset.choices.items()]
-        node = {"defaults": [*preset.parts, *choices, "_self_"], **preset.settings}
-        ConfigStore.instance().store(group=f"{PRESET}/{folder}", name=leaf, node=node, package="_global_")
+def store_preset(name: str) -> str:
+    """Return the name by which Hydra finds a preset. One of the tables is put into Hydra's store first.
+
+    It takes the place of the one before, because Hydra copies its whole store whenever it composes.
+    """
+    if name not in products():
+        return name  # a file
+    preset = products()[name]
+    choices = [{f"override /{group}": entry} for group, entry in preset.choices.items()]
+    node = {"defaults": [*preset.parts, *choices, "_self_"], **preset.settings}
+    ConfigStore.instance().store(group=PRESET, name=IN_STORE, node=node, package="_global_")
+    return IN_STORE
 
 
 def presets(folder: str = PRESET) -> dict[str, str]:
