@@ -12,6 +12,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+import polytask
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -72,6 +74,7 @@ def test_citation_names_the_last_release() -> None:
     lines = (ROOT / "CITATION.cff").read_text().splitlines()
     assert f"version: {version}" in lines
     assert f"date-released: {date}" in lines
+    assert polytask.__version__ == version or polytask.__version__.endswith(".dev0")  # a tag needs the first
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docker").iterdir()), ids=lambda path: path.name)

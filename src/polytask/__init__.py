@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from polytask.envs.registration import register_when_loaded
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 
 def _choose_opengl() -> None:
