@@ -28,11 +28,13 @@ class Studio:
     def __init__(self, seconds_per_picture: float) -> None:
         self.drawn: list[Pose] = []
         self.layouts = self.opened = self.frames = 0
+        self.is_simple: bool | None = None  # what the last renderer was asked for
         self.frames_per_second = self.now = 0.0
         self.seconds_per_picture = seconds_per_picture
 
-    def renderer(self, env: MultiTaskEnv, task: str, width: int, height: int) -> SimpleNamespace:
+    def renderer(self, env: MultiTaskEnv, task: str, width: int, height: int, *, is_simple: bool) -> SimpleNamespace:
         self.opened += 1
+        self.is_simple = is_simple
 
         def draw(pose: Pose) -> np.ndarray:
             self.now += self.seconds_per_picture
@@ -57,7 +59,7 @@ class Studio:
 @pytest.fixture
 def studio(monkeypatch: pytest.MonkeyPatch) -> Studio:
     studio = Studio(seconds_per_picture=0.5)
-    monkeypatch.setattr(footage, "Renderer", studio.renderer)
+    monkeypatch.setattr("polytask.envs.video.Renderer", studio.renderer)
     monkeypatch.setattr(footage, "time", SimpleNamespace(perf_counter=lambda: studio.now))
     monkeypatch.setattr("imageio_ffmpeg.write_frames", studio.write_frames)
     monkeypatch.setattr("imageio_ffmpeg.count_frames_and_secs", lambda path: (studio.frames, 1.0))
@@ -81,7 +83,7 @@ def test_every_step_but_the_last_is_drawn_if_there_is_time(studio: Studio, tmp_p
     assert (studio.frames, studio.frames_per_second) == (STEPS - 1, 40.0)
     shown = studio.drawn[-(STEPS - 1) :]  # before these, one frame is drawn to measure the time
     assert all(np.array_equal(one.qpos, other.qpos) for one, other in zip(shown, poses[:-1], strict=True))
-    assert (studio.layouts, studio.opened) == (1, 0)
+    assert (studio.layouts, studio.opened, studio.is_simple) == (1, 0, False)
 
 
 @pytest.mark.parametrize(("seconds", "stride"), [(5.9, 2), (3.0, 2), (2.9, 3), (0.1, 8)])
@@ -97,7 +99,7 @@ def test_less_time_means_fewer_frames_at_the_same_speed(
 def test_the_time_is_for_the_pictures_of_all_tasks(studio: Studio, tmp_path: Path) -> None:
     film, _ = filmed(["reach", "push"])
     assert film.write(tmp_path / "video.mp4", FORMAT, seconds=6.0) == (STEPS - 1) / 2
-    assert studio.opened == 0
+    assert (studio.layouts, studio.opened, studio.is_simple) == (2, 0, True)
 
 
 def test_renderers_are_closed_if_the_file_cannot_be_written(studio: Studio, tmp_path: Path) -> None:

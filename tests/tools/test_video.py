@@ -18,7 +18,7 @@ NO_OPENGL = "no pictures: install something"
 class Painter:
     """A renderer that draws a grey picture."""
 
-    def __init__(self, env, task, width, height):
+    def __init__(self, env, task, width, height, *, is_simple):
         self.image = np.full((height, width, 3), 128, dtype=np.uint8)
 
     def frame(self, world):
@@ -31,7 +31,7 @@ class Painter:
 class Blind:
     """A renderer that finds no OpenGL."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, is_simple):
         raise UserError(NO_OPENGL)
 
 

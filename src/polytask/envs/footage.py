@@ -1,7 +1,7 @@
 """Film an evaluation: keep the poses of some worlds while it runs, and draw them afterwards.
 
 So a video needs no worlds and no episode of its own. Drawing is the expensive part: where OpenGL runs in software, a
-picture takes a twentieth of a second, and an episode of fifty tasks has thousands. So drawing gets a limited time. If
+picture takes a hundredth of a second, and an episode of fifty tasks has thousands. So drawing gets a limited time. If
 that is short, only every second or third step is drawn, and the video has fewer frames per second at the same speed.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 from polytask.envs.captions import Caption, CaptionReader, Image, add_caption
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
 from polytask.envs.render_progress import RenderProgress
-from polytask.envs.video import VideoFormat, frames_of, save_video, tile
+from polytask.envs.video import VideoFormat, frames_of, open_renderers, save_video, tile
 
 MIN_FRAMES_PER_SECOND = 5
 
@@ -52,20 +52,15 @@ class Footage:
             UserError: As `record_video`.
         """
         poses, rate = self._poses[: frames_of(self._env)], video.rate(self._env)
-        with ExitStack() as stack:
-            renderers = [
-                stack.enter_context(closing(Renderer(self._env, task, video.width, video.height)))
-                for task in self._env.spec.tasks
-            ]
+        with open_renderers(self._env, video) as renderers:
             for renderer in renderers:
                 renderer.follow_layout()
             stride = _stride(renderers, poses, rate, seconds)
             if video.most_drawn is not None:
                 stride = max(stride, math.ceil(rate / video.most_drawn))
             chosen = poses[::stride]
-            frames = _draw(renderers, chosen, self._texts[: len(poses) : stride])
-            stack.enter_context(closing(frames))
-            save_video(path, frames, rate / stride, len(chosen))
+            with closing(_draw(renderers, chosen, self._texts[: len(poses) : stride])) as frames:
+                save_video(path, frames, rate / stride, len(chosen))
         return len(chosen)
 
 

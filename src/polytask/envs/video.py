@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
@@ -155,17 +155,27 @@ def _frames(
 ) -> Generator[Image, None, None]:
     """Draw the worlds before every `stride`-th of `steps` steps."""
     captions = CaptionReader(env)
-    with ExitStack() as stack:
-        renderers = [
-            stack.enter_context(closing(Renderer(env, task, video.width, video.height))) for task in env.spec.tasks
-        ]
-        progress = stack.enter_context(RenderProgress("drawing the video", steps))
+    with open_renderers(env, video) as renderers, RenderProgress("drawing the video", steps) as progress:
         for step in range(steps):
             texts = captions.read()
             if step % stride == 0:
                 yield tile([add_caption(one.frame(0), text) for one, text in zip(renderers, texts, strict=True)])
             env.step(policy(env.obs, env.task))
             progress.advance()
+
+
+@contextmanager
+def open_renderers(env: MultiTaskEnv, video: VideoFormat) -> Iterator[list[Renderer]]:
+    """Open a renderer for every task of a video, and close them at the end.
+
+    A grid has simple pictures, because it has many: drawing is nearly all of the time that a film takes.
+    """
+    is_grid = env.spec.num_tasks > 1
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(closing(Renderer(env, task, video.width, video.height, is_simple=is_grid)))
+            for task in env.spec.tasks
+        ]
 
 
 def tile(images: list[Image]) -> Image:
