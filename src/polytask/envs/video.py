@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -165,17 +166,25 @@ def _frames(
 
 
 @contextmanager
-def open_renderers(env: MultiTaskEnv, video: VideoFormat) -> Iterator[list[Renderer]]:
+def open_renderers(
+    env: MultiTaskEnv, video: VideoFormat, seconds: float = math.inf
+) -> Generator[list[Renderer], None, None]:
     """Open a renderer for every task of a video, and close them at the end.
 
     A grid has simple pictures, because it has many: drawing is nearly all of the time that a film takes.
+
+    Raises:
+        TimeoutError: If opening all of them would take longer than `seconds`, as the first ones show. In software, each
+            takes half a second.
     """
-    is_grid = env.spec.num_tasks > 1
+    tasks, begin, opened = env.spec.tasks, time.perf_counter(), []
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(closing(Renderer(env, task, video.width, video.height, is_simple=is_grid)))
-            for task in env.spec.tasks
-        ]
+        for task in tasks:
+            renderer = Renderer(env, task, video.width, video.height, is_simple=len(tasks) > 1)
+            opened.append(stack.enter_context(closing(renderer)))
+            if (time.perf_counter() - begin) / len(opened) * len(tasks) > seconds:
+                raise TimeoutError
+        yield opened
 
 
 def tile(images: list[Image]) -> Image:
