@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from importlib.metadata import distributions
@@ -13,6 +16,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import polytask
+from polytask.cli.commands import COMMANDS
+from polytask.config.compose import compose
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -96,3 +101,42 @@ def test_images_install_pinned_versions(path: Path) -> None:
     groups = [PROJECT["dependencies"], *(PROJECT["optional-dependencies"][name] for name in extras.split(","))]
     names = {re.match(r"[\w.-]+", line)[0] for lines in groups for line in lines}
     assert names <= set(pins("constraints.txt"))
+
+
+def caches() -> dict[str, str]:
+    """Return the variables of the image for GPUs that name a folder of its volume."""
+    text = (ROOT / "docker/cuda.Dockerfile").read_text()
+    (volume,) = re.findall(r"^VOLUME (\S+)$", text, re.MULTILINE)
+    words = " ".join(re.findall(r"^ENV (.+)$", text, re.MULTILINE)).split()
+    variables = dict(word.split("=", 1) for word in words)
+    return {name: folder for name, folder in variables.items() if folder.startswith(f"{volume}/")}
+
+
+def test_the_volume_of_the_gpu_image_has_a_folder_for_every_compiler() -> None:
+    found = caches()
+    assert found.keys() == {"WARP_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+    assert len(set(found.values())) == 3
+    assert "mkdir --mode=1777 /cache\n" in (ROOT / "docker/cuda.Dockerfile").read_text()  # also for `--user`
+
+
+def test_compilers_use_the_folders_that_the_variables_name(tmp_path: Path) -> None:
+    """The variables that the image sets are those that Warp, as polytask uses it, torch and Triton read."""
+    names = {name: str(tmp_path / name) for name in caches()}
+    code = (
+        "from polytask.sim.kernels import cache_folder; print(cache_folder().parent)\n"
+        "from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir\n"
+        "print(cache_dir()); print(triton_cache_dir(0))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **names}, capture_output=True, text=True, check=True
+    )
+    found = done.stdout.splitlines()[-3:]
+    assert found == [names[name] for name in ("WARP_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")]
+
+
+@pytest.mark.parametrize("path", ["docker/cuda.Dockerfile", "docs/startup.md"])
+def test_the_commands_for_the_gpu_image_keep_its_caches(path: str) -> None:
+    commands = re.findall(r"docker run .*polytask:cuda (\w+) (.*)$", (ROOT / path).read_text(), re.MULTILINE)
+    assert [command for command, _ in commands] == ["warmup", "train"]
+    assert compose(COMMANDS["warmup"].schema, commands[0][1].split()).device == "cuda"
+    assert (ROOT / path).read_text().count("--gpus all -v polytask-cache:/cache ") == 2

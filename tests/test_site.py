@@ -109,6 +109,31 @@ def test_the_walk_has_every_command_of_its_script_and_names_no_machine() -> None
         for command in step.commands:
             assert f"$ {command.replace('{wheel}', wheel[0])}\n" in page
     assert re.findall(r"/(?:tmp|root|home|work|opt)/", page) == []
+    assert f"\n\n{script.preparation()}\n## 1. " in page
+
+
+def test_the_walk_says_what_it_was_made_with() -> None:
+    script, page = load_script("walkthrough"), (ROOT / "docs/walkthrough.md").read_text()
+    version = re.search(r"polytask-([\w.]+)-py3-none-any\.whl", page)
+    made = re.search(r"commit (\w{7,}), (\d{4}-\d\d-\d\d), Python ([\d.]+), (\d+) CPU", page)
+    assert version is not None
+    assert made is not None
+    assert script.introduction(version[1], *made.groups()) in page
+    assert f"$ polytask --version\npolytask {version[1]}\n" in page
+
+
+def test_the_preparations_of_the_walk_put_into_the_folder_what_its_commands_use(tmp_path: Path, monkeypatch) -> None:
+    script = load_script("walkthrough")
+    (tmp_path / "lerobot/bin").mkdir(parents=True)
+    (tmp_path / "walk").mkdir()
+    monkeypatch.setattr(script, "PREPARATIONS", ("touch polytask-1.0-py3-none-any.whl", *script.PREPARATIONS[1:]))
+    wheel = script.prepare(tmp_path / "walk", tmp_path / "lerobot/bin/python")
+    assert wheel == "polytask-1.0-py3-none-any.whl"
+    assert {path.name for path in (tmp_path / "walk").iterdir()} == {
+        *(wheel, "constraints.txt", "run_onnx.py", "plugin", "lerobot-env")
+    }
+    assert (tmp_path / "walk/plugin/pyproject.toml").is_file()
+    assert (tmp_path / "walk/lerobot-env").resolve() == tmp_path / "lerobot"
 
 
 @pytest.mark.slow

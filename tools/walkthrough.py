@@ -1,8 +1,8 @@
 """Walk through polytask as a new user would, and write docs/walkthrough.md.
 
 Run `python tools/walkthrough.py PYTHON`, where PYTHON is an interpreter that has LeRobot. Every command runs for real,
-in an empty folder with an environment of its own into which the wheel is installed. The page has the commands, what
-they print and their times. If one fails, the page is not written.
+in a new folder with an environment of its own into which the wheel is installed. The page has the commands, what they
+print and their times. If one fails, the page is not written.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +32,15 @@ for name, value in data[0].items():
 """
 
 
+# What is in the folder before the walk. The variables name a clone of the repository and an environment with LeRobot.
+PREPARATIONS = (
+    'python -m pip wheel --quiet --no-deps --wheel-dir . "$POLYTASK"',
+    'cp "$POLYTASK/constraints.txt" "$POLYTASK/examples/run_onnx.py" .',
+    'cp -r "$POLYTASK/examples/plugin" plugin',
+    'ln -s "$LEROBOT" lerobot-env',
+)
+
+
 @dataclass(frozen=True)
 class Step:
     """A part of the walk: a heading, a sentence, and commands."""
@@ -43,7 +53,9 @@ class Step:
 STEPS = (
     Step(
         "Install",
-        "An empty environment, with the wheel that `pip wheel --no-deps .` built. torch comes first, here for the CPU.",
+        "An empty environment, and the wheel. torch comes first. On Linux, PyPI has the build for CUDA, which is "
+        "large. For the CPU alone, type `pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu` "
+        "instead. This walk ran on the CPU: the index of its machine has that build.",
         (
             "python -m venv env && source env/bin/activate",
             "pip install --quiet torch==2.13.0",
@@ -63,7 +75,9 @@ STEPS = (
     Step(
         "Take it elsewhere",
         "The export is compared with the original before it is written. `run_onnx.py` is in `examples/`; it imports "
-        "neither polytask nor torch.",
+        "neither polytask nor torch. `checkpoint=` takes the folder of a run, such as `checkpoint=runs/hover` below; "
+        "`mt10` is the name of the pretrained policy that was just played, so that there is something to export before "
+        "any training.",
         ("polytask export checkpoint=mt10 to=onnx output=mt10.onnx", "python run_onnx.py mt10.onnx door-open"),
     ),
     Step(
@@ -103,19 +117,16 @@ STEPS = (
 
 
 def prepare(folder: Path, lerobot_python: Path) -> str:
-    """Put what a new user has into the folder: the wheel, the examples, LeRobot. Return the name of the wheel."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run(command, check=True)
-    shutil.copy(ROOT / "constraints.txt", folder)
-    shutil.copy(ROOT / "examples" / "run_onnx.py", folder)
-    shutil.copytree(ROOT / "examples" / "plugin", folder / "plugin")
-    (folder / "lerobot-env").symlink_to(lerobot_python.absolute().parents[1])
+    """Put what the walk needs into the folder: the wheel, the examples, LeRobot. Return the name of the wheel."""
+    variables = {"POLYTASK": str(ROOT), "LEROBOT": str(lerobot_python.absolute().parents[1])}
+    for command in PREPARATIONS:
+        run(command, folder, variables)
     return next(folder.glob("*.whl")).name
 
 
-def run(command: str, folder: Path) -> tuple[str, float]:
+def run(command: str, folder: Path, more: Mapping[str, str] | None = None) -> tuple[str, float]:
     """Run one command in the folder's environment; return what it prints and the seconds it takes."""
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | dict(more or {})
     variables["PATH"] = f"{folder}/env/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
     start = time.perf_counter()
     shell = ["bash", "-c", command]
@@ -144,10 +155,36 @@ def section(number: int, step: Step, wheel: str, folder: Path) -> tuple[str, flo
     return f"## {number}. {step.title}\n\n{step.about}\n\n```shell-session\n{block}\n```\n", total
 
 
+def introduction(version: str, commit: str, day: str, python: str, cores: int) -> str:
+    """Return the first paragraph: what the page shows, and what it was made with."""
+    return (
+        "Written by `python tools/walkthrough.py`, which runs every command below in a new folder and writes what it "
+        f"prints: polytask {version}, commit {commit}, {day}, Python {python}, {cores} CPU cores that other programs "
+        "used too.\n"
+    )
+
+
+def preparation() -> str:
+    """Return the part of the page that says what was in the folder before the walk."""
+    block = "\n".join(["mkdir walk && cd walk", *PREPARATIONS])
+    return (
+        "Before the walk, this put into the folder what it needs. To repeat it, let `POLYTASK` name a clone of the "
+        "repository, and `LEROBOT` a virtual environment that has LeRobot; only the last step needs that one.\n\n"
+        f"```bash\n{block}\n```\n"
+    )
+
+
+def commit_of(folder: Path) -> str:
+    """Return the short name of a repository's commit, with the suffix "-dirty" if files differ from it."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def main() -> None:
     """Walk all steps and write the page."""
     if len(sys.argv) != 2:
         raise SystemExit("name an interpreter that has LeRobot")
+    commit, day = commit_of(ROOT), f"{datetime.now(UTC):%Y-%m-%d}"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheel = prepare(folder, Path(sys.argv[1]))
@@ -155,11 +192,11 @@ def main() -> None:
     rows = [f"| {number}. {step.title} | {parts[number - 1][1]:.0f} |" for number, step in enumerate(STEPS, 1)]
     page = [
         "# A new user's walk\n",
-        "Written by `python tools/walkthrough.py`, which runs every command below in an empty folder and writes what "
-        f"it prints: Python {platform.python_version()}, {os.cpu_count()} CPU cores that other programs used too.\n",
+        introduction(wheel.split("-")[1], commit, day, platform.python_version(), os.cpu_count() or 1),
         "| step | seconds |\n|---|---|",
         *rows,
         f"| all | {sum(seconds for _, seconds in parts):.0f} |\n",
+        preparation(),
         *(text for text, _ in parts),
     ]
     PAGE.write_text("\n".join(page))

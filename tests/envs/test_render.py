@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import polytask
-from polytask.envs.render import Renderer, pose_of
+from polytask.envs.render import Renderer, pose_of, task_slice
 from polytask.envs.video import VideoFormat, record_video
 
 
@@ -23,6 +23,21 @@ def test_a_frame_shows_the_scene_and_follows_the_hand() -> None:
     changed = (np.abs(after.astype(int) - before) > 20).any(-1).mean()
     assert 0.005 < changed < 0.5  # the arm moved, the table did not
     renderer.close()
+
+
+def test_a_simple_picture_has_no_shadows_and_hard_edges() -> None:
+    env = polytask.make(tasks=["reach"], num_envs=1, stagger=False, threads=1)
+    full, simple = Renderer(env, "reach", 160, 120), Renderer(env, "reach", 160, 120, is_simple=True)
+    pictures = full.frame().astype(int), simple.frame().astype(int)
+    full.close()
+    simple.close()
+    shaded = (pictures[1] - pictures[0] > 30).all(-1).mean()
+    assert 0.01 < shaded < 0.2  # the shadow of the arm
+    # A smooth edge is two or three small steps in brightness, a hard one is a large step.
+    steps = [np.abs(np.diff(picture, axis=0)).sum(-1) for picture in pictures]
+    small = [((step > 30) & (step < 90)).mean() for step in steps]
+    assert small[1] < 0.7 * small[0]
+    assert task_slice(env, "reach")[1].model.vis.quality.offsamples > 0  # the model of the worlds is as it was
 
 
 def test_a_remembered_pose_is_drawn_as_it_was() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -24,9 +25,12 @@ class Painter:
 
     drawn = opened = 0
 
-    def __init__(self, env: MultiTaskEnv, task: str, width: int, height: int) -> None:
+    simple: ClassVar[list[bool]] = []  # for each renderer, whether its pictures are simple ones
+
+    def __init__(self, env: MultiTaskEnv, task: str, width: int, height: int, *, is_simple: bool) -> None:
         self.image = np.full((height, width, 3), 128, dtype=np.uint8)
         type(self).opened += 1
+        self.simple.append(is_simple)
 
     def frame(self, world: int) -> np.ndarray:
         type(self).drawn += 1
@@ -38,7 +42,7 @@ class Painter:
 
 @pytest.fixture
 def painter(monkeypatch: pytest.MonkeyPatch) -> type[Painter]:
-    kind = type("CountingPainter", (Painter,), {})
+    kind = type("CountingPainter", (Painter,), {"simple": []})
     monkeypatch.setattr("polytask.envs.video.Renderer", kind)
     return kind
 
@@ -66,6 +70,16 @@ def test_each_frame_is_written_before_the_next_is_drawn(
     monkeypatch.setattr("imageio_ffmpeg.count_frames_and_secs", lambda path: (len(drawn), 1.0))
     assert record_video(reach(6), stand_still, tmp_path / "video.mp4", FORMAT) == 5
     assert drawn == [1, 2, 3, 4, 5]
+    assert painter.opened == 0
+
+
+@pytest.mark.parametrize(("tasks", "simple"), [(["reach"], [False]), (["reach", "push"], [True, True])])
+def test_the_pictures_of_a_grid_are_simple_ones(
+    painter: type[Painter], tmp_path: Path, tasks: list[str], simple: list[bool]
+) -> None:
+    env = polytask.make(tasks=tasks, num_envs=len(tasks), episode_length=3, stagger=False, threads=1)
+    record_video(env, lambda obs, task: torch.zeros(len(tasks), 4), tmp_path / "video.mp4", FORMAT)
+    assert painter.simple == simple
     assert painter.opened == 0
 
 

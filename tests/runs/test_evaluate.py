@@ -9,6 +9,7 @@ from polytask.config.compose import compose, to_plain
 from polytask.config.schema import EvalConfig, TrainConfig
 from polytask.errors import UserError
 from polytask.runs import evaluate as evaluate_module
+from polytask.runs import train as train_module
 from polytask.runs.checkpoint import load
 from polytask.runs.evaluate import Evaluator, evaluate, goals_of, run_episodes, summarize
 from polytask.runs.setup import build_env, build_train_env, load_policy
@@ -205,22 +206,56 @@ def test_watchers_see_every_step_before_it_happens_and_change_nothing():
 def test_the_video_of_a_run_shows_its_evaluation(tmp_path, monkeypatch):
     shown = []
 
-    def write(footage, path, video, seconds):
-        shown.append((len(footage._poses), seconds))
+    def write(footage, path, video, seconds, *, is_required):
+        shown.append((len(footage._poses), is_required))
         return 3
 
     monkeypatch.setattr("polytask.runs.train.Footage.write", write)
-    monkeypatch.setattr("polytask.runs.train.build_env", None)  # no other environment is built for the video
+    monkeypatch.setattr("polytask.runs.train.play_for_video", None)  # no other episode is played for the video
     words = ["num_envs=4", "eval_episodes=2", f"run_dir={tmp_path / 'run'}", "net.hidden=[4]", "episode_length=7"]
     result = train(compose(TrainConfig, [*FIXED, *words]))
     assert f"video: {tmp_path / 'run' / 'video.mp4'} (3 frames)" in result.lines
     assert f"watch: polytask play checkpoint={tmp_path / 'run'}" in result.lines
     assert f"curves: polytask report runs={tmp_path / 'run'} output=report" == result.lines[-1]  # no TensorBoard events
-    assert shown == [(7, 10.0)]
+    assert shown == [(7, False)]
+
+
+@pytest.mark.parametrize(
+    ("episodes", "goals", "playing", "expected"),
+    [(2, "random", 3.0, 7.0), (2, "fixed", 3.0, 4.0), (0, "random", 3.0, 7.0), (2, "random", 9.0, 2.0)],
+)
+def test_evaluation_and_video_share_a_tenth_of_the_run(tmp_path, monkeypatch, episodes, goals, playing, expected):
+    now, left = 0.0, []
+
+    def takes(seconds, function):
+        """Let the clock advance only while `function` runs."""
+
+        def run(*arguments):
+            nonlocal now
+            now += seconds
+            return function(*arguments)
+
+        return run
+
+    def write(footage, path, video, seconds, *, is_required):
+        left.append(seconds)
+        return 0
+
+    monkeypatch.setattr(train_module, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(train_module, "read_metrics", takes(100.0, train_module.read_metrics))  # a part of an iteration
+    monkeypatch.setattr(train_module, "draw_run", takes(50.0, train_module.draw_run))  # neither evaluation nor video
+    monkeypatch.setattr(Evaluator, "play", takes(playing, Evaluator.play))  # twice if goals are fixed
+    monkeypatch.setattr("polytask.runs.train.Footage.write", write)
+    words = ["num_envs=4", f"eval_episodes={episodes}", f"goals={goals}", f"run_dir={tmp_path / 'run'}"]
+    train(compose(TrainConfig, [*FIXED, *words, "net.hidden=[4]"]))
+    assert left == [pytest.approx(expected)]
 
 
 def test_a_run_without_evaluation_plays_an_episode_for_its_video(tmp_path, monkeypatch):
-    monkeypatch.setattr("polytask.runs.train.record_video", lambda env, policy, path, video: env.spec.num_envs)
-    words = ["num_envs=4", "eval_episodes=0", f"run_dir={tmp_path / 'run'}", "net.hidden=[4]"]
+    def write(footage, path, video, seconds, *, is_required):
+        return len(footage._poses)
+
+    monkeypatch.setattr("polytask.runs.train.Footage.write", write)
+    words = ["num_envs=4", "eval_episodes=0", f"run_dir={tmp_path / 'run'}", "net.hidden=[4]", "episode_length=7"]
     result = train(compose(TrainConfig, [*FIXED, *words]))
-    assert any(line.endswith("(2 frames)") for line in result.lines)
+    assert any(line.endswith("(7 frames)") for line in result.lines)

@@ -18,11 +18,17 @@ NO_OPENGL = "no pictures: install something"
 class Painter:
     """A renderer that draws a grey picture."""
 
-    def __init__(self, env, task, width, height):
+    def __init__(self, env, task, width, height, *, is_simple):
         self.image = np.full((height, width, 3), 128, dtype=np.uint8)
 
     def frame(self, world):
         return self.image
+
+    def draw(self, pose):
+        return self.image
+
+    def follow_layout(self):
+        pass
 
     def close(self):
         pass
@@ -31,7 +37,7 @@ class Painter:
 class Blind:
     """A renderer that finds no OpenGL."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, is_simple):
         raise UserError(NO_OPENGL)
 
 
@@ -105,12 +111,26 @@ def test_sizes_and_rates_have_limits(monkeypatch, capsys, word):
 
 
 @pytest.mark.parametrize(("kind", "line"), [(Painter, "video: here/video.mp4 (8 frames)"), (Blind, NO_OPENGL)])
-def test_training_ends_with_a_video_or_says_why_not(renderer, tmp_path, capsys, kind, line):
+def test_training_ends_with_a_video_or_says_why_not(renderer, monkeypatch, tmp_path, capsys, kind, line):
     renderer(kind)
+    monkeypatch.setattr("polytask.runs.train.END_SHARE", 10_000.0)  # the run takes less than a second
     words = ["num_envs=2", "algo.horizon=4", "max_iterations=1", "eval_episodes=0", "run_dir=here"]
     assert main(["train", *WORDS, *words]) == 0
     assert line in capsys.readouterr().out.splitlines()
     assert (tmp_path / "here" / "video.mp4").exists() == (kind is Painter)
+
+
+@pytest.mark.parametrize("episodes", [0, 2])
+def test_a_run_that_is_too_short_for_a_video_says_how_to_draw_one(renderer, monkeypatch, tmp_path, capsys, episodes):
+    renderer(Painter)
+    for share in ("END_SHARE", "VIDEO_SHARE"):
+        monkeypatch.setattr(f"polytask.runs.train.{share}", 0.0)
+    words = ["num_envs=2", "algo.horizon=4", "max_iterations=1", f"eval_episodes={episodes}", "run_dir=here"]
+    assert main(["train", *WORDS, *words]) == 0
+    line = "no video: it would take too much of so short a run; polytask record checkpoint=here draws it"
+    assert line in capsys.readouterr().out.splitlines()
+    assert not (tmp_path / "here" / "video.mp4").exists()
+    assert main(["record", "checkpoint=here", "width=64", "height=48", "output=here/video.mp4"]) == 0
 
 
 @pytest.mark.parametrize(

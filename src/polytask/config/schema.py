@@ -78,7 +78,7 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
     success_window: int = setting(
         100, "number of last episodes per task in the reported success rate", within=(1, 10**6)
     )
-    video: bool = setting(True, "write a video of the trained policy to the run directory")
+    video: bool = setting(True, "write a video of the trained policy to the run directory; a very short run has none")
     video_every: int = setting(
         0,
         "iterations between films of the policy, to <run>/videos, TensorBoard and Weights & Biases (0: none)",

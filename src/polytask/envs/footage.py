@@ -1,8 +1,9 @@
 """Film an evaluation: keep the poses of some worlds while it runs, and draw them afterwards.
 
 So a video needs no worlds and no episode of its own. Drawing is the expensive part: where OpenGL runs in software, a
-picture takes a twentieth of a second, and an episode of fifty tasks has thousands. So drawing gets a limited time. If
+picture takes a hundredth of a second, and an episode of fifty tasks has thousands. So drawing gets a limited time. If
 that is short, only every second or third step is drawn, and the video has fewer frames per second at the same speed.
+If it is too short even for five frames per second, there is no video, unless it must be written.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 from polytask.envs.captions import Caption, CaptionReader, Image, add_caption
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
 from polytask.envs.render_progress import RenderProgress
-from polytask.envs.video import VideoFormat, frames_of, save_video, tile
+from polytask.envs.video import VideoFormat, frames_of, open_renderers, save_video, tile
 
 MIN_FRAMES_PER_SECOND = 5
 
@@ -37,49 +38,60 @@ class Footage:
         self._poses.append([pose_of(self._env, task) for task in self._env.spec.tasks])
         self._texts.append(self._captions.read())
 
-    def write(self, path: Path, video: VideoFormat, seconds: float) -> int:
+    def write(self, path: Path, video: VideoFormat, seconds: float, *, is_required: bool = True) -> int:
         """Draw the episode and write the video.
 
         Args:
             path: File to write.
             video: Size of the pictures and largest number of frames per second.
-            seconds: How long drawing may take, if five frames per second allow it.
+            seconds: How long drawing may take, the time to open OpenGL included.
+            is_required: Whether to write the video also if five frames per second take longer than that.
 
         Returns:
-            The number of frames.
+            The number of frames; 0 if there was too little time, and so there is no file.
 
         Raises:
             UserError: As `record_video`.
         """
-        poses, rate = self._poses[: frames_of(self._env)], video.rate(self._env)
-        with ExitStack() as stack:
-            renderers = [
-                stack.enter_context(closing(Renderer(self._env, task, video.width, video.height)))
-                for task in self._env.spec.tasks
-            ]
-            for renderer in renderers:
-                renderer.follow_layout()
-            stride = _stride(renderers, poses, rate, seconds)
-            if video.most_drawn is not None:
-                stride = max(stride, math.ceil(rate / video.most_drawn))
-            chosen = poses[::stride]
-            frames = _draw(renderers, chosen, self._texts[: len(poses) : stride])
-            stack.enter_context(closing(frames))
-            save_video(path, frames, rate / stride, len(chosen))
-        return len(chosen)
+        begin, limit = time.perf_counter(), math.inf if is_required else seconds
+        steps, rate = frames_of(self._env), video.rate(self._env)
+        if limit <= 0:
+            return 0
+        try:
+            with open_renderers(self._env, video, limit) as renderers:
+                for renderer in renderers:
+                    renderer.follow_layout()
+                picture = _seconds_per_picture(renderers, self._poses[0], self._texts[0])
+                left = seconds - (time.perf_counter() - begin)
+                largest = max(1, rate // MIN_FRAMES_PER_SECOND)
+                stride = _stride(steps, largest, left / picture)
+                if stride is None and not is_required:
+                    return 0
+                stride = stride or largest
+                if video.most_drawn is not None:
+                    stride = max(stride, math.ceil(rate / video.most_drawn))
+                poses, texts = self._poses[:steps:stride], self._texts[:steps:stride]
+                with closing(_draw(renderers, poses, texts)) as frames:
+                    save_video(path, frames, rate / stride, len(poses))
+        except TimeoutError:
+            return 0
+        return len(poses)
 
 
-def _stride(
-    renderers: Sequence[Renderer], poses: Sequence[Sequence[Pose]], frames_per_second: int, seconds: float
-) -> int:
-    """Return how many steps to advance from one frame to the next. The second of two frames is timed."""
-    for _ in range(2):
-        begin = time.perf_counter()
-        for renderer, pose in zip(renderers, poses[0], strict=True):
-            renderer.draw(pose)
-        took = time.perf_counter() - begin
-    largest = max(1, frames_per_second // MIN_FRAMES_PER_SECOND)
-    return min(largest, max(1, math.ceil(took * len(poses) / seconds)))
+def _stride(steps: int, largest: int, pictures: float) -> int | None:
+    """Return how many steps to advance from one frame to the next, so that there are at most so many pictures.
+
+    None if `largest` is not enough.
+    """
+    return next((stride for stride in range(1, largest + 1) if math.ceil(steps / stride) <= pictures), None)
+
+
+def _seconds_per_picture(renderers: Sequence[Renderer], poses: Sequence[Pose], texts: Sequence[Caption]) -> float:
+    """Return how long a picture of all tasks takes. The second of two is timed: OpenGL prepares for the first."""
+    _picture(renderers, poses, texts)
+    begin = time.perf_counter()
+    _picture(renderers, poses, texts)
+    return time.perf_counter() - begin
 
 
 def _draw(
@@ -88,6 +100,11 @@ def _draw(
     """Draw one frame after another."""
     with RenderProgress("drawing the video", len(poses)) as progress:
         for step, captions in zip(poses, texts, strict=True):
-            worlds = zip(renderers, step, captions, strict=True)
-            yield tile([add_caption(renderer.draw(pose), text) for renderer, pose, text in worlds])
+            yield _picture(renderers, step, captions)
             progress.advance()
+
+
+def _picture(renderers: Sequence[Renderer], poses: Sequence[Pose], texts: Sequence[Caption]) -> Image:
+    """Draw all tasks at one step, side by side."""
+    worlds = zip(renderers, poses, texts, strict=True)
+    return tile([add_caption(renderer.draw(pose), text) for renderer, pose, text in worlds])

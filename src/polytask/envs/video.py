@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
@@ -155,17 +156,35 @@ def _frames(
 ) -> Generator[Image, None, None]:
     """Draw the worlds before every `stride`-th of `steps` steps."""
     captions = CaptionReader(env)
-    with ExitStack() as stack:
-        renderers = [
-            stack.enter_context(closing(Renderer(env, task, video.width, video.height))) for task in env.spec.tasks
-        ]
-        progress = stack.enter_context(RenderProgress("drawing the video", steps))
+    with open_renderers(env, video) as renderers, RenderProgress("drawing the video", steps) as progress:
         for step in range(steps):
             texts = captions.read()
             if step % stride == 0:
                 yield tile([add_caption(one.frame(0), text) for one, text in zip(renderers, texts, strict=True)])
             env.step(policy(env.obs, env.task))
             progress.advance()
+
+
+@contextmanager
+def open_renderers(
+    env: MultiTaskEnv, video: VideoFormat, seconds: float = math.inf
+) -> Generator[list[Renderer], None, None]:
+    """Open a renderer for every task of a video, and close them at the end.
+
+    A grid has simple pictures, because it has many: drawing is nearly all of the time that a film takes.
+
+    Raises:
+        TimeoutError: If opening all of them would take longer than `seconds`, as the first ones show. In software, each
+            takes half a second.
+    """
+    tasks, begin, opened = env.spec.tasks, time.perf_counter(), []
+    with ExitStack() as stack:
+        for task in tasks:
+            renderer = Renderer(env, task, video.width, video.height, is_simple=len(tasks) > 1)
+            opened.append(stack.enter_context(closing(renderer)))
+            if (time.perf_counter() - begin) / len(opened) * len(tasks) > seconds:
+                raise TimeoutError
+        yield opened
 
 
 def tile(images: list[Image]) -> Image:

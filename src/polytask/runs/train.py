@@ -8,19 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from polytask.config.compose import to_plain
 from polytask.config.schema import TrainConfig
 from polytask.envs.footage import Footage
-from polytask.envs.video import VideoFormat, record_video
+from polytask.envs.video import VideoFormat
 from polytask.errors import UserError
 from polytask.files import LogRow, finite, read_json_lines, write_text
 from polytask.parallel.ranks import join
 from polytask.result import Result, Table, note
 from polytask.runs.divergence import DivergedError, advice, check_metrics
-from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_tables, set_goals
+from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_tables
 from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.runs.films import Filmer
 from polytask.runs.logger import Logger, read_metrics
@@ -28,11 +27,11 @@ from polytask.runs.progress import ProgressDisplay
 from polytask.runs.provenance import provenance
 from polytask.runs.report.curves import draw_run
 from polytask.runs.run import Run, open_run
-from polytask.runs.setup import build_env
 from polytask.stopping import exit_code, stop_requests
 
-# Drawing the video may take this share of the duration of the run, or this many seconds if that is more.
-VIDEO_SHARE, VIDEO_SECONDS = 0.1, 10.0
+# Evaluation and video at the end of a run may together take a tenth of its duration. The evaluation comes first and the
+# video gets what is left. If that is little, it gets a fiftieth of the run: enough for some frames per second.
+END_SHARE, VIDEO_SHARE = 0.1, 0.02
 
 
 def train(config: TrainConfig) -> Result:
@@ -159,9 +158,12 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
     cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
     title = f"episodes of training, {run.config.reward} reward"
     shown = [Table(title, ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])]
-    footage = None
+    footage, begin = None, time.perf_counter()
     if is_complete and run.config.eval_episodes:
         shown, footage = evaluate_run(run, summary)
+    elif is_complete and run.config.video:
+        footage = play_for_video(run)
+    left = max(END_SHARE * run.seconds - (time.perf_counter() - begin), VIDEO_SHARE * run.seconds)
     write_text(run.directory / SUMMARY_FILE, json.dumps(finite(summary), indent=2) + "\n")
     rows = read_json_lines(run.directory / METRICS_FILE, is_numeric=True)
     lines = [f"run: {run.directory}", draw_run(rows, tasks, run.directory / "curves.png")]
@@ -170,8 +172,8 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
     if not is_complete:
         how = "polytask" if run.ranks.is_alone else f"torchrun --nproc-per-node={run.ranks.size} -m polytask"
         lines.append(f"stopped after {run.iteration} iterations; continue: {how} train checkpoint={run.directory}")
-    elif run.config.video:
-        lines.append(film_run(run, footage))
+    elif run.config.video and footage is not None:
+        lines.append(film_run(run, footage, left))
     return Result(summary, shown, [*lines, *next_commands(run)], exit_code=code)
 
 
@@ -214,30 +216,29 @@ def evaluate_run(run: Run, summary: dict[str, Any]) -> tuple[list[Table], Footag
     return tables, footage
 
 
-def film_run(run: Run, footage: Footage | None) -> str:
+def play_for_video(run: Run) -> Footage:
+    """Play one episode of every task without noise, and return what was filmed."""
+    stage = Evaluator(run.config, 1, run.goals)
+    footage = Footage(stage.env)
+    stage.play(run.act, [footage.take])
+    stage.close()
+    return footage
+
+
+def film_run(run: Run, footage: Footage, seconds: float) -> str:
     """Write a video of the trained policy on all tasks. Return the line to print: the video, or why there is none.
 
     Args:
         run: The run.
-        footage: What was filmed during its evaluation. Without one, an episode is played for the video.
+        footage: What was filmed.
+        seconds: How long drawing may take.
     """
     path, video = run.directory / "video.mp4", VideoFormat(width=320, height=240)
     try:
-        if footage is not None:
-            frames = footage.write(path, video, seconds=max(VIDEO_SECONDS, VIDEO_SHARE * run.seconds))
-        else:
-            frames = play_for_video(run, path, video)
+        frames = footage.write(path, video, seconds, is_required=False)
     except UserError as error:
         return str(error)
+    if frames == 0:
+        folder = shlex.quote(str(run.directory))
+        return f"no video: it would take too much of so short a run; polytask record checkpoint={folder} draws it"
     return f"video: {path} ({frames} frames)"
-
-
-def play_for_video(run: Run, path: Path, video: VideoFormat) -> int:
-    """Play one episode of every task, write a video of it and return its number of frames."""
-    env = build_env(run.config, num_envs=run.env.spec.num_tasks)
-    try:
-        if goals := run.goals:
-            set_goals(env, goals)
-        return record_video(env, run.act, path, video)
-    finally:
-        env.close()
