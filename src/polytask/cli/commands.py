@@ -283,12 +283,13 @@ COMMANDS: dict[str, Command] = {
         ("polytask mtopt export run_dir=runs/bins to=lerobot output=bins_lerobot",),
     ),
     "mtopt import": Command(
-        "add episodes of another robot to a run, from a LeRobot data set or a folder of pictures",
+        "add episodes of another robot to a run, from a LeRobot or Minari data set or a folder of pictures",
         ImportConfig,
         "polytask.datasets.mtopt_import:import_episodes",
         (
             "polytask mtopt import from=folder data=my_robot run_dir=runs/robot fit=crop labels=true",
             "polytask mtopt import from=lerobot data=bins_lerobot run_dir=runs/robot",
+            "polytask mtopt import from=minari data=bins_minari run_dir=runs/robot",
         ),
     ),
     "mtopt act": Command(
