@@ -49,7 +49,7 @@ def export(root, written, to="lerobot"):
 
 
 def write_minari(root, written, name="robot/lift/log-v0", infos=None, **changes):
-    """Write a Minari data set as another program might; `changes` are entries of the observation, None leaves one out."""
+    """Write a Minari data set as another program might; `changes` are entries of its observation, None to have none."""
     from gymnasium.spaces import Box, Dict
     from minari.data_collector import EpisodeBuffer
 

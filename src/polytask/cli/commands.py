@@ -139,10 +139,11 @@ COMMANDS: dict[str, Command] = {
         "polytask.tools.bench:bench",
         (
             "polytask bench what=env num_envs=64",
+            "polytask bench what=env policy=pretrained suite=mt10 num_envs=64",
             "polytask bench what=train preset=mt10_gpu format=json",
             "polytask bench what=grads device=cuda num_tasks=[10,50]",
         ),
-        saved=_CHECKPOINT,
+        saved=_POLICY,
     ),
     "warmup": Command(
         "compile the physics kernels of a suite for a GPU ahead of time, on all cores",
