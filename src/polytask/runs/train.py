@@ -20,6 +20,7 @@ from polytask.files import LogRow, finite, read_json_lines, write_text
 from polytask.parallel.ranks import join
 from polytask.result import Result, Table, note
 from polytask.runs.commands import plugin_words
+from polytask.runs.cpu_note import cpu_note
 from polytask.runs.divergence import DivergedError, advice, check_metrics
 from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_tables, set_goals
 from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
@@ -40,8 +41,11 @@ def train(config: TrainConfig) -> Result:
     """Run `polytask train`; processes that torchrun started train together."""
     run, history = open_run(config, join())
     try:
-        if run.initialization is not None and config.checkpoint is None and run.ranks.is_first:
-            note(run.initialization.message())
+        if config.checkpoint is None and run.ranks.is_first:
+            if run.initialization is not None:
+                note(run.initialization.message())
+            if (line := cpu_note(run.config, run.env.device)) is not None:
+                note(line)
         return _train(run, history)
     finally:
         run.close()
