@@ -377,7 +377,9 @@ class ReportConfig(CommandConfig):
     """`polytask report`."""
 
     runs: list[str] | None = setting(
-        None, "folders of runs, folders that contain runs, or patterns, such as [runs/sweep,'runs/2026-*']"
+        None,
+        "folders of runs, folders that contain runs, or patterns, such as [runs/sweep,'runs/2026-*']",
+        is_path=True,
     )
     output: str | None = setting(
         None, "folder to write the tables, the figures and the page index.html to (default: print only)", is_path=True
