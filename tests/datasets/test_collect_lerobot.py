@@ -144,7 +144,7 @@ def test_a_mistake_is_one_line(capsys, tmp_path, words, line):
 def test_a_missing_extra_is_named_before_anything_is_played(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("polytask.datasets.lerobot.find_spec", lambda name: None)
     assert run("episodes=1", f"output={tmp_path / 'x'}") == 2
-    assert capsys.readouterr().err == "polytask: the LeRobot layout needs an extra: pip install 'polytask[export]'\n"
+    assert capsys.readouterr().err == "polytask: tables of data sets need an extra: pip install 'polytask[export]'\n"
     assert not list(tmp_path.iterdir())
 
 

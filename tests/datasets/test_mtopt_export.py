@@ -56,6 +56,7 @@ def test_minari_reads_the_export_unchanged(store, tmp_path, monkeypatch):
     assert (dataset.total_episodes, dataset.total_steps) == (2, 5)  # the uploaded picture has no action
     assert np.array_equal(dataset[1].observations["image"], make(1, steps=3, size=40).images)
     assert np.array_equal(dataset[1].actions, make(1, steps=3, size=40).actions)
+    assert np.array_equal(dataset[1].infos["pose"], make(1, steps=3, size=40).pose)
     assert dataset[0].rewards.tolist() == [0.0, 1.0]
     assert dataset[1].rewards.tolist() == [0.0, 0.0, 0.0]
 

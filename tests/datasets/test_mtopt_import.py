@@ -1,6 +1,7 @@
-"""`polytask mtopt import`: episodes of other robots, from LeRobot data sets and folders of pictures."""
+"""`polytask mtopt import`: episodes of other robots, from LeRobot and Minari data sets and folders of pictures."""
 
 import json
+import re
 from contextlib import closing
 from dataclasses import replace
 
@@ -12,7 +13,9 @@ from PIL import Image
 
 from polytask.cli.main import main
 from polytask.datasets.incoming import commanded
+from polytask.datasets.minari import create_dataset, datasets_in
 from polytask.datasets.mtopt_lerobot import WHOLE, to_lerobot
+from polytask.datasets.mtopt_minari import mtopt_to_minari
 from polytask.mtopt.config import LabelConfig
 from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.store import StoreConfig
@@ -31,13 +34,43 @@ def episodes(**options):
     return [replace(one, outcome=one.outcome[:, :40, :40]) for one in found]
 
 
-def export(root, written):
-    """Write a LeRobot data set in which the first episode is a success of one task and a failure of another."""
+def export(root, written, to="lerobot"):
+    """Write a data set in which the first episode is a success of one task and a failure of another."""
     shared = [Shared(1, "lift-any", True), Shared(2, "lift-can", False), Shared(3, "lift-any", False)]
+    shared = [*shared, Shared(1, "lift-can", False)]
     with closing(EpisodeStore(root.parent / "before", StoreConfig(fsync=False))) as store:
         with store.writer("a") as writer:
             writer.append_many(written)
-        to_lerobot(store, root, [*shared, Shared(1, "lift-can", False)], SENTENCES)
+        if to == "lerobot":
+            to_lerobot(store, root, shared, SENTENCES)
+        else:
+            mtopt_to_minari(store, root, shared)
+    return root
+
+
+def write_minari(root, written, name="robot/lift/log-v0", infos=None, **changes):
+    """Write a Minari data set as another program might; `changes` are entries of its observation, None to have none."""
+    from gymnasium.spaces import Box, Dict
+    from minari.data_collector import EpisodeBuffer
+
+    def box(entry):
+        return Box(0, 255, entry.shape[1:], np.uint8) if entry.dtype == np.uint8 else Box(-9, 9, entry.shape[1:])
+
+    buffers = []
+    for number, one in enumerate(written):
+        seen = {"image": one.images, "closed": one.closed, **changes}
+        seen = {key: entry for key, entry in seen.items() if entry is not None}
+        steps = len(one.actions)
+        end = np.arange(steps) == steps - 1
+        buffers.append(EpisodeBuffer(number, None, None, seen, one.actions, end * 1.0, end, end & False, infos))
+    with datasets_in(root):
+        create_dataset(
+            name,
+            buffers,
+            observation_space=Dict({key: box(entry) for key, entry in seen.items()}),
+            action_space=Box(-1.0, 1.0, (written[0].actions.shape[1],)),
+            jpeg_encoding=False,
+        )
     return root
 
 
@@ -67,11 +100,12 @@ def stored(tmp_path):
         return [store.read(row.id) for row in store.rows()], labels
 
 
+@pytest.mark.parametrize("to", ["lerobot", "minari"])
 @pytest.mark.parametrize("has_pose", [True, False])
-def test_an_export_comes_back_equal(tmp_path, has_pose):
+def test_an_export_comes_back_equal(tmp_path, has_pose, to):
     written = episodes(has_pose=has_pose)
-    root = export(tmp_path / "lerobot", written)
-    assert call(tmp_path, "from=lerobot", f"data={root}", "labels=true", "format=json") == 0
+    root = export(tmp_path / "data", written, to)
+    assert call(tmp_path, f"from={to}", f"data={root}", "labels=true", "format=json") == 0
     found, labels = stored(tmp_path)
     assert len(found) == 3, "an episode that two tasks learn from comes back once"
     assert all(same(one, other) for one, other in zip(found, written, strict=True))
@@ -103,6 +137,107 @@ def test_the_data_set_of_another_program_needs_only_pictures_and_actions(tmp_pat
     assert np.array_equal(found[1].outcome, written[1].images[-1:]), "the last frame is the only view"
     assert np.array_equal(found[1].closed, commanded(written[1].actions, ActionConfig()))
     assert found[1].pose is None
+
+
+def test_minari_keeps_episodes_with_and_without_pose_apart(tmp_path):
+    written = [episodes()[0], *episodes(has_pose=False)[1:]]
+    root = export(tmp_path / "data", written, "minari")
+    assert call(tmp_path, "from=minari", f"data={root / 'polytask' / 'mtopt-lift-any' / 'log-v0'}") == 0
+    found, labels = stored(tmp_path)
+    assert [same(one, other) for one, other in zip(found, written[::2], strict=True)] == [True, True]
+    assert labels == {}, "verdicts are no labels of people unless the user says so"
+
+
+def test_the_minari_data_set_of_another_program_needs_only_pictures_and_actions(tmp_path):
+    written = episodes()
+    root = write_minari(tmp_path / "data", written, closed=None)
+    assert call(tmp_path, "from=minari", f"data={root}", "task=lift-can", "labels=true") == 0
+    found, labels = stored(tmp_path)
+    assert ([one.task for one in found], labels) == (["lift-can"] * 3, {})
+    assert [(one.policy, one.seed) for one in found] == [("import", 0), ("import", 1), ("import", 2)]
+    for one, given in zip(found, written, strict=True):
+        assert np.array_equal(one.images, given.images)
+        assert np.array_equal(one.actions, given.actions)
+        assert np.array_equal(one.outcome, given.images[-1:]), "the last frame is the only view"
+        assert np.array_equal(one.closed, commanded(given.actions, ActionConfig()))
+        assert not one.height.any()
+        assert one.pose is None
+
+
+def test_minari_cameras_are_chosen_and_infos_read(capsys, tmp_path):
+    (one,) = episodes()[:1]
+    front, pose = one.images[::-1].copy(), np.float32([[0, 1, 2], [3, 4, 5]])
+    infos = {"success": np.array([False, True]), "pose": pose}
+    root = write_minari(tmp_path / "data", [one], infos=infos, front=front, height=one.height[:, None])
+    words = ("from=minari", f"data={root}", "task=lift-any", "labels=true")
+    assert call(tmp_path, *words) == 2
+    assert "has 2 cameras; name one: camera=..., of front, image" in capsys.readouterr().err
+    assert call(tmp_path, *words, "camera=side") == 2
+    assert "unknown camera 'side'; known: front, image" in capsys.readouterr().err
+    assert call(tmp_path, *words, "camera=image", "outcome_cameras=[front,image]") == 0
+    (found,), labels = stored(tmp_path)
+    assert labels == {(1, "lift-any"): 1.0}
+    assert np.array_equal(found.images, one.images)
+    assert np.array_equal(found.outcome, [front[-1], one.images[-1]])
+    assert np.array_equal(found.closed, one.closed)
+    assert np.array_equal(found.height, one.height)
+    assert np.array_equal(found.pose, pose)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "has the unknown task 'robot/lift/log-v0'; set task=NAME for all episodes"),
+        ({"name": "polytask/mtopt-wave/log-v0"}, "has the unknown task 'wave'"),
+        ({"image": np.zeros((2, 40, 40, 4), np.uint8)}, "episode 0 of '{root}' has no pictures"),
+        ({"image": np.zeros((3, 40, 40, 3), np.uint8)}, "has 3 frames and 1 actions; there must be one frame more"),
+        ({"closed": np.zeros((2, 4), np.float32)}, "'{root}': closed has the shape (2, 4), not 2"),
+        ({"infos": {"pose": np.zeros((2, 7))}}, "'{root}': pose has the shape (2, 7), not 2 x 3"),
+        ({"steps": [[0.0] * 7]}, "actions has the shape (1, 7), not any x 8; an action of this run has 8"),
+    ],
+)
+def test_a_mistake_in_a_minari_data_set_is_one_line_and_nothing_is_written(capsys, tmp_path, changes, line):
+    (one,) = episodes()[:1]
+    steps = changes.pop("steps", one.actions)
+    root = write_minari(tmp_path / "data", [replace(one, actions=np.float32(steps))], **changes)
+    assert call(tmp_path, "from=minari", f"data={root}") == 2
+    error = capsys.readouterr().err
+    assert line.format(root=root / changes.get("name", "robot/lift/log-v0")) in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_damaged_minari_data_set_is_one_line(capsys, tmp_path, monkeypatch):
+    root = export(tmp_path / "data", episodes(), "minari")
+    last = root / "polytask" / "mtopt-lift-can" / "log-v0"
+    about = json.loads((last / "data" / "metadata.json").read_text())
+    whole, data = (last / "polytask.parquet").read_bytes(), (last / "data" / "main_data.hdf5").read_bytes()
+    cases = {
+        "data/metadata.json": [
+            (json.dumps({**about, "total_episodes": 3}).encode(), "Minari: .*'episode_2' doesn't exist"),
+            (json.dumps({**about, "data_format": "tape"}).encode(), "is damaged or no data set of this version"),
+            (json.dumps({**about, "observation_space": "{}"}).encode(), "is damaged or no data set of this version"),
+            (json.dumps({**about, "observation_space": None}).encode(), "field 'observation_space' must be text"),
+            (b"{", "it is not a description of a Minari data set in JSON"),
+        ],
+        "data/main_data.hdf5": [(data[: len(data) // 2], "is damaged or no data set of this version of Minari: ")],
+        "polytask.parquet": [(whole[:-9], "polytask.parquet' is missing or damaged")],
+    }
+    for name, damages in cases.items():
+        before = (last / name).read_bytes()
+        for damaged, line in damages:
+            (last / name).write_bytes(damaged)
+            assert call(tmp_path, "from=minari", f"data={root}") == 2
+            error = capsys.readouterr().err
+            assert re.search(line, error), error
+            assert error.count("\n") == 1
+            assert not (tmp_path / "run").exists()
+        (last / name).write_bytes(before)
+    assert call(tmp_path, "from=minari", f"data={root}") == 0
+    capsys.readouterr()
+    monkeypatch.setattr("polytask.datasets.minari.find_spec", lambda name: None)
+    assert call(tmp_path / "other", "from=minari", f"data={root}") == 2
+    assert "pip install 'polytask[export]'" in capsys.readouterr().err
 
 
 def test_the_gripper_follows_the_commands():
@@ -156,6 +291,7 @@ def test_rectangular_pictures_stay_as_they_are_or_are_fitted(capsys, tmp_path):
         ({"pose": None}, ("network.merge=located",), "episode '000' has no pose of the hand, which the run's network"),
         ({}, ("task=wave",), "unknown task 'wave'"),
         ({}, ("from=lerobot",), "no description of a LeRobot data set at"),
+        ({}, ("from=minari",), "has no Minari data set: there is no"),
         ({}, ("data=nowhere",), "there is no folder 'nowhere'"),
         ({}, ("from=csv",), "source=csv is not valid"),
     ],

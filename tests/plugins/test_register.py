@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -216,6 +217,10 @@ def test_a_module_of_the_folder_is_a_plug_in_of_every_command(tmp_path, monkeypa
     words = ["tasks=[reach,push]", "net=wide", "net.hidden=[8]", "net.extra=9", *TINY]
     assert main(["train", *words, f"plugins=[{word}]", "eval_episodes=0", "video=false", "run_dir=run"]) == 0
     assert load("run")["plugins"] == {"net wide": word}
+    printed = dict(line.split(": polytask ") for line in capsys.readouterr().out.splitlines() if ": polytask " in line)
+    _, *run_words = shlex.split(printed["watch"])
+    assert run_words == ["checkpoint=run", f"plugins=[{word}]"]
+    assert shlex.split(printed["report"]) == ["report", "runs=run", f"plugins=[{word}]", "output=report"]
     ORIGINS.clear()
     for table in (NETS, GROUPS["net"]):
         del table["wide"]
@@ -226,7 +231,7 @@ def test_a_module_of_the_folder_is_a_plug_in_of_every_command(tmp_path, monkeypa
         f"needs the net 'wide' of the plug-in '{word}', which is not loaded: add plugins=[{word}], or import it first"
     )
     assert expected in capsys.readouterr().err
-    assert main(["eval", "checkpoint=run", "episodes=1", f"plugins=[{word}]"]) == 0
+    assert main(["eval", *run_words, "episodes=1"]) == 0, "a command works with the words that train printed"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from polytask.config.compose import compose, to_plain
 from polytask.config.schema import TrainConfig
-from polytask.runs.commands import command_of
+from polytask.runs.commands import command_of, plugin_words
 
 PRESET = "mtbench/mt10_rand/ppo_mh_moore"
 
@@ -45,3 +45,11 @@ def test_a_preset_makes_the_command_short():
 def test_settings_that_this_version_does_not_have_give_no_command():
     config = to_plain(compose(TrainConfig, []))
     assert command_of({**config, "net": {"name": "forgotten"}}) is None
+
+
+def test_only_plug_ins_that_are_not_installed_are_named(monkeypatch):
+    monkeypatch.setattr("polytask.runs.commands.installed", lambda: {"a_package"})
+    assert plugin_words({}) == []
+    assert plugin_words({"net a": "a_package", "task b": "__main__"}) == []
+    (word,) = plugin_words({"net a": "mine", "net b": "mine", "algo c": "my code.py"})
+    assert shlex.split(word) == ["plugins=[mine,'my code.py']"]

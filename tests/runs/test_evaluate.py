@@ -216,7 +216,7 @@ def test_the_video_of_a_run_shows_its_evaluation(tmp_path, monkeypatch):
     result = train(compose(TrainConfig, [*FIXED, *words]))
     assert f"video: {tmp_path / 'run' / 'video.mp4'} (3 frames)" in result.lines
     assert f"watch: polytask play checkpoint={tmp_path / 'run'}" in result.lines
-    assert f"curves: polytask report runs={tmp_path / 'run'} output=report" == result.lines[-1]  # no TensorBoard events
+    assert f"report: polytask report runs={tmp_path / 'run'} output=report" == result.lines[-1]  # no TensorBoard events
     assert shown == [(7, False)]
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 
 import polytask
+from polytask.cli.main import main
 from polytask.config.compose import compose
 from polytask.config.schema import BenchConfig
+from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
+from polytask.policies.files import open_info
+from polytask.policies.info import PolicyInfo
+from polytask.runs.setup import Policy
 from polytask.tools.bench import bench
 from polytask.tools.bench_replay import Replay
 
@@ -41,9 +50,41 @@ def test_the_result_names_the_policy() -> None:
     assert bench(compose(BenchConfig, ["what=sim", *TINY])).payload["policy"] == "random"
 
 
+def test_the_pretrained_policy_acts_in_worlds_like_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts = []
+
+    class Seen(Replay):
+        def __init__(self, env: MultiTaskEnv, policy: Policy, steps: int) -> None:
+            expected = polytask.load_policy("mt10").for_tasks(env.spec.tasks)
+            acts.append((policy(env.obs, env.task), expected(env.obs, env.task), env.config.episode_length))
+            super().__init__(env, policy, steps)
+
+    def info(path: Path) -> PolicyInfo:
+        return replace(open_info(path), worlds={"episode_length": 5})
+
+    monkeypatch.setattr("polytask.tools.bench.Replay", Seen)
+    monkeypatch.setattr("polytask.runs.policy.open_info", info)
+    words = [word for word in TINY if not word.startswith("episode_length")]
+    assert main(["bench", "what=env", "policy=pretrained", *words, "format=json"]) == 0
+    assert json.loads(capsys.readouterr().out)["policy"] == "pretrained"
+    ((action, expected, episode_length),) = acts
+    assert torch.equal(action, expected)
+    assert episode_length == 5
+
+
+def test_a_suite_without_pretrained_policy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "what=env", "policy=pretrained", "suite=mt25"]) == 2
+    assert "there is no pretrained policy of mt25; there are policies of mt10, mt50" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["what=sim", "policy=pretrained"], "a policy acts only with what=env"),
+        (["what=train", "policy=pretrained"], "a policy acts only with what=env"),
+        (["policy=pretrained", "checkpoint=runs/one"], "name one policy"),
         (["what=sim", "policy=scripted"], "a policy acts only with what=env"),
         (["what=train", "checkpoint=runs/one"], "a policy acts only with what=env"),
         (["policy=scripted", "checkpoint=runs/one"], "name one policy"),

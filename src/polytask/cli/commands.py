@@ -139,10 +139,11 @@ COMMANDS: dict[str, Command] = {
         "polytask.tools.bench:bench",
         (
             "polytask bench what=env num_envs=64",
+            "polytask bench what=env policy=pretrained suite=mt10 num_envs=64",
             "polytask bench what=train preset=mt10_gpu format=json",
             "polytask bench what=grads device=cuda num_tasks=[10,50]",
         ),
-        saved=_CHECKPOINT,
+        saved=_POLICY,
     ),
     "warmup": Command(
         "compile the physics kernels of a suite for a GPU ahead of time, on all cores",
@@ -283,12 +284,13 @@ COMMANDS: dict[str, Command] = {
         ("polytask mtopt export run_dir=runs/bins to=lerobot output=bins_lerobot",),
     ),
     "mtopt import": Command(
-        "add episodes of another robot to a run, from a LeRobot data set or a folder of pictures",
+        "add episodes of another robot to a run, from a LeRobot or Minari data set or a folder of pictures",
         ImportConfig,
         "polytask.datasets.mtopt_import:import_episodes",
         (
             "polytask mtopt import from=folder data=my_robot run_dir=runs/robot fit=crop labels=true",
             "polytask mtopt import from=lerobot data=bins_lerobot run_dir=runs/robot",
+            "polytask mtopt import from=minari data=bins_minari run_dir=runs/robot",
         ),
     ),
     "mtopt act": Command(

@@ -111,8 +111,8 @@ class BenchConfig(TrainConfig):
     )
     policy: str | None = setting(
         None,
-        "with what=env: whose recorded actions are timed, scripted or random (default: random)",
-        choices=("scripted", "random"),
+        "with what=env: whose recorded actions are timed, scripted, random or pretrained (default: random)",
+        choices=POLICIES,
     )
     checkpoint: str | None = setting(
         None,
@@ -134,7 +134,7 @@ class BenchConfig(TrainConfig):
         super().check_together(prefix)
         if self.checkpoint is not None and self.policy is not None:
             raise UserError(f"name one policy: {prefix}checkpoint=PATH or {prefix}policy={self.policy}, not both")
-        if self.what != "env" and (self.checkpoint is not None or self.policy == "scripted"):
+        if self.what != "env" and (self.checkpoint is not None or self.policy not in (None, "random")):
             raise UserError(f"a policy acts only with {prefix}what=env; what={self.what} does not use one")
 
 
@@ -377,7 +377,9 @@ class ReportConfig(CommandConfig):
     """`polytask report`."""
 
     runs: list[str] | None = setting(
-        None, "folders of runs, folders that contain runs, or patterns, such as [runs/sweep,'runs/2026-*']"
+        None,
+        "folders of runs, folders that contain runs, or patterns, such as [runs/sweep,'runs/2026-*']",
+        is_path=True,
     )
     output: str | None = setting(
         None, "folder to write the tables, the figures and the page index.html to (default: print only)", is_path=True

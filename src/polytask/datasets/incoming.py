@@ -1,4 +1,4 @@
-"""Episodes of another robot, before they have the sizes of a run: what both readers of `mtopt import` produce."""
+"""Episodes of another robot, before they have the sizes of a run: what the readers of `mtopt import` produce."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.errors import UserError
+from polytask.errors import UserError, require_known
 from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.records import COMMANDED, POSE_DIM
 
@@ -83,6 +83,19 @@ def commanded(actions: NDArray[np.float32], layout: ActionConfig) -> NDArray[np.
         state = 1.0 if closes else 0.0 if opens else state
         found.append(state)
     return np.array(found, np.float32)
+
+
+def choose_camera(name: str | None, cameras: Sequence[str], where: str) -> str:
+    """Return the camera that the user named, or the only one.
+
+    Raises:
+        UserError: If there is no such camera, or several and none is named.
+    """
+    if not cameras:
+        raise UserError(f"{where} has no pictures")
+    if name is None and len(cameras) > 1:
+        raise UserError(f"{where} has {len(cameras)} cameras; name one: camera=..., of {', '.join(cameras)}")
+    return cameras[0] if name is None else require_known("camera", name, cameras)
 
 
 def picture(data: bytes, what: str) -> Any:

@@ -41,7 +41,7 @@ Pictures = Mapping[str, NDArray[np.uint8]]  # name -> (T, H, W, 3)
 def check_pyarrow() -> None:
     """Check that the package of the extra is installed."""
     if find_spec("pyarrow") is None:
-        raise UserError("the LeRobot layout needs an extra: pip install 'polytask[export]'")
+        raise UserError("tables of data sets need an extra: pip install 'polytask[export]'")
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ pose are taken from `observation.state` where its names are `closed`, `height`, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.datasets.incoming import Incoming, hand
+from polytask.datasets.incoming import Incoming, choose_camera, hand
 from polytask.datasets.lerobot import INFO, SENTENCE, TASKS, VERSION, check_pyarrow
 from polytask.datasets.mtopt_lerobot import ACTION, POSE_NAMES, STATE, SUCCESS, WHOLE
-from polytask.errors import UserError, require_known
+from polytask.datasets.mtopt_whole import once_each, read_table, read_whole
+from polytask.errors import UserError
 from polytask.files import read_json
 from polytask.mtopt.config import ImportConfig
 from polytask.mtopt.config.action import ActionConfig
@@ -51,24 +51,16 @@ class LeRobotReader:
         Raises:
             UserError: If a file is missing or damaged, or an episode is too short.
         """
-        sentences, whole, done = self._sentences(), self._whole(), dict[int, Incoming]()
-        for number, rows in self._episodes():
-            about = whole.get(number, {})
-            one = self._episode(number, rows, sentences, about)
-            original = about.get("episode")
-            if original is None:
-                yield one
-            else:  # it is written once for each task that learns from it
-                before = done.get(original, one)
-                done[original] = _with_success(before, one)
-        yield from done.values()
+        sentences, whole = self._sentences(), read_whole(self.root / WHOLE)
+        yield from once_each(
+            (whole.get(number, {}).get("episode"), self._episode(number, rows, sentences, whole.get(number, {})))
+            for number, rows in self._episodes()
+        )
 
     def _choose(self, name: str | None) -> str:
         """Return the feature of a camera."""
         cameras = [key for key, one in self._features.items() if one.get("dtype") in ("image", "video")]
-        if name is None and len(cameras) != 1:
-            raise UserError(f"'{self.root}' has {len(cameras)} cameras; name one: camera=..., of {', '.join(cameras)}")
-        chosen = cameras[0] if name is None else require_known("camera", name, cameras)
+        chosen = choose_camera(name, cameras, f"'{self.root}'")
         if self._features[chosen]["dtype"] == "video":
             raise UserError(
                 f"'{chosen}' is stored as video, which is not read; record or convert it with use_videos=False"
@@ -80,7 +72,7 @@ class LeRobotReader:
         wanted = [self._camera, *self._outcome, ACTION, "episode_index", "task_index"]
         wanted += [name for name in (STATE, SUCCESS) if name in self._features]
         for path in sorted(self.root.glob("data/*/*.parquet")):
-            table = _read(path, list(dict.fromkeys(wanted)))
+            table = read_table(path, list(dict.fromkeys(wanted)))
             number = np.array(table["episode_index"])
             starts = np.flatnonzero(np.diff(number, prepend=number[:1] - 1))
             for start, end in zip(starts, [*starts[1:], len(number)], strict=True):
@@ -124,41 +116,6 @@ class LeRobotReader:
 
     def _sentences(self) -> dict[int, str]:
         """Return the sentences of the tasks by number."""
-        table = _read(self.root / TASKS)
+        table = read_table(self.root / TASKS)
         words = table.get(SENTENCE) or table.get("task") or [""] * len(table["task_index"])
         return dict(zip(table["task_index"], words, strict=True))
-
-    def _whole(self) -> dict[int, dict[str, Any]]:
-        """Return what our own table says about the episodes; nothing in the data set of another program."""
-        path = self.root / WHOLE
-        if not path.exists():
-            return {}
-        table = _read(path)
-        names = list(table)
-        return {
-            number: dict(zip(names, row, strict=True)) for number, row in enumerate(zip(*table.values(), strict=True))
-        }
-
-
-def _with_success(before: Incoming, one: Incoming) -> Incoming:
-    """Return an episode with the successes that both copies state."""
-    return replace(before, success={**before.success, **one.success})
-
-
-def _read(path: Path, columns: list[str] | None = None) -> dict[str, list[Any]]:
-    """Read a table.
-
-    Raises:
-        UserError: If it is missing or damaged, or lacks a column.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        found: dict[str, list[Any]] = pq.read_table(path, columns=columns).to_pydict()
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"'{path}' is missing or damaged: {str(error).splitlines()[0]}") from error
-    missing = [name for name in columns or () if name not in found]
-    if missing:
-        raise UserError(f"'{path}' has no column '{missing[0]}'")
-    return found

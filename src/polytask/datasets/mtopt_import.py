@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from polytask.datasets.incoming import Incoming, picture
 from polytask.datasets.lerobot_read import LeRobotReader
+from polytask.datasets.minari_read import MinariReader
 from polytask.datasets.robot_folder import read_folder
 from polytask.errors import UserError, suggest
 from polytask.mtopt.config import ImportConfig, RunConfig
@@ -75,7 +76,10 @@ def _incoming(config: ImportConfig, run: RunConfig) -> Iterable[Incoming]:
     if not root.is_dir():
         raise UserError(f"there is no folder '{root}'")
     layout = run.learner.network.action
-    return LeRobotReader(root, config, layout) if config.source == "lerobot" else read_folder(root, layout)
+    if config.source == "folder":
+        return read_folder(root, layout)
+    reader = LeRobotReader if config.source == "lerobot" else MinariReader
+    return reader(root, config, layout)
 
 
 def _new_run(config: ImportConfig) -> RunConfig:

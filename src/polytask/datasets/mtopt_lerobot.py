@@ -2,10 +2,8 @@
 
 An episode of T actions has T + 1 rows, one per frame. The last row shows the last frame. No action follows it: its
 action is zero and `is_last` is true, so that a learner can leave it out. What belongs to a whole episode is in a table
-of our own, which LeRobot ignores:
-
-    meta/polytask.parquet    the views of the end as PNG files, the commanded task, policy, seed, and the number in the
-                             store. An episode that several tasks learn from is written once for each of them.
+of our own, `meta/polytask.parquet` (`mtopt_whole.py`), which LeRobot ignores. An episode that several tasks learn from
+is written once for each of them.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from numpy.typing import NDArray
 
 from polytask.datasets.export_folder import export_folder
 from polytask.datasets.lerobot import About, LeRobotWriter, check_pyarrow
+from polytask.datasets.mtopt_whole import write_whole
 from polytask.errors import UserError
 from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.learning.sharing import Shared
 from polytask.mtopt.records import Episode
-from polytask.mtopt.store import png
 from polytask.mtopt.store.store import EpisodeStore
 
 IMAGE = "observation.images.shoulder"
@@ -67,13 +65,12 @@ def to_lerobot(
             STATE: (*HAND_NAMES, *(POSE_NAMES if has_pose else ())),
             ACTION: tuple(action_names or ActionConfig().names),
         }
-        writer, whole = LeRobotWriter(root, About("panda", fps, names)), []
+        writer = LeRobotWriter(root, About("panda", fps, names))
         for one in chosen:
             episode = store.read(one.episode)
             writer.add(sentences.get(one.task, one.task), _columns(episode, one), {IMAGE: episode.images})
-            whole.append(_whole(episode, one.episode))
         writer.close()
-        _write_whole(root, whole)
+        write_whole(root / WHOLE, store, [one.episode for one in chosen])
     return writer.frames
 
 
@@ -92,28 +89,3 @@ def _columns(episode: Episode, one: Shared) -> dict[str, NDArray[Any]]:
         SUCCESS: ends & one.success,
         LAST: frame == steps,
     }
-
-
-def _whole(episode: Episode, number: int) -> dict[str, Any]:
-    """Return what the table of our own says about an episode."""
-    return {
-        "episode": number,
-        "task": episode.task,
-        "policy": episode.policy,
-        "seed": episode.seed,
-        "outcome": [png.encode(view) for view in episode.outcome],
-    }
-
-
-def _write_whole(root: Path, rows: list[dict[str, Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    kinds = {
-        "episode": pa.int64(),
-        "task": pa.string(),
-        "policy": pa.string(),
-        "seed": pa.int64(),
-        "outcome": pa.list_(pa.binary()),
-    }
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(kinds)), root / WHOLE)

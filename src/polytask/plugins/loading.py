@@ -61,6 +61,11 @@ def load_installed() -> None:
             note(f"{error}; it is left out")
 
 
+def installed() -> set[str]:
+    """Return the modules of the plug-ins that installed packages declare; every command imports them."""
+    return {entry.module for entry in entry_points(group=GROUP)}
+
+
 def _load_entry(entry: EntryPoint) -> None:
     """Import the module of an entry point and, if it names a function, call it."""
     with _loading(entry.module):

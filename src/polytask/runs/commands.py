@@ -1,10 +1,11 @@
-"""The command that repeats a run, from its saved settings."""
+"""The command that repeats a run, from its saved settings, and the words that later commands of a run need."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from polytask.config.compose import compose, groups_of, to_plain
 from polytask.config.schema import TrainConfig
 from polytask.config.values import quote
 from polytask.errors import UserError
+from polytask.plugins.loading import installed
 
 NOT_REPEATED = ("run_dir", "checkpoint", "format")
 _PLAIN = re.compile(r"[\w./:+~-]+")
@@ -33,6 +35,18 @@ def command_of(config: dict[str, Any], preset: str | None = None) -> str | None:
     except UserError:  # the settings do not exist any more, or do not go with the preset
         return None if preset is None else command_of(config)
     return shlex.join(["polytask", "train", *words])
+
+
+def plugin_words(needs: Mapping[str, str]) -> list[str]:
+    """Return the word, quoted for a shell, that gives a command the plug-ins of a run, if it must name any.
+
+    Installed ones are imported anyway, and what a script itself registered cannot be named.
+
+    Args:
+        needs: What `used_plugins` returns.
+    """
+    named = [origin for origin in dict.fromkeys(needs.values()) if origin not in {"__main__", *installed()}]
+    return [shlex.quote(f"plugins={_text(named)}")] if named else []
 
 
 @cache

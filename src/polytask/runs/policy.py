@@ -13,7 +13,7 @@ from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.normalize import SharedNormalizer, TaskNormalizer
 from polytask.config.compose import compose, to_plain
 from polytask.config.saved import upgrade
-from polytask.config.schema import PolicyConfig, TrainConfig
+from polytask.config.schema import BenchConfig, PolicyConfig, TrainConfig
 from polytask.envs.layouts import layout_of
 from polytask.envs.options import WorldOptions
 from polytask.envs.suites import SUITES
@@ -69,13 +69,13 @@ def is_file_of_policy(path_or_name: str | Path) -> bool:
     return is_name(path_or_name) or Path(path_or_name).suffix == SUFFIX
 
 
-def pretrained_file(config: PolicyConfig) -> Path:
+def pretrained_file(config: PolicyConfig | BenchConfig) -> Path:
     """Return the file of the policy that `policy=pretrained` means."""
     task = getattr(config, "task", None)  # of `polytask record`
     return find_pretrained(config.suite, config.tasks if task is None else [task])
 
 
-def saved_settings(config: PolicyConfig) -> dict[str, Any] | None:
+def saved_settings(config: PolicyConfig | BenchConfig) -> dict[str, Any] | None:
     """Return the settings that come with a policy: those of a run, or those of a pretrained policy's worlds."""
     if config.policy == "pretrained" and config.checkpoint is None:
         return open_info(pretrained_file(config)).worlds

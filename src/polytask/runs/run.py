@@ -97,6 +97,11 @@ class Run:
         """Return actions without exploration noise, for evaluations and videos."""
         return self.algo.act(obs, task, explore=False)
 
+    @property
+    def plugins(self) -> dict[str, str]:
+        """The entries of plug-ins that the run uses, see `used_plugins`."""
+        return used_plugins(self.config, self.env.total_spec.tasks)
+
     def save(self) -> None:
         """Write a checkpoint from which the run can continue.
 
@@ -116,7 +121,7 @@ class Run:
         """Write the checkpoint."""
         state: dict[str, Any] = {
             "config": to_plain(self.config),
-            "plugins": used_plugins(self.config, self.env.total_spec.tasks),
+            "plugins": self.plugins,
             "spec": asdict(self.env.total_spec),
             "algo": algo,
             "env": worlds,

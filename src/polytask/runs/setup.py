@@ -12,7 +12,7 @@ from torch import Tensor
 from polytask import algos
 from polytask.algos import AlgoContext
 from polytask.config.compose import compose
-from polytask.config.schema import PolicyConfig, TrainConfig
+from polytask.config.schema import BenchConfig, PolicyConfig, TrainConfig
 from polytask.device import tune_torch
 from polytask.envs.make import make_env, resolve
 from polytask.envs.multi_task import MultiTaskEnv
@@ -87,7 +87,7 @@ def check_source(config: PolicyConfig) -> None:
         raise UserError("name one policy: checkpoint=PATH, policy=scripted, policy=random or policy=pretrained")
 
 
-def build_policy(config: PolicyConfig, env: VecEnv) -> Policy:
+def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv) -> Policy:
     """Build the policy that a config names, without exploration noise, for the tasks of `env`."""
     if config.checkpoint is not None:
         return load_policy(load(config.checkpoint), env)

@@ -18,6 +18,8 @@ from polytask.errors import UserError
 from polytask.files import LogRow, finite, read_json_lines, write_text
 from polytask.parallel.ranks import join
 from polytask.result import Result, Table, note
+from polytask.runs.commands import plugin_words
+from polytask.runs.cpu_note import cpu_note
 from polytask.runs.divergence import DivergedError, advice, check_metrics
 from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_tables
 from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
@@ -38,8 +40,11 @@ def train(config: TrainConfig) -> Result:
     """Run `polytask train`; processes that torchrun started train together."""
     run, history = open_run(config, join())
     try:
-        if run.initialization is not None and config.checkpoint is None and run.ranks.is_first:
-            note(run.initialization.message())
+        if config.checkpoint is None and run.ranks.is_first:
+            if run.initialization is not None:
+                note(run.initialization.message())
+            if (line := cpu_note(run.config, run.env.device)) is not None:
+                note(line)
         return _train(run, history)
     finally:
         run.close()
@@ -171,7 +176,8 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
         lines.append(run.recorder.writer.line())
     if not is_complete:
         how = "polytask" if run.ranks.is_alone else f"torchrun --nproc-per-node={run.ranks.size} -m polytask"
-        lines.append(f"stopped after {run.iteration} iterations; continue: {how} train checkpoint={run.directory}")
+        command = " ".join([how, "train", *_words(run, "checkpoint")])
+        lines.append(f"stopped after {run.iteration} iterations; continue: {command}")
     elif run.config.video and footage is not None:
         lines.append(film_run(run, footage, left))
     return Result(summary, shown, [*lines, *next_commands(run)], exit_code=code)
@@ -179,9 +185,16 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
 
 def next_commands(run: Run) -> list[str]:
     """Return the lines that say how to look at a run."""
-    folder = shlex.quote(str(run.directory))
-    lines = [f"watch: polytask play checkpoint={folder}", f"curves: polytask report runs={folder} output=report"]
-    return [*lines, *([f"curves: tensorboard --logdir {folder}"] if run.config.tensorboard else [])]
+    watch, report = " ".join(_words(run, "checkpoint")), " ".join([*_words(run, "runs"), "output=report"])
+    lines = [f"watch: polytask play {watch}", f"report: polytask report {report}"]
+    if run.config.tensorboard:
+        lines.append(f"events: tensorboard --logdir {shlex.quote(str(run.directory))}")
+    return lines
+
+
+def _words(run: Run, key: str) -> list[str]:
+    """Return the words that name a run to a command, and the plug-ins without which the command cannot load it."""
+    return [f"{key}={shlex.quote(str(run.directory))}", *plugin_words(run.plugins)]
 
 
 def parameter_counts(run: Run) -> dict[str, int]:
@@ -239,6 +252,6 @@ def film_run(run: Run, footage: Footage, seconds: float) -> str:
     except UserError as error:
         return str(error)
     if frames == 0:
-        folder = shlex.quote(str(run.directory))
-        return f"no video: it would take too much of so short a run; polytask record checkpoint={folder} draws it"
+        command = " ".join(["polytask", "record", *_words(run, "checkpoint")])
+        return f"no video: it would take too much of so short a run; {command} draws it"
     return f"video: {path} ({frames} frames)"

@@ -85,7 +85,7 @@ class Workload:
     Attributes:
         iterate: Run one iteration.
         frames: Control steps of all worlds in an iteration.
-        policy: Who acts: "random", "scripted" or "checkpoint"; None in training.
+        policy: Who acts: "random", "scripted", "pretrained" or "checkpoint"; None in training.
         restart: Run between the warm-up and the timed iterations.
     """
 
@@ -104,8 +104,7 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> Workload:
     policy = bench_policy(config, env)
     if policy is not None:
         replay = Replay(env, policy, config.iterations * config.steps)
-        name = "scripted" if config.checkpoint is None else "checkpoint"
-        return Workload(lambda: replay.run(config.steps), frames, name, replay.restart)
+        return Workload(lambda: replay.run(config.steps), frames, config.policy or "checkpoint", replay.restart)
     generator = torch.Generator(env.device).manual_seed(config.seed)
     shape = (ACTION_SETS, env.spec.num_envs, env.spec.action_dim)
     actions = 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0  # (S, N, A)

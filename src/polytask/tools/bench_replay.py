@@ -10,9 +10,7 @@ import torch
 
 from polytask.config.schema import BenchConfig
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.scripted import ScriptedPolicy
-from polytask.runs.checkpoint import load
-from polytask.runs.setup import Policy, load_policy
+from polytask.runs.setup import Policy, build_policy
 
 
 class Replay:
@@ -49,6 +47,5 @@ class Replay:
 
 def bench_policy(config: BenchConfig, env: MultiTaskEnv) -> Policy | None:
     """Return the policy whose actions are timed, or None for random actions."""
-    if config.checkpoint is not None:
-        return load_policy(load(config.checkpoint), env)
-    return ScriptedPolicy(env) if config.policy == "scripted" else None
+    is_random = config.checkpoint is None and config.policy in (None, "random")
+    return None if is_random else build_policy(config, env)

@@ -20,13 +20,17 @@ class ImportConfig(FolderCommandConfig):
 
     reserved: ClassVar[dict[str, str]] = {"from": "source"}
 
-    source: str = setting("folder", "lerobot or folder: format of the data (also from=)", choices=("lerobot", "folder"))
+    source: str = setting(
+        "folder", "lerobot, minari or folder: format of the data (also from=)", choices=("lerobot", "minari", "folder")
+    )
     data: str | None = setting(None, "folder of the data set", is_path=True)
     task: str | None = setting(None, "task of all episodes (default: the name or sentence that each of them has)")
     labels: bool = setting(False, "take the successes that the data set states as people's labels")
-    camera: str | None = setting(None, "from=lerobot: feature that the policy sees (default: the only camera)")
+    camera: str | None = setting(
+        None, "from=lerobot or minari: feature that the policy sees (default: the only camera)"
+    )
     outcome_cameras: list[str] = setting(
-        [], "from=lerobot: features whose last pictures show the outcome (default: that of the policy)"
+        [], "from=lerobot or minari: features whose last pictures show the outcome (default: that of the policy)"
     )
     fit: str = setting("exact", _FIT, choices=FITS)
     image_size: int | None = setting(
