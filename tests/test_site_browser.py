@@ -21,7 +21,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no 
 ROOT = Path(__file__).parents[1]
 DESKTOP, PHONE = 1280, 390  # pixels
 # The start page, films, wide tables of pictures and of numbers, terminal output, settings, signatures.
-PAGES = ("", "films/", "gallery/", "results/", "walkthrough/", "reference/commands/", "reference/python/")
+PAGES = (
+    "",
+    "films/",
+    "terrain_films/",
+    "gallery/",
+    "results/",
+    "walkthrough/",
+    "reference/commands/",
+    "reference/python/",
+)
 PATIENCE = 120_000  # milliseconds; the films are large, and other tests run at the same time
 
 
@@ -89,7 +98,7 @@ def test_on_a_desktop_the_tabs_and_the_sidebar_lead_to_pages(browser: Any, addre
 def test_on_a_phone_the_menu_opens_and_leads_to_pages(browser: Any, address: str) -> None:
     with opened(browser, PHONE, address) as tab:
         assert not tab.locator(".md-tabs").is_visible()
-        films = tab.locator(".md-sidebar--primary").get_by_role("link", name="Films")
+        films = tab.locator(".md-sidebar--primary").get_by_role("link", name="Films", exact=True)
         sync_api.expect(films).not_to_be_in_viewport()
         tab.locator(".md-header__button[for=__drawer]").click()
         tab.locator(".md-sidebar--primary label.md-nav__link", has_text="Gallery").click()
