@@ -74,13 +74,15 @@ def test_without_a_target_the_rate_stays_and_the_change_is_reported() -> None:
         change.start()
         run_epoch(change, actor, [0.1, 0.3], [0.5, 0.7])
         run_epoch(change, actor, [2.0, 2.0], [2.0, 4.0])
-        metrics = {name: value.item() for name, value in change.metrics(epochs=2).items()}
+        metrics = {name: value.item() for name, value in change.metrics(2, 4, ("a", "b")).items()}
         assert metrics == pytest.approx(
             {
                 "policy/lr": 1e-3,
                 "policy/mean_kl": (0.4 + 2.5) / 2,
                 "policy/last_epoch_kl": 2.5,
                 "policy/mean_clip_fraction": 0.25,
+                "per_task/a/kl": (0.1 + 0.5 + 2.0 + 2.0) / 4,
+                "per_task/b/kl": (0.3 + 0.7 + 2.0 + 4.0) / 4,
             }
         )
     assert change.state_dict() == {}

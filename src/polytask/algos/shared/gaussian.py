@@ -49,11 +49,13 @@ class GaussianPolicy(nn.Module):
         super().__init__()
         self.net, self.width = net, width
         self.num_tasks = num_tasks
-        self.lowest, self.log_highest = math.log(std.lowest), math.log(std.highest)
         self.log_std = nn.Parameter(torch.full((num_tasks if task_std else 1, action_dim), math.log(std.initial)))
-        # Not saved: whoever tightens the bound does so again after a checkpoint is loaded.
+        # (K or 1, 1) Not saved: whoever changes the bounds does so again after a checkpoint is loaded.
+        self.lowest: Tensor
         self.highest: Tensor
-        self.register_buffer("highest", torch.full((len(self.log_std), 1), self.log_highest), persistent=False)
+        for name, bound in (("lowest", std.lowest), ("highest", std.highest)):
+            log_bound = torch.full((len(self.log_std), 1), math.log(bound))
+            self.register_buffer(name, log_bound, persistent=False)
         self.task_axes = {"log_std": TaskAxis(0)} if task_std else {}
 
     def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,20 +66,16 @@ class GaussianPolicy(nn.Module):
         return mean, log_std
 
     @torch.no_grad()
-    def tighten(self, final: float, share: Tensor) -> None:
-        """Lower each task's bound on the standard deviation from the highest value towards `final`, on a log scale.
-
-        Args:
-            final: The bound of a task whose share is 1.
-            share: How far to go, from 0 to 1. (K,)
-        """
-        self.highest.copy_(self.log_highest + share.unsqueeze(-1) * (math.log(final) - self.log_highest))
+    def bound(self, lowest: Tensor, highest: Tensor) -> None:
+        """Set each task's bounds (K,) of the logarithm of its standard deviation."""
+        self.lowest.copy_(lowest.unsqueeze(-1))
+        self.highest.copy_(highest.unsqueeze(-1))
 
     @torch.no_grad()
     def after_step(self) -> None:
         """Clamp the standard deviation to its bounds; must be called after each optimizer step."""
         # Not in the forward pass: outside its bounds a clamp has no gradient, so the value could never return.
-        self.log_std.clamp_(max=self.highest).clamp_(min=self.lowest)
+        self.log_std.clamp_(self.lowest, self.highest)
 
 
 def log_prob(action: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:

@@ -111,11 +111,14 @@ class SurrogateConfig(OnPolicyConfig):
         "falls from `max_std` to this (default: it does not fall)",
         above=0.0,
     )
-    search_period: int | None = setting(
+    search_std: float | None = setting(
         None,
-        "iterations in which the bound of a task that fails falls from `max_std` to `final_std` and returns: noise "
-        "finds a task, precision finishes it (default: it stays at `max_std`)",
-        within=(2, 10**6),
+        "lower end of the noise of a task that never succeeds: its standard deviation swings between `max_std` and this, "
+        "because noise finds a task and precision finishes it (default: it does not swing)",
+        above=0.0,
+    )
+    search_period: int | None = setting(
+        None, "iterations in which this noise falls from `max_std` to `search_std` and returns", within=(2, 10**6)
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
@@ -123,15 +126,14 @@ class SurrogateConfig(OnPolicyConfig):
         """Check that the standard deviation, and a rate that is adapted, start within their bounds."""
         require_order(self, prefix, "min_std", "initial_std")
         require_order(self, prefix, "initial_std", "max_std")
-        if self.final_std is not None:
-            require_order(self, prefix, "min_std", "final_std")
-            require_order(self, prefix, "final_std", "max_std")
-            if not self.task_std:
-                raise UserError(f"{prefix}final_std bounds each task's own noise, so it needs {prefix}task_std=true")
-        elif self.search_period is not None:
-            raise UserError(
-                f"{prefix}search_period lowers the noise to {prefix}final_std; set that too, or leave it out"
-            )
+        for name in ("final_std", "search_std"):
+            if getattr(self, name) is not None:
+                require_order(self, prefix, "min_std", name)
+                require_order(self, prefix, name, "max_std")
+                if not self.task_std:
+                    raise UserError(f"{prefix}{name} bounds each task's own noise, so it needs {prefix}task_std=true")
+        if (self.search_std is None) != (self.search_period is None):
+            raise UserError(f"{prefix}search_std and {prefix}search_period need each other; set both, or neither")
         if self.novelty_start > 0 and self.novelty_coef == 0:
             raise UserError(f"{prefix}novelty_start delays {prefix}novelty_coef; set that too, or leave it out")
         if self.schedule == "adaptive":
@@ -164,7 +166,8 @@ class GaussianActor:
         self.novelty = self._novelty(spec)
         self.mean_bonus = torch.zeros((), device=self.device)
         self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
-        explores = cfg.final_std is not None or cfg.search_entropy_coef is not None or self.pays_bonus
+        self.bounds_noise = cfg.final_std is not None or cfg.search_std is not None
+        explores = self.bounds_noise or cfg.search_entropy_coef is not None or self.pays_bonus
         counts_success = explores or cfg.solved_weight < 1
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
@@ -224,14 +227,25 @@ class GaussianActor:
             self.policy.after_step()
 
     def _bound_noise(self, success: RecentSuccess) -> None:
-        if self.cfg.final_std is not None:
-            rate = success.rate()
-            self.policy.tighten(self.cfg.final_std, rate + (1 - rate) * self._wave())
+        """Bound the noise of each task: by the search while it fails, by `final_std` once it succeeds."""
+        if not self.bounds_noise:
+            return
+        cfg, rate = self.cfg, success.rate()
+        least, most, final = (math.log(std) for std in (cfg.min_std, cfg.max_std, cfg.final_std or cfg.max_std))
+        swing = self._swing(len(rate))
+        lowest, highest = (torch.full_like(rate, each) for each in (least, most)) if swing is None else (swing, swing)
+        self.policy.bound(lowest + rate * (least - lowest), highest + rate * (final - highest))
 
-    def _wave(self) -> float:
-        """Return how far the noise of tasks that fail is lowered in the next iteration, from 0 to 1 and back."""
-        period, iteration = self.cfg.search_period, self.loop.iteration
-        return 0.0 if period is None else 0.5 - 0.5 * math.cos(2 * math.pi * iteration / period)
+    def _swing(self, num_tasks: int) -> Tensor | None:
+        """Return the logarithm of the noise (K,) of tasks that fail in the next iteration, if it swings."""
+        cfg = self.cfg
+        if cfg.search_std is None or cfg.search_period is None:
+            return None
+        # Each task at another time: together they would make the policy's steps short and long in turn.
+        number = torch.arange(num_tasks, device=self.device)
+        phase = self.loop.iteration / cfg.search_period + number / num_tasks
+        most, least = math.log(cfg.max_std), math.log(cfg.search_std)
+        return most + (0.5 - 0.5 * torch.cos(2 * math.pi * phase)) * (least - most)
 
     def change(self, learner: Learner) -> PolicyChange:
         """Watch how far the updates of the policy's learner move it, and adapt the rate if the settings ask for it."""

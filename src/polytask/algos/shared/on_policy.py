@@ -164,9 +164,11 @@ class OnPolicyLoop:
 
     def learn(self) -> dict[str, Tensor]:
         """Run the epochs of the iteration; return losses and gradient norms, averaged over its updates."""
-        self.run_epochs(self.cfg.epochs)
-        change = {} if self._change is None else self._change.metrics(self.cfg.epochs)
-        return {**self._averages(self.cfg.epochs), **change, "rollout/reward": self.rollout.reward.mean()}
+        epochs = self.cfg.epochs
+        self.run_epochs(epochs)
+        updates = epochs * self._sampler.shape[1]
+        change = {} if self._change is None else self._change.metrics(epochs, updates, self.spec.tasks)
+        return {**self._averages(updates), **change, "rollout/reward": self.rollout.reward.mean()}
 
     def run_epochs(self, epochs: int) -> None:
         """Run `epochs` passes over the rows, each in a new random order."""
@@ -181,9 +183,8 @@ class OnPolicyLoop:
                 self._change.end_epoch(self._sampler.shape[1])
 
     @torch.no_grad()
-    def _averages(self, epochs: int) -> dict[str, Tensor]:
+    def _averages(self, updates: int) -> dict[str, Tensor]:
         metrics, tasks = {}, self.spec.tasks
-        updates = epochs * self._sampler.shape[1]
         averages = self._totals / updates
         for (name, learner), average in zip(self.learners.items(), averages, strict=True):
             losses, kind = average[:-1], KINDS[name]

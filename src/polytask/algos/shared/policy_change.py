@@ -37,11 +37,12 @@ class PolicyChange:
         self._epoch = torch.zeros(len(FACTS), device=rate.device)  # sums over the minibatches of this epoch
         self._last = torch.zeros_like(self._epoch)  # means of the last epoch
         self._total = torch.zeros_like(self._epoch)  # sums of the means of the iteration's epochs
+        self._task_kl = torch.zeros_like(learner.backward.method.last_losses)  # (K,) sums over the iteration's updates
 
     def start(self) -> None:
         """Begin the epochs of an iteration."""
-        self._total.zero_()
-        self._epoch.zero_()
+        for sums in (self._total, self._epoch, self._task_kl):
+            sums.zero_()
         self._pass_on_rate()
 
     @torch.no_grad()
@@ -50,6 +51,7 @@ class PolicyChange:
         facts = self._learner.backward.facts
         # A task without a finite loss is left out of the update. It must not hide the others here either.
         self._epoch += torch.stack([facts[name] for name in FACTS]).nanmean(dim=1)
+        self._task_kl += facts["kl"].nan_to_num(0.0)
 
     @torch.no_grad()
     def end_epoch(self, updates: int) -> None:
@@ -71,14 +73,22 @@ class PolicyChange:
             for group in self._learner.optimizer.param_groups:
                 group["lr"].copy_(self._rate)
 
-    def metrics(self, epochs: int) -> dict[str, Tensor]:
-        """Return the means () over all minibatches of the iteration, the last epoch's divergence, and the rate."""
+    def metrics(self, epochs: int, updates: int, tasks: tuple[str, ...]) -> dict[str, Tensor]:
+        """Return the means () over all minibatches of the iteration, the last epoch's divergence, and the rate.
+
+        Args:
+            epochs: Number of epochs since `start`.
+            updates: Number of updates since `start`.
+            tasks: Names of the tasks, whose divergences are returned too.
+        """
         kl, clip_fraction = (self._total / epochs).unbind()
+        task_kl = (self._task_kl / updates).unbind()
         return {
             "policy/lr": self._learner.optimizer.param_groups[0]["lr"].clone(),
             "policy/mean_kl": kl,
             "policy/last_epoch_kl": self._last[0].clone(),
             "policy/mean_clip_fraction": clip_fraction,
+            **{f"per_task/{task}/kl": value for task, value in zip(tasks, task_kl, strict=True)},
         }
 
     def state_dict(self) -> dict[str, Any]:
