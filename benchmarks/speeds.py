@@ -33,7 +33,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "mt50_env_scripted": ("what=env", "suite=mt50", "num_envs=24576", "policy=scripted", "iterations=4"),
     "mt50_env_49152": ("what=env", "suite=mt50", "num_envs=49152"),
     "mt10_mlp": (*TRAIN, "preset=mt10_mlp_gpu"),
-    "mt10_simba_v2": (*TRAIN, "preset=mt10_gpu"),
+    "mt10_simba_v2": (*TRAIN, "preset=mt10_gpu", "num_envs=24576"),
     "mt10_moore": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi"),
     "mt10_moore_bf16": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi", "algo.bf16=true"),
     "mt50_simba_v2": (*TRAIN, "preset=mt50_gpu"),
