@@ -74,6 +74,33 @@ def test_tasks_are_found_in_any_policy_and_settings_of_the_user_win(here, capsys
     assert (list(found["tasks"]), found["episode_length"]) == (["sweep-into", "drawer-open"], 3)
 
 
+def test_a_policy_file_plays_as_the_checkpoint_of_its_run(here, capsys):
+    file = f"checkpoint={here / 'ml10_test.safetensors'}"
+    named = played(capsys, "eval", "policy=pretrained", "suite=ml10-test", "episodes=2", "threads=1")
+    found = played(capsys, "eval", file, "episodes=2", "threads=1")  # its suite and its episodes of 12 steps
+    assert found.pop("policy") == str(here / "ml10_test.safetensors")
+    assert named.pop("policy") == "pretrained"
+    assert found == named
+    some = played(capsys, "eval", file, "tasks=[lever-pull]", "episode_length=3", "episodes=1", "threads=1")
+    assert (list(some["tasks"]), some["episode_length"]) == (["lever-pull"], 3)
+
+
+def test_a_policy_file_of_some_tasks_plays_these(tmp_path, capsys):
+    tiny = [word for word in TINY if not word.startswith("suite")]
+    words = ["tasks=[reach,push]", "max_iterations=1", "eval_episodes=0", "video=false", f"run_dir={tmp_path / 'run'}"]
+    assert main(["train", *tiny, *words]) == 0
+    file = tmp_path / "policy.safetensors"
+    assert main(["export", f"checkpoint={tmp_path / 'run'}", "to=safetensors", f"output={file}"]) == 0
+    assert list(played(capsys, "eval", f"checkpoint={file}", "episodes=1", "threads=1")["tasks"]) == ["reach", "push"]
+    assert main(["eval", f"checkpoint={file}", "tasks=[hammer]", "episodes=1"]) == 2
+    assert "it was not trained on 'hammer', only on reach, push" in capsys.readouterr().err
+    file.write_bytes(file.read_bytes()[:100])
+    assert main(["eval", f"checkpoint={file}", "episodes=1"]) == 2
+    err = capsys.readouterr().err
+    assert str(file) in err
+    assert err.count("\n") == 1
+
+
 def test_a_pretrained_policy_is_listed_and_loaded_by_name(here, capsys):
     (row,) = played(capsys, "list", "policies")["policies"]
     assert (row["name"], row["tasks"], row["algo"], row["net"]) == ("ml10-test", 5, "ppo", "mlp")
@@ -91,6 +118,7 @@ def test_a_pretrained_policy_is_listed_and_loaded_by_name(here, capsys):
         ),
         (["record", "policy=pretrained", "task=hammer"], "no pretrained policy was trained on hammer"),
         (["eval", "policy=pretrained", "checkpoint=x"], "no checkpoint at 'x'"),
+        (["eval", "checkpoint=x.safetensors"], "'x.safetensors'"),
     ],
 )
 def test_a_missing_policy_is_one_line(here, tmp_path, monkeypatch, capsys, words, line):

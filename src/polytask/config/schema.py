@@ -116,7 +116,7 @@ class BenchConfig(TrainConfig):
     )
     checkpoint: str | None = setting(
         None,
-        "with what=env: checkpoint file or run directory of the policy whose recorded actions are timed",
+        "with what=env: run directory, checkpoint or policy file whose recorded actions are timed",
         is_path=True,
         is_transient=True,
     )
@@ -223,7 +223,7 @@ class PolicyConfig(WorldOptions, CommandConfig):
     """The settings of the commands in which a policy acts."""
 
     checkpoint: str | None = setting(
-        None, "checkpoint file or run directory of the policy", is_path=True, is_transient=True
+        None, "run directory, checkpoint or policy file", is_path=True, is_transient=True
     )
     policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
 
@@ -233,7 +233,7 @@ class EpisodesConfig(PolicyConfig):
     """The settings of the commands that play a number of episodes."""
 
     checkpoint: str | None = setting(
-        None, "checkpoint file or run directory to evaluate", is_path=True, is_transient=True
+        None, "run directory, checkpoint or policy file to evaluate", is_path=True, is_transient=True
     )
     episodes: int = setting(50, "episodes per task", within=(1, 10**5))
 
@@ -278,7 +278,7 @@ class CollectConfig(EpisodesConfig, PictureOptions):
     """`polytask collect`."""
 
     checkpoint: str | None = setting(
-        None, "checkpoint file or run directory whose policy collects", is_path=True, is_transient=True
+        None, "run directory, checkpoint or policy file whose policy collects", is_path=True, is_transient=True
     )
     output: str | None = setting(None, "folder to write the episodes to", is_path=True)
     num_envs: int | None = setting(

@@ -13,7 +13,7 @@ class RecordConfig(PolicyConfig):
     """`polytask record`."""
 
     checkpoint: str | None = setting(
-        None, "checkpoint file or run directory whose policy to film", is_path=True, is_transient=True
+        None, "run directory, checkpoint or policy file whose policy to film", is_path=True, is_transient=True
     )
     task: str | None = setting(None, "task to film (default: all tasks, in a grid)")
     all_levels: bool = setting(
@@ -35,7 +35,7 @@ class PlayConfig(PolicyConfig):
     """`polytask play`."""
 
     checkpoint: str | None = setting(
-        None, "checkpoint file or run directory whose policy to watch", is_path=True, is_transient=True
+        None, "run directory, checkpoint or policy file whose policy to watch", is_path=True, is_transient=True
     )
     run: str | None = setting(
         None,

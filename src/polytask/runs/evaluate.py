@@ -20,6 +20,7 @@ from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
 from polytask.runs.parkour_eval import counted, play_all_levels, terrain_summary, terrain_tables
+from polytask.runs.policy import policy_file
 from polytask.runs.setup import Policy, build_env, build_policy, check_source
 from polytask.settings import MAX_SEED
 from polytask.statistics import Array, iqm, mean, score_interval
@@ -152,7 +153,7 @@ def goals_of(state: dict[str, Any], tasks: Sequence[str]) -> Goals:
 
 def training_goals(config: PolicyConfig) -> Goals | None:
     """Return the goals that the policy of a checkpoint was trained on, if they are fixed and the command wants such."""
-    if config.checkpoint is None or config.goals != "fixed":
+    if config.checkpoint is None or config.goals != "fixed" or policy_file(config) is not None:
         return None
     state, path = load(config.checkpoint), locate(config.checkpoint)
     if state["config"].get("goals") != "fixed":

@@ -69,17 +69,27 @@ def is_file_of_policy(path_or_name: str | Path) -> bool:
     return is_name(path_or_name) or Path(path_or_name).suffix == SUFFIX
 
 
-def pretrained_file(config: PolicyConfig | BenchConfig) -> Path:
-    """Return the file of the policy that `policy=pretrained` means."""
+def policy_file(config: PolicyConfig | BenchConfig) -> Path | None:
+    """Return the policy file that acts: that of `policy=pretrained`, or `checkpoint=`, if it is one."""
+    if config.checkpoint is not None:
+        path = Path(config.checkpoint).expanduser()
+        return path if path.suffix == SUFFIX else None
+    if config.policy != "pretrained":
+        return None
     task = getattr(config, "task", None)  # of `polytask record`
     return find_pretrained(config.suite, config.tasks if task is None else [task])
 
 
 def saved_settings(config: PolicyConfig | BenchConfig) -> dict[str, Any] | None:
-    """Return the settings that come with a policy: those of a run, or those of a pretrained policy's worlds."""
-    if config.policy == "pretrained" and config.checkpoint is None:
-        return open_info(pretrained_file(config)).worlds
-    return checkpoint_settings(config)
+    """Return the settings that come with a policy: those of a run, or those of the worlds of a policy file."""
+    file = policy_file(config)
+    if file is None:
+        return checkpoint_settings(config)
+    info = open_info(file)
+    if config.checkpoint is None:  # its tasks were asked for
+        return info.worlds
+    suite = info.run.get("suite")
+    return {**info.worlds, **({"tasks": list(info.tasks)} if suite is None else {"suite": suite})}
 
 
 def policy_of(state: dict[str, Any], path: Path, device: torch.device | str = "cpu") -> Policy:

@@ -23,7 +23,7 @@ from polytask.files import restore
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.policies.files import open_policy
 from polytask.runs.checkpoint import load
-from polytask.runs.policy import pretrained_file
+from polytask.runs.policy import policy_file
 from polytask.settings import check_values
 from polytask.types import Algo, EnvSpec, VecEnv
 
@@ -89,12 +89,12 @@ def check_source(config: PolicyConfig) -> None:
 
 def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv) -> Policy:
     """Build the policy that a config names, without exploration noise, for the tasks of `env`."""
+    if (file := policy_file(config)) is not None:
+        return open_policy(file, env.device).for_tasks(env.spec.tasks)
     if config.checkpoint is not None:
         return load_policy(load(config.checkpoint), env)
     if config.policy == "scripted":
         return ScriptedPolicy(env)
-    if config.policy == "pretrained":
-        return open_policy(pretrained_file(config), env.device).for_tasks(env.spec.tasks)
     generator = torch.Generator(env.device).manual_seed(config.seed)
     shape = (env.spec.num_envs, env.spec.action_dim)
     return lambda obs, task: 2.0 * torch.rand(shape, generator=generator, device=env.device) - 1.0
