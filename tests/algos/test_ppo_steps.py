@@ -141,7 +141,7 @@ def test_noise_of_a_task_that_succeeds_is_its_own() -> None:
     env = PointMass((16, 16))
     ppo = make(env, search_std=0.1, final_std=0.5, max_std=1.6, search_period=4)
     env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
-    for _ in range(8):  # the first task is at the crest then, the second at the trough
+    for _ in range(8):  # then the noise of the first task is at its highest, that of the second at its lowest
         ppo.iterate(env)
     share = ppo.actor.success.rate()[0]
     assert share > 0.03

@@ -222,9 +222,7 @@ class ReproduceConfig(LaunchConfig):
 class PolicyConfig(WorldOptions, CommandConfig):
     """The settings of the commands in which a policy acts."""
 
-    checkpoint: str | None = setting(
-        None, "run directory, checkpoint or policy file", is_path=True, is_transient=True
-    )
+    checkpoint: str | None = setting(None, "run directory, checkpoint or policy file", is_path=True, is_transient=True)
     policy: str | None = setting(None, POLICIES_HELP, choices=POLICIES)
 
 

@@ -113,8 +113,8 @@ class SurrogateConfig(OnPolicyConfig):
     )
     search_std: float | None = setting(
         None,
-        "lower end of the noise of a task that never succeeds: its standard deviation swings between `max_std` and this, "
-        "because noise finds a task and precision finishes it (default: it does not swing)",
+        "lower end of the noise of a task that never succeeds: its standard deviation swings between `max_std` and "
+        "this, because noise finds a task and precision finishes it (default: it does not swing)",
         above=0.0,
     )
     search_period: int | None = setting(
