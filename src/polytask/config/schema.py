@@ -62,7 +62,11 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
         None, "checkpoint file or run directory to continue", is_path=True, is_transient=True
     )
     init_from: str | None = setting(
-        None, "checkpoint file or run directory whose networks initialize a new run", is_path=True, is_transient=True
+        None,
+        "run directory, checkpoint or policy file whose networks initialize a new run, or the name of a suite, whose "
+        "policy comes with the package",
+        is_path=True,
+        is_transient=True,
     )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
     save_minutes: float = setting(
@@ -136,6 +140,8 @@ class BenchConfig(TrainConfig):
             raise UserError(f"name one policy: {prefix}checkpoint=PATH or {prefix}policy={self.policy}, not both")
         if self.what != "env" and (self.checkpoint is not None or self.policy not in (None, "random")):
             raise UserError(f"a policy acts only with {prefix}what=env; what={self.what} does not use one")
+        if self.what != "train" and self.init_from is not None:
+            raise UserError(f"{prefix}init_from needs {prefix}what=train; what={self.what} trains no networks")
 
 
 @dataclass

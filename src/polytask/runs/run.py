@@ -29,6 +29,7 @@ from polytask.runs.history.recorder import Recorder, announce, build_recorder
 from polytask.runs.history.writer import FOLDER as HISTORY_FOLDER
 from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.runs.setup import build_algo, build_train_env
+from polytask.runs.starts import load_start
 from polytask.runs.transfer import Initialization, initialize
 from polytask.settings import check_values
 from polytask.types import Algo, VecEnv
@@ -204,7 +205,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         elif ranks.is_first and config.run_dir is not None:
             check_free(directory)
         state = None if source is None else load(source)
-        start = None if config.init_from is None else load(config.init_from)
+        start = load_start(config)
         history: list[LogRow] = []
         if source is not None and state is not None:
             history = read_json_lines(source.parent / METRICS_FILE, until=state["iteration"], is_numeric=True)

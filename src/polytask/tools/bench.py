@@ -19,6 +19,8 @@ from polytask.envs.runners import make_runner
 from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 from polytask.runs.setup import build_algo, build_train_env
+from polytask.runs.starts import load_start
+from polytask.runs.transfer import initialize
 from polytask.tools.bench_grads import bench_grads
 from polytask.tools.bench_replay import Replay, bench_policy
 
@@ -71,6 +73,7 @@ def bench(config: BenchConfig, alone: Callable[[], AbstractContextManager[Any]] 
         **_memory(env.device),
         "launches_per_step": _launches(env) if config.what == "env" else None,
         "algo": config.algo.name if config.what == "train" else None,
+        "init_from": config.init_from,
         **provenance(env.device),
     }
     env.close()
@@ -99,6 +102,8 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> Workload:
     """Return what is timed for physics, the environment or training."""
     if config.what == "train":
         algo = build_algo(config, env.spec, env.device)
+        if (start := load_start(config)) is not None:
+            initialize(algo, env.spec.tasks, start, str(config.init_from))
         return Workload(lambda: algo.iterate(env), algo.frames_per_iteration, None)
     frames = config.steps * env.spec.num_envs
     policy = bench_policy(config, env)

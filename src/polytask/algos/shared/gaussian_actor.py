@@ -11,6 +11,7 @@ from torch import Tensor
 
 from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
+from polytask.algos.shared.correlated_noise import CorrelatedNoise
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.novelty import Novelty
@@ -50,6 +51,12 @@ class SurrogateConfig(OnPolicyConfig):
         "this weight for a task that never succeeds; with a task's recent success it falls to `entropy_coef` (default: "
         "all tasks have the same)",
         at_least=0.0,
+    )
+    search_correlation: float = setting(
+        0.0,
+        "correlation of the noise of successive steps in a task that never succeeds; with a task's recent success it "
+        "falls to zero",
+        within=(0.0, 0.999),
     )
     novelty_coef: float = setting(
         0.0,
@@ -164,10 +171,12 @@ class GaussianActor:
         self.entropy_coef = torch.full((spec.num_tasks,), cfg.entropy_coef, device=self.device)
         self.loss_weight = torch.ones_like(self.entropy_coef)
         self.novelty = self._novelty(spec)
+        is_correlated = cfg.search_correlation > 0
+        self.noise = CorrelatedNoise(loop.task, spec.num_tasks, spec.action_dim) if is_correlated else None
         self.mean_bonus = torch.zeros((), device=self.device)
         self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
         self.bounds_noise = cfg.final_std is not None or cfg.search_std is not None
-        explores = self.bounds_noise or cfg.search_entropy_coef is not None or self.pays_bonus
+        explores = self.bounds_noise or cfg.search_entropy_coef is not None or self.pays_bonus or is_correlated
         counts_success = explores or cfg.solved_weight < 1
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
@@ -216,7 +225,7 @@ class GaussianActor:
             self.entropy_coef += (1 - success) * (cfg.search_entropy_coef - coef)
 
     def settle(self) -> None:
-        """After an iteration, count success, and bound the noise of each task by it.
+        """After an iteration, count success; bound and correlate the noise of each task by it.
 
         Not before its updates: the policy would no longer be the one that acted, and an adaptive rate would take the
         difference for steps that are too long.
@@ -224,6 +233,8 @@ class GaussianActor:
         if self.success is not None:
             self.success.update(self.loop.rollout.success, self.loop.rollout.done)
             self._bound_noise(self.success)
+            if self.noise is not None:
+                self.noise.correlate(self.cfg.search_correlation * (1 - self.success.rate()))
             self.policy.after_step()
 
     def _bound_noise(self, success: RecentSuccess) -> None:
@@ -271,13 +282,17 @@ class GaussianActor:
 
     def sample(self, obs: Tensor, task: Tensor) -> Choice:
         """Sample actions (n, A) for the worlds of this rank, without clipping them."""
-        return self._fused_choose(obs, task, self.worlds.draw(self._noise))
+        return self._fused_choose(obs, task, self.worlds.draw(self._search_noise))
 
     def _choose(self, obs: Tensor, task: Tensor, noise: Tensor) -> Choice:
         """Return the actions that standard normal noise (N, A) gives, and the distribution that they come from."""
         mean, log_std = self.at(obs, task)
         action = mean + log_std.exp() * noise
         return Choice(action, log_prob(action, mean, log_std), mean, log_std)
+
+    def _search_noise(self, count: int) -> Tensor:
+        white = self._noise(count)
+        return white if self.noise is None else self.noise.follow(white)
 
     def _noise(self, count: int) -> Tensor:
         return torch.randn(count, self.action_dim, generator=self.generator, device=self.device)
@@ -302,17 +317,19 @@ class GaussianActor:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the recent success of the tasks and the places of objects, if something depends on them."""
+        """Return the recent success of the tasks, the places of objects and the noise, if something depends on them."""
         found = {} if self.success is None else self.success.state_dict()
-        return found if self.novelty is None else {**found, "novelty": self.novelty.state_dict()}
+        parts = {"novelty": self.novelty, "noise": self.noise}
+        return {**found, **{name: part.state_dict() for name, part in parts.items() if part is not None}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         if self.success is not None:
             self.success.load_state_dict(state)
             self._bound_noise(self.success)
-        if self.novelty is not None and "novelty" in state:  # a run may be continued with a bonus that it did not have
-            self.novelty.load_state_dict(state["novelty"])
+        for name, part in (("novelty", self.novelty), ("noise", self.noise)):
+            if part is not None and name in state:  # a run may be continued with settings that it did not have
+                part.load_state_dict(state[name])
 
 
 class Surrogate(NamedTuple):
