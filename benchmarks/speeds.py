@@ -37,7 +37,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "mt10_moore": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi"),
     "mt10_moore_bf16": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi", "algo.bf16=true"),
     "mt50_simba_v2": (*TRAIN, "preset=mt50_gpu"),
-    "mt50_simba_v2_learned": (*TRAIN, "preset=mt50_gpu", "init_from=mt50", "warmup=6"),
     "mt50_simba_v2_49152": (*TRAIN, "preset=mt50_gpu", "num_envs=49152", "algo.minibatch=65536"),
     "mt10_sac": (*TRAIN, "preset=sac_mt10_gpu"),
     "mt10_sac_overlap": (*TRAIN, "preset=sac_mt10_gpu", "algo.overlap=true"),

@@ -166,6 +166,18 @@ def test_noise_of_a_task_that_fails_is_correlated_in_time() -> None:
         assert_close(correlation, share[task], rtol=0, atol=0.05)
 
 
+def test_noise_is_white_before_the_frame_at_which_the_correlation_starts() -> None:
+    env = PointMass((64,))
+    ppo = make(env, search_correlation=0.9, search_correlation_start=2 * 16 * 64)  # two iterations
+    env.goal.fill_(9.0)  # the task cannot succeed
+    found = []
+    for _ in range(4):
+        ppo.iterate(env)
+        noise = (ppo.rollout.action - ppo.rollout.mean) / ppo.rollout.log_std.exp()
+        found.append((noise[1:] * noise[:-1]).mean() / noise.square().mean())
+    assert_close(torch.stack(found), torch.tensor([0.0, 0.0, 0.9, 0.9]), rtol=0, atol=0.1)
+
+
 def test_a_run_without_correlation_draws_the_noise_that_it_drew_before() -> None:
     env, other = PointMass((8,)), PointMass((8,))
     plain, zero = make(env, solved_weight=0.5), make(other, solved_weight=0.5, search_correlation=1e-9)
@@ -181,10 +193,11 @@ def test_a_run_without_correlation_draws_the_noise_that_it_drew_before() -> None
         ({"search_period": 10}, r"algo\.search_std and algo\.search_period need each other"),
         ({"search_std": 0.3}, r"algo\.search_std and algo\.search_period need each other"),
         ({"search_std": 3.0, "search_period": 10}, r"algo\.search_std"),
+        ({"search_correlation_start": 9}, r"algo\.search_correlation_start delays algo\.search_correlation; set that"),
         ({"search_std": 0.3, "search_period": 10, "task_std": False}, r"algo\.search_std .* needs algo\.task_std=true"),
     ],
 )
-def test_a_swing_needs_both_ends_and_a_period(settings: dict[str, Any], message: str) -> None:
+def test_settings_of_the_search_that_need_each_other(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         PPOConfig(**settings).check_together("algo.")
 

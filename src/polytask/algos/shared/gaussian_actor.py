@@ -58,6 +58,9 @@ class SurrogateConfig(OnPolicyConfig):
         "falls to zero",
         within=(0.0, 0.999),
     )
+    search_correlation_start: int = setting(
+        0, "frames of the run before the noise is correlated, so that easier tasks learn without it", within=(0, 10**15)
+    )
     novelty_coef: float = setting(
         0.0,
         "weight of a bonus for new places of hand and objects, in the reward of a task that fails; it falls to zero "
@@ -141,8 +144,9 @@ class SurrogateConfig(OnPolicyConfig):
                     raise UserError(f"{prefix}{name} bounds each task's own noise, so it needs {prefix}task_std=true")
         if (self.search_std is None) != (self.search_period is None):
             raise UserError(f"{prefix}search_std and {prefix}search_period need each other; set both, or neither")
-        if self.novelty_start > 0 and self.novelty_coef == 0:
-            raise UserError(f"{prefix}novelty_start delays {prefix}novelty_coef; set that too, or leave it out")
+        for start, delayed in (("novelty_start", "novelty_coef"), ("search_correlation_start", "search_correlation")):
+            if getattr(self, start) > 0 and getattr(self, delayed) == 0:
+                raise UserError(f"{prefix}{start} delays {prefix}{delayed}; set that too, or leave it out")
         if self.schedule == "adaptive":
             require_order(self, prefix, "min_lr", "lr")
             require_order(self, prefix, "lr", "max_lr")
@@ -233,7 +237,7 @@ class GaussianActor:
         if self.success is not None:
             self.success.update(self.loop.rollout.success, self.loop.rollout.done)
             self._bound_noise(self.success)
-            if self.noise is not None:
+            if self.noise is not None and self.loop.frames >= self.cfg.search_correlation_start:
                 self.noise.correlate(self.cfg.search_correlation * (1 - self.success.rate()))
             self.policy.after_step()
 
