@@ -45,6 +45,14 @@ def test_adaptive_rate_brings_the_change_of_the_policy_to_the_target(lr: float) 
     assert ppo.learners["critic"].optimizer.param_groups[0]["lr"].item() == pytest.approx(lr)  # not its step
 
 
+def test_a_first_rate_is_that_of_the_policy_alone() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env, schedule="adaptive", lr=1e-3, first_lr=1e-5, min_lr=1e-5, epochs=1)
+    metrics = ppo.iterate(env)
+    assert metrics["policy/lr"].item() == pytest.approx(1.5e-5)  # nothing moved, so the next step may be longer
+    assert ppo.learners["critic"].optimizer.param_groups[0]["lr"].item() == pytest.approx(1e-3)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_adaptive_rate_is_resumed_bit_for_bit(method: str) -> None:
     assert_resumes(lambda env: make(env, grads=GRADS[method][0](), schedule="adaptive", lr=5e-3))
@@ -193,11 +201,14 @@ def test_a_run_without_correlation_draws_the_noise_that_it_drew_before() -> None
         ({"search_period": 10}, r"algo\.search_std and algo\.search_period need each other"),
         ({"search_std": 0.3}, r"algo\.search_std and algo\.search_period need each other"),
         ({"search_std": 3.0, "search_period": 10}, r"algo\.search_std"),
+        ({"first_lr": 1e-4}, r"algo\.first_lr starts algo\.schedule=adaptive; set that"),
+        ({"first_lr": 1e-6, "schedule": "adaptive"}, r"algo\.first_lr"),
+        ({"first_lr": 1e-1, "schedule": "adaptive"}, r"algo\.first_lr"),
         ({"search_correlation_start": 9}, r"algo\.search_correlation_start delays algo\.search_correlation; set that"),
         ({"search_std": 0.3, "search_period": 10, "task_std": False}, r"algo\.search_std .* needs algo\.task_std=true"),
     ],
 )
-def test_settings_of_the_search_that_need_each_other(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_need_each_other(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         PPOConfig(**settings).check_together("algo.")
 

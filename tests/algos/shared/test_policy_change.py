@@ -57,6 +57,15 @@ def test_rate_follows_the_mean_over_tasks_and_minibatches(kls: tuple[list[float]
     assert rate_of(actor) == pytest.approx(expected)
 
 
+def test_the_first_rate_is_passed_on_before_the_first_update_and_then_adapted() -> None:
+    actor = learner()
+    change = PolicyChange(actor, TARGET._replace(first=2e-4))
+    change.start()
+    assert rate_of(actor) == pytest.approx(2e-4)
+    run_epoch(change, actor, [0.0, 0.0])
+    assert rate_of(actor) == pytest.approx(3e-4)
+
+
 def test_every_epoch_is_judged_by_itself_and_the_rate_stays_in_bounds() -> None:
     actor = learner()
     change = PolicyChange(actor, TARGET)

@@ -102,6 +102,12 @@ class SurrogateConfig(OnPolicyConfig):
     )
     min_lr: float = setting(1e-5, "lowest learning rate of schedule=adaptive", at_least=0.0)
     max_lr: float = setting(1e-2, "highest learning rate of schedule=adaptive", at_least=0.0)
+    first_lr: float | None = setting(
+        None,
+        "the policy's learning rate at the start of schedule=adaptive (default: `lr`); a low one spares a policy that "
+        "`init_from` brings, and rises by itself within a few iterations",
+        at_least=0.0,
+    )
     max_grad_norm: float = setting(
         1.0, "bound on the norm of the gradient, for each network separately", above=0.0, at_most=math.inf
     )
@@ -150,6 +156,11 @@ class SurrogateConfig(OnPolicyConfig):
         if self.schedule == "adaptive":
             require_order(self, prefix, "min_lr", "lr")
             require_order(self, prefix, "lr", "max_lr")
+        if self.first_lr is not None:
+            if self.schedule != "adaptive":
+                raise UserError(f"{prefix}first_lr starts {prefix}schedule=adaptive; set that too, or leave it out")
+            require_order(self, prefix, "min_lr", "first_lr")
+            require_order(self, prefix, "first_lr", "max_lr")
 
     def actor_layout(self) -> ActorLayout:
         """Return where the policy is: a network that gives means, which the environment clips."""
@@ -265,8 +276,8 @@ class GaussianActor:
     def change(self, learner: Learner) -> PolicyChange:
         """Watch how far the updates of the policy's learner move it, and adapt the rate if the settings ask for it."""
         cfg = self.cfg
-        adaptive = AdaptiveRate(cfg.target_kl, cfg.min_lr, cfg.max_lr) if cfg.schedule == "adaptive" else None
-        return PolicyChange(learner, adaptive)
+        adaptive = AdaptiveRate(cfg.target_kl, cfg.min_lr, cfg.max_lr, cfg.first_lr)
+        return PolicyChange(learner, adaptive if cfg.schedule == "adaptive" else None)
 
     def weighted(self, loss: Tensor, rows: Rows) -> Tensor:
         """Multiply the loss of every row (R,) by the weight of its task."""

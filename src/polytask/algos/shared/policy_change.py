@@ -19,6 +19,7 @@ class AdaptiveRate(NamedTuple):
     target_kl: float
     lowest: float
     highest: float
+    first: float | None = None  # the rate at the start; None: that of the optimizer
 
 
 class PolicyChange:
@@ -33,7 +34,9 @@ class PolicyChange:
         """Watch the learner of a policy whose loss tells the `FACTS`; without `adaptive`, its rate is not changed."""
         self._learner, self._adaptive = learner, adaptive
         rate: Tensor = learner.optimizer.param_groups[0]["lr"]
-        self._rate = rate.clone()  # the optimizer's own tensor is another one after a checkpoint is loaded
+        first = None if adaptive is None else adaptive.first
+        # The optimizer's own tensor is another one after a checkpoint is loaded.
+        self._rate = rate.clone() if first is None else torch.full_like(rate, first)
         self._epoch = torch.zeros(len(FACTS), device=rate.device)  # sums over the minibatches of this epoch
         self._last = torch.zeros_like(self._epoch)  # means of the last epoch
         self._total = torch.zeros_like(self._epoch)  # sums of the means of the iteration's epochs
@@ -61,7 +64,7 @@ class PolicyChange:
         self._epoch.zero_()
         if self._adaptive is None:
             return
-        target, lowest, highest = self._adaptive
+        target, lowest, highest, _ = self._adaptive
         kl = self._last[0]
         factor = torch.ones_like(kl)
         factor.masked_fill_(kl > 2.0 * target, 1.0 / FACTOR).masked_fill_(kl < 0.5 * target, FACTOR)
