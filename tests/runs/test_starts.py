@@ -39,6 +39,9 @@ def test_a_run_starts_with_the_actions_of_the_policy(suite: str) -> None:
 
 def test_statistics_fit_the_normalizer_of_the_run() -> None:
     policy = polytask.load_policy("mt10")
+    with_own = compose(TrainConfig, ["suite=mt10", "algo.normalize=shared"])
+    assert len(state_of(policy, with_own)["algo"]["obs_norm"]["mean"]) == 10  # each task's own: they do not fit
+    policy.actor.mean[:], policy.actor.scale[:] = policy.actor.mean[3].clone(), policy.actor.scale[3].clone()
     for normalize, rows in (("per_task", 10), ("shared", 1)):
         state = state_of(policy, compose(TrainConfig, ["suite=mt10", f"algo.normalize={normalize}"]))["algo"][
             "obs_norm"

@@ -37,11 +37,13 @@ def state_of(policy: Policy, config: TrainConfig) -> dict[str, Any]:
         for name, tensor in weights.items()
         if name.startswith("net.")
     }
-    # Statistics of all tasks together are stored as equal rows, one per task.
-    rows = slice(1 if getattr(config.algo, "normalize", "per_task") == "shared" else None)
-    mean, variance = weights["mean"][rows].double(), weights["scale"][rows].double().pow(-2)
+    mean, scale = weights["mean"].double(), weights["scale"].double()  # (K, O)
+    # Statistics of all tasks together are stored as equal rows, one per task. Others do not fit, and are not loaded.
+    is_shared = bool((mean == mean[:1]).all() and (scale == scale[:1]).all())
+    if is_shared and getattr(config.algo, "normalize", "per_task") == "shared":
+        mean, scale = mean[:1], scale[:1]
     count = torch.full((len(mean),), MOST_ROWS, dtype=torch.float64)
-    statistics = {"count": count, "mean": mean, "variance": variance}
+    statistics = {"count": count, "mean": mean, "variance": scale.pow(-2)}
     return {
         "spec": {"tasks": policy.tasks},
         "algo": {"learners": {layout.learner: {"net": net}}, "obs_norm": statistics},
