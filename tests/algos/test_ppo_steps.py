@@ -37,9 +37,10 @@ def test_adaptive_rate_brings_the_change_of_the_policy_to_the_target(lr: float) 
     for schedule in ("constant", "adaptive"):
         env = PointMass((16, 16))
         ppo = make(env, schedule=schedule, lr=lr, max_lr=0.1, target_kl=0.01, epochs=4)
-        metrics = [ppo.iterate(env) for _ in range(16)]
-        changes[schedule] = sum(each["policy/mean_kl"].item() for each in metrics[8:]) / 8
-    assert 0.005 < changes["adaptive"] < 0.025  # the rate changes below 0.5 and above 2 times the target of an epoch
+        metrics = [ppo.iterate(env) for _ in range(24)]
+        # Over many iterations: a mean of eight differs by a third between machines, because rounding decides the path.
+        changes[schedule] = sum(each["policy/mean_kl"].item() for each in metrics[8:]) / 16
+    assert 0.005 < changes["adaptive"] < 0.02
     assert not 0.001 < changes["constant"] < 0.05
     assert metrics[-1]["policy/lr"] == ppo.learners["actor"].optimizer.param_groups[0]["lr"]
     assert ppo.learners["critic"].optimizer.param_groups[0]["lr"].item() == pytest.approx(lr)  # not its step

@@ -1,4 +1,4 @@
-"""Noise that is correlated in time: by hand, its distribution, and what it does to a policy."""
+"""Noise that is correlated in time: by hand, its distribution, and that it resumes."""
 
 from __future__ import annotations
 
