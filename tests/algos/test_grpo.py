@@ -131,8 +131,8 @@ def test_baseline_by_time_leaves_no_trend(endless: None) -> None:
 
 def rows_of(**columns: list[float]) -> GRPORows:
     """Build four rows of one task whose other entries are zero, with weight one."""
-    fixed = {"obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
-    fixed |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std")}
+    fixed = {"obs": torch.zeros(4, 3), "last_obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
+    fixed |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std", "last_action")}
     plain = {"log_prob": torch.zeros(4), "advantage": torch.zeros(4), "weight": torch.ones(4)}
     return GRPORows(**{**fixed, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
 

@@ -158,6 +158,14 @@ def test_noise_of_a_task_that_succeeds_is_its_own() -> None:
     assert_close(ppo.policy.lowest[:, 0].exp(), torch.stack([1.6 * (0.02 / 1.6) ** share, torch.tensor(0.1)]))
 
 
+def excess_over_mean(ppo: PPO) -> torch.Tensor:
+    """Return how far the actions of the last rollout were from the policy's own means (T, N, A), if it hardly moved."""
+    rollout = ppo.rollout
+    with torch.no_grad():
+        means = [ppo.actor.at(obs, ppo.task)[0] for obs in rollout.obs]
+    return rollout.action - torch.stack(means)
+
+
 def test_noise_of_a_task_that_fails_is_correlated_in_time() -> None:
     env = PointMass((64, 64))
     ppo = make(env, search_correlation=0.9)
@@ -165,12 +173,11 @@ def test_noise_of_a_task_that_fails_is_correlated_in_time() -> None:
     for _ in range(12):
         ppo.iterate(env)
         share = 0.9 * (1 - ppo.actor.success.rate())
+    ppo.cfg.lr = 0.0  # so that the means can still be computed after the iteration
     ppo.iterate(env)
     assert share[0] < 0.6 and share[1] == 0.9
-    rollout = ppo.rollout
-    noise = (rollout.action - rollout.mean) / rollout.log_std.exp()  # (T, N, A)
     for task in range(2):
-        own = noise[:, env.task == task]
+        own = excess_over_mean(ppo)[:, env.task == task]
         correlation = (own[1:] * own[:-1]).sum() / own[:-1].square().sum()
         assert_close(correlation, share[task], rtol=0, atol=0.05)
 
@@ -182,9 +189,39 @@ def test_noise_is_white_before_the_frame_at_which_the_correlation_starts() -> No
     found = []
     for _ in range(4):
         ppo.iterate(env)
-        noise = (ppo.rollout.action - ppo.rollout.mean) / ppo.rollout.log_std.exp()
+        noise = excess_over_mean(ppo)
         found.append((noise[1:] * noise[:-1]).mean() / noise.square().mean())
     assert_close(torch.stack(found), torch.tensor([0.0, 0.0, 0.9, 0.9]), rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("settings", [{}, {"final_std": 0.5}])
+def test_correlated_actions_have_the_density_that_the_loss_computes(settings: dict[str, Any]) -> None:
+    env = PointMass((16, 16))
+    ppo = make(env, search_correlation=0.9, lr=1e-9, **settings)  # the policy that learns is the one that acted
+    for _ in range(4):
+        metrics = ppo.iterate(env)
+        assert metrics["policy/mean_kl"] < 1e-6
+        assert metrics["policy/mean_clip_fraction"] == 0
+    share = ppo.actor.share
+    assert share is not None and share.min() > 0.5
+    rollout = ppo.rollout
+    wide = rollout.mean[1:] - rollout.mean[1:].mean(dim=1, keepdim=True)
+    assert wide.std() > 0.3  # the means follow the noise, which the policy's own means do not
+
+
+def test_noise_goes_on_where_the_last_rollout_ended() -> None:
+    env = PointMass((64,))
+    ppo = make(env, search_correlation=0.9, lr=1e-9)
+    env.goal.fill_(9.0)
+    for _ in range(2):
+        ppo.iterate(env)
+    end = [each.clone() for each in ppo.rollout.end]
+    last = excess_over_mean(ppo)[-1]
+    ppo.iterate(env)
+    for found, expected in zip(ppo.rollout.before, end, strict=True):
+        assert_close(found, expected, rtol=0, atol=0)
+    first = excess_over_mean(ppo)[0]
+    assert_close((first * last).sum() / last.square().sum(), torch.tensor(0.9), rtol=0, atol=0.08)
 
 
 def test_a_run_without_correlation_draws_the_noise_that_it_drew_before() -> None:

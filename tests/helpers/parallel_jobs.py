@@ -34,6 +34,7 @@ TRAININGS = {
     "ppo_cagrad": ("algo=ppo", *ON_POLICY, "grads=cagrad", *CONFLICTS),
     "ppo_options": (
         *("algo=ppo", *ON_POLICY, "algo.schedule=adaptive", "algo.final_std=0.5", "algo.critic=categorical"),
+        "algo.search_correlation=0.9",
         "history.worlds=1",
     ),
     "grpo_famo": ("algo=grpo", "algo.epochs=2", "grads=famo", *CONFLICTS),

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from polytask import grads
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, divergence, surrogate_loss
+from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, divergence
 from polytask.algos.shared.normalize import task_moments
 from polytask.algos.shared.on_policy import OnPolicyLoop
 from polytask.algos.shared.returns import discounted_sum, group_advantage
@@ -77,6 +77,8 @@ class GRPORows(NamedTuple):
     log_prob: Tensor  # (...) of the action under the policy that chose it
     mean: Tensor  # (..., A) of this policy
     log_std: Tensor  # (..., A) of this policy
+    last_obs: Tensor  # (..., O) of the step before; this and the next have no width if the noise is white
+    last_action: Tensor  # (..., A)
     advantage: Tensor  # (...) relative to the task's group
     weight: Tensor  # (...) zero after an early end; the weights of a task have mean one
 
@@ -100,7 +102,7 @@ class GRPO:
         self.learners = {"actor": self.actor.learner(method, self._loss)}
         # Every tensor that a captured graph reads or writes is allocated once.
         empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(2))
-        self.rows = GRPORows(*self.loop.columns(), *self.loop.gaussian_columns(), *empty)
+        self.rows = GRPORows(*self.loop.columns(), *self.actor.columns(), *empty)
         self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds start an episode
         self._is_checked = False
         self.loop.start(self.rows, self.learners, self.actor.sample, self.actor.change(self.learners["actor"]))
@@ -118,6 +120,7 @@ class GRPO:
         """Collect one episode in every world, learn from them, and return metrics."""
         if not self._in_step.item():  # read while no work is queued; false at first and after an early end
             env.reset()
+        self.actor.begin()
         self.loop.collect(env)
         self.actor.reward_search()
         self._check_alignment()
@@ -174,7 +177,7 @@ class GRPO:
 
     def _loss(self, policy: Net, rows: GRPORows) -> tuple[Tensor, Facts]:
         """Return every row's weighted loss (R,): the clipped surrogate with its regularizers."""
-        loss, log_ratio, facts = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
+        loss, log_ratio, facts = self.actor.surrogate(policy, rows)
         if self.cfg.kl_coef > 0:
             loss = loss + self.cfg.kl_coef * divergence(log_ratio)
         return self.actor.weighted(loss * rows.weight, rows), facts

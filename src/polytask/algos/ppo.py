@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.distributional import cross_entropy, expectation, smooth
-from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, surrogate_loss
+from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
 from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
@@ -75,6 +75,8 @@ class PPORows(NamedTuple):
     log_prob: Tensor  # (...) of the action under the policy that chose it
     mean: Tensor  # (..., A) of this policy
     log_std: Tensor  # (..., A) of this policy
+    last_obs: Tensor  # (..., O) of the step before; this and the next have no width if the noise is white
+    last_action: Tensor  # (..., A)
     advantage: Tensor  # (...) standardized per task
     value: Tensor  # (...) the critic's output before the update
     target: Tensor  # (...) normalized return
@@ -95,7 +97,7 @@ class PPO:
         self._build_learners(context)
         # Every tensor that a captured graph reads or writes is allocated once.
         empty = (torch.zeros(self.frames_per_iteration, device=self.device) for _ in range(3))
-        self.rows = PPORows(*self.loop.columns(), *self.loop.gaussian_columns(), *empty)
+        self.rows = PPORows(*self.loop.columns(), *self.actor.columns(), *empty)
         self._own_columns = self.loop.own_columns()
         # (2, T * n) of the observations before and after the actions of the worlds of this rank
         self._own_values = torch.zeros(2, self.loop.own.reward.numel(), device=self.device)
@@ -138,6 +140,7 @@ class PPO:
 
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect T steps of every world, learn from them, and return metrics."""
+        self.actor.begin()
         self.loop.collect(env)
         self.actor.reward_search()
         self._compute_values()
@@ -211,7 +214,7 @@ class PPO:
 
         All of it is multiplied by the weight of the task.
         """
-        found = surrogate_loss(self.cfg, self.actor.entropy_coef, policy, rows)
+        found = self.actor.surrogate(policy, rows)
         return self.actor.weighted(found.loss, rows), found.facts
 
     def _critic_loss(self, critic: Net, rows: PPORows) -> Tensor:

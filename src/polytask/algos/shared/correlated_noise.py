@@ -1,14 +1,17 @@
 """Exploration noise that is correlated in time, for tasks that fail.
 
 White noise has another direction at every step. Fingers need several steps to close, so under white noise they hardly
-ever hold an object for long enough to lift it. Noise that lasts for some steps tries such motions. The idea is that of
-Hollenstein et al., "Colored Noise in PPO", AAAI 2024 (arXiv 2312.11091). They choose the spectrum of the noise of a
-whole rollout; here each step keeps a share c of the step before:
+ever hold an object for long enough to lift it. Noise that lasts for some steps tries such motions (Hollenstein et al.,
+"Colored Noise in PPO", AAAI 2024, arXiv 2312.11091). Here an action keeps a share c of how far the action before it was
+from the policy's mean:
 
-    noise[t] = c * noise[t - 1] + sqrt(1 - c^2) * white[t]
+    action[t] - mean[t] = c * (action[t - 1] - mean[t - 1]) + sqrt(1 - c^2) * std * white[t]
 
-Whatever c is, the noise of a single step is standard normal. So densities, probability ratios and entropies are those
-of the policy without correlation, c may change between two steps, and a new episode goes on with the last noise.
+The variance over time is that of white noise. But an action is now likely only given the step before it, so densities
+and divergences are those of this conditional distribution, and both means are learned (Korenkevych et al.,
+"Autoregressive Policies for Continuous Control Deep Reinforcement Learning", IJCAI 2019, arXiv 1903.11524). The density
+of a single step, without the one before, would give a biased gradient: the state shows which way the noise has pushed
+so far, errors of the critic go along with it, and the policy drifts.
 """
 
 from __future__ import annotations
@@ -20,29 +23,47 @@ from torch import Tensor
 
 
 class CorrelatedNoise:
-    """The last noise of every world, and the share of it that each task keeps."""
+    """How far the last action of every world was from the policy's mean, and the share of it that each task keeps.
+
+    Attributes:
+        share: The share c of each task. (K,)
+    """
 
     def __init__(self, task: Tensor, num_tasks: int, action_dim: int) -> None:
-        """Start with white noise, for worlds whose tasks are `task` (N,)."""
+        """Start with white noise, for worlds whose tasks are `task` (n,)."""
         self._task = task
-        self._last = torch.zeros(len(task), action_dim, device=task.device)
-        self._share = torch.zeros(num_tasks, device=task.device)  # (K,) c of each task
+        self._excess = torch.zeros(len(task), action_dim, device=task.device)
+        self.share = torch.zeros(num_tasks, device=task.device)
 
     def correlate(self, share: Tensor) -> None:
         """Set the share (K,) that each task keeps from the next step on."""
-        self._share.copy_(share)  # in place, because a captured graph reads it
+        self.share.copy_(share)  # in place, because a captured graph reads it
 
-    def follow(self, white: Tensor) -> Tensor:
-        """Return the next noise (N, A), made with standard normal numbers `white` (N, A)."""
-        share = self._share[self._task].unsqueeze(-1)
-        self._last.copy_(share * self._last + (1 - share.square()).sqrt() * white)
-        return self._last.clone()
+    def continue_from(self, excess: Tensor) -> None:
+        """Set how far the last actions were from their means (n, A)."""
+        self._excess.copy_(excess)
+
+    def next(self, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log std (n, A) of the next actions, given the policy's own mean and log std (n, A)."""
+        return given_last(mean, log_std, self._excess, self.share[self._task])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last noise and the shares."""
-        return {"last": self._last.clone(), "share": self._share.clone()}
+        """Return the shares; `continue_from` sets the rest."""
+        return {"share": self.share.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        self._last.copy_(state["last"])
-        self._share.copy_(state["share"])
+        self.share.copy_(state["share"])
+
+
+def given_last(mean: Tensor, log_std: Tensor, excess: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and log std (..., A) of an action, given the one before it.
+
+    Args:
+        mean: The policy's own mean. (..., A)
+        log_std: Its log std. (..., A)
+        excess: How far the last action was from its own mean. (..., A)
+        share: Share of the excess that the action keeps. (...)
+    """
+    share = share.unsqueeze(-1)
+    return mean + share * excess, log_std + 0.5 * torch.log1p(-share.square())

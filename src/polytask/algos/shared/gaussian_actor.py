@@ -11,7 +11,7 @@ from torch import Tensor
 
 from polytask.algos.shared.actor_layout import ActorLayout
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.correlated_noise import CorrelatedNoise
+from polytask.algos.shared.correlated_noise import CorrelatedNoise, given_last
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.novelty import Novelty
@@ -187,7 +187,7 @@ class GaussianActor:
         self.loss_weight = torch.ones_like(self.entropy_coef)
         self.novelty = self._novelty(spec)
         is_correlated = cfg.search_correlation > 0
-        self.noise = CorrelatedNoise(loop.task, spec.num_tasks, spec.action_dim) if is_correlated else None
+        self.noise = CorrelatedNoise(loop.own_task, spec.num_tasks, spec.action_dim) if is_correlated else None
         self.mean_bonus = torch.zeros((), device=self.device)
         self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
         self.bounds_noise = cfg.final_std is not None or cfg.search_std is not None
@@ -207,12 +207,23 @@ class GaussianActor:
             raise UserError("algo.novelty_coef does not apply: these tasks declare no places of objects; leave it at 0")
         return Novelty(spec.places, self.loop.task, spec.num_tasks)
 
+    def columns(self) -> tuple[Tensor, ...]:
+        """Return the columns of the rollout that the surrogate needs, from `log_prob` to `last_action`."""
+        return *self.loop.gaussian_columns(), *self.loop.last_columns(self.noise is not None)
+
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
         autocast = torch.bfloat16 if self.cfg.bf16 else None
         ranks = self.worlds.ranks
         backward = Backward(method, self.policy, loss, autocast, is_fused=self.cfg.compile, ranks=ranks)
         return Learner(backward, adam(self.policy, self.cfg.lr, self.device), self.cfg.max_grad_norm)
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Before a rollout, let correlated noise go on from how far the last actions are from the means of today."""
+        if self.noise is not None:
+            obs, action = self.loop.own.end
+            self.noise.continue_from(action - self.at(obs, self.loop.own_task)[0])
 
     def reward_search(self) -> None:
         """After a rollout, pay tasks that fail for new places of hand and objects, and for steps that succeed."""
@@ -279,6 +290,15 @@ class GaussianActor:
         adaptive = AdaptiveRate(cfg.target_kl, cfg.min_lr, cfg.max_lr, cfg.first_lr)
         return PolicyChange(learner, adaptive if cfg.schedule == "adaptive" else None)
 
+    @property
+    def share(self) -> Tensor | None:
+        """The share (K,) of the last noise that each task keeps; None if noise is white."""
+        return None if self.noise is None else self.noise.share
+
+    def surrogate(self, policy: Net, rows: Rows) -> Surrogate:
+        """Return the surrogate of rows (R, ...), with the entropy and the noise of today."""
+        return surrogate_loss(self.cfg, self.entropy_coef, policy, rows, self.share)
+
     def weighted(self, loss: Tensor, rows: Rows) -> Tensor:
         """Multiply the loss of every row (R,) by the weight of its task."""
         return self.loss_weight[rows.task] * loss
@@ -292,22 +312,22 @@ class GaussianActor:
     @torch.no_grad()
     def act(self, obs: Tensor, task: Tensor, *, explore: bool) -> Tensor:
         """Choose actions (N, A) in [-1, 1]: the policy's mean, or a sample if `explore` is true."""
-        action = self._choose(obs, task, self._noise(len(obs))).action if explore else self.at(obs, task)[0]
+        mean, log_std = self.at(obs, task)
+        action = mean + log_std.exp() * self._noise(len(obs)) if explore else mean
         return action.clamp(-1.0, 1.0)
 
     def sample(self, obs: Tensor, task: Tensor) -> Choice:
         """Sample actions (n, A) for the worlds of this rank, without clipping them."""
-        return self._fused_choose(obs, task, self.worlds.draw(self._search_noise))
+        return self._fused_choose(obs, task, self.worlds.draw(self._noise))
 
     def _choose(self, obs: Tensor, task: Tensor, noise: Tensor) -> Choice:
-        """Return the actions that standard normal noise (N, A) gives, and the distribution that they come from."""
-        mean, log_std = self.at(obs, task)
+        """Return the actions that standard normal noise (n, A) gives, and the distribution that they come from."""
+        own_mean, log_std = self.at(obs, task)
+        mean, log_std = (own_mean, log_std) if self.noise is None else self.noise.next(own_mean, log_std)
         action = mean + log_std.exp() * noise
+        if self.noise is not None:
+            self.noise.continue_from(action - own_mean)
         return Choice(action, log_prob(action, mean, log_std), mean, log_std)
-
-    def _search_noise(self, count: int) -> Tensor:
-        white = self._noise(count)
-        return white if self.noise is None else self.noise.follow(white)
 
     def _noise(self, count: int) -> Tensor:
         return torch.randn(count, self.action_dim, generator=self.generator, device=self.device)
@@ -316,11 +336,11 @@ class GaussianActor:
     def metrics(self, rows: Rows) -> dict[str, Tensor]:
         """Return metrics of the policy, and of its distance from the policy that chose the actions of these rows."""
         with autocast(self.device, self.cfg.bf16):
-            mean, log_std = self.policy(rows.obs, rows.task)
+            _, mean, log_std = distribution(self.policy, rows, self.share)
         log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
         found = {
             "policy/entropy": entropy(log_std).mean(),
-            "policy/std": log_std.exp().mean(),
+            "policy/std": self.policy.log_std.exp().mean(),
             "policy/kl": kl_divergence(rows.mean, rows.log_std, mean, log_std).mean(),
             "policy/clip_fraction": ((log_ratio.exp() - 1.0).abs() > self.cfg.clip).float().mean(),
         }
@@ -335,7 +355,10 @@ class GaussianActor:
         """Return the recent success of the tasks, the places of objects and the noise, if something depends on them."""
         found = {} if self.success is None else self.success.state_dict()
         parts = {"novelty": self.novelty, "noise": self.noise}
-        return {**found, **{name: part.state_dict() for name, part in parts.items() if part is not None}}
+        found |= {name: part.state_dict() for name, part in parts.items() if part is not None}
+        if self.noise is not None:
+            found["last_step"] = {name: each.clone() for name, each in self.loop.rollout.end._asdict().items()}
+        return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
@@ -345,6 +368,11 @@ class GaussianActor:
         for name, part in (("novelty", self.novelty), ("noise", self.noise)):
             if part is not None and name in state:  # a run may be continued with settings that it did not have
                 part.load_state_dict(state[name])
+        if "last_step" in state:
+            loop = self.loop
+            for everyone, own, saved in zip(loop.rollout.end, loop.own.end, state["last_step"].values(), strict=True):
+                everyone.copy_(saved)
+                own.copy_(self.worlds.own(everyone))
 
 
 class Surrogate(NamedTuple):
@@ -355,7 +383,24 @@ class Surrogate(NamedTuple):
     facts: Facts  # `policy_change.FACTS`
 
 
-def surrogate_loss(cfg: SurrogateConfig, entropy_coef: Tensor, policy: Net, rows: Rows) -> Surrogate:
+def distribution(policy: Net, rows: Rows, share: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the policy's own mean, and mean and log std of the distribution that the actions come from, (R, A) each.
+
+    Args:
+        policy: Maps (obs, task) to its own mean and log std (R, A).
+        rows: `obs` and `last_obs` (R, O), `task` (R,) and `last_action` (R, A).
+        share: Share (K,) of the last noise that each task keeps; None if noise is white.
+    """
+    own_mean, log_std = policy(rows.obs, rows.task)
+    if share is None:
+        return own_mean, own_mean, log_std
+    last_mean, _ = policy(rows.last_obs, rows.task)
+    return own_mean, *given_last(own_mean, log_std, rows.last_action - last_mean, share[rows.task])
+
+
+def surrogate_loss(
+    cfg: SurrogateConfig, entropy_coef: Tensor, policy: Net, rows: Rows, share: Tensor | None = None
+) -> Surrogate:
     """Compute each row's clipped surrogate, minus entropy, plus the penalty on means out of bounds.
 
     Args:
@@ -363,14 +408,16 @@ def surrogate_loss(cfg: SurrogateConfig, entropy_coef: Tensor, policy: Net, rows
         entropy_coef: Weight (K,) of the entropy in each task.
         policy: Maps (obs, task) to mean and log standard deviation (R, A).
         rows: Normalized `obs` (R, O), `task` (R,), unclipped `action` (R, A), its `log_prob` (R,) under the policy that
-            drew it, this policy's `mean` and `log_std` (R, A), and the action's `advantage` (R,).
+            drew it, this policy's `mean` and `log_std` (R, A), and the action's `advantage` (R,); if noise is
+            correlated, also `last_obs` and `last_action`.
+        share: Share (K,) of the last noise that each task keeps; None if noise is white.
     """
-    mean, log_std = policy(rows.obs, rows.task)
+    own_mean, mean, log_std = distribution(policy, rows, share)
     log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
     ratio = torch.exp(log_ratio)
     clipped = ratio.clamp(1.0 - cfg.clip, 1.0 + cfg.clip)
     surrogate = torch.maximum(-rows.advantage * ratio, -rows.advantage * clipped)
-    excess = (mean.abs() - cfg.bounds).clamp_min(0.0).square().sum(dim=-1)
+    excess = (own_mean.abs() - cfg.bounds).clamp_min(0.0).square().sum(dim=-1)
     loss = surrogate - entropy_coef[rows.task] * entropy(log_std) + cfg.bounds_coef * excess
     facts = {
         "kl": kl_divergence(rows.mean, rows.log_std, mean.detach(), log_std.detach()),

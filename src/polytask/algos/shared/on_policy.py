@@ -104,6 +104,11 @@ class OnPolicyLoop:
         rollout = self.rollout
         return rollout.log_prob.flatten(), rollout.mean.flatten(0, 1), rollout.log_std.flatten(0, 1)  # views
 
+    def last_columns(self, is_needed: bool) -> tuple[Tensor, Tensor]:
+        """Return raw observations (T * N, O) and actions (T * N, A) of the steps before; no columns if not needed."""
+        columns = (self.rollout.last_obs.flatten(0, 1), self.rollout.last_action.flatten(0, 1))  # views
+        return columns if is_needed else (columns[0][:, :0], columns[1][:, :0])
+
     def own_columns(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return observations, tasks, and observations after the actions, of the worlds of this rank (T * n, ...)."""
         obs, next_obs = self.own.obs.flatten(0, 1), self.own.next_obs.flatten(0, 1)  # views
@@ -154,6 +159,7 @@ class OnPolicyLoop:
             learner.set_learning_rate(rate)
         roll_out(env, self._explore, self.own)
         self.worlds.gather_into(self.rollout.known_to_all, self.own.known_to_all, axis=1)
+        self.worlds.gather_into(self.rollout.before, self.own.before)
 
     def _explore(self, obs: Tensor) -> Choice:
         self._obs.copy_(obs)
@@ -212,10 +218,12 @@ class OnPolicyLoop:
         self._aside.finish()
 
     def _columns_at(self, index: Tensor) -> list[Tensor]:
-        """Gather the columns (K, b, ...) of the rows `index` and normalize the first one, the observations."""
-        columns = [column[index] for column in self.rows]
-        columns[0] = self.obs_norm.normalize(columns[0], columns[1])
-        return columns
+        """Gather the columns (K, b, ...) of the rows `index` and normalize the observations among them."""
+        columns = {name: column[index] for name, column in self.rows._asdict().items()}
+        for name in ("obs", "last_obs"):
+            if name in columns and columns[name].shape[-1] > 0:
+                columns[name] = self.obs_norm.normalize(columns[name], columns["task"])
+        return list(columns.values())
 
     def last(self) -> Rows:
         """Return the rows (K * b, ...) of the last minibatch, with normalized observations."""

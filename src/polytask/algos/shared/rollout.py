@@ -21,9 +21,20 @@ class Choice(NamedTuple):
     log_std: Tensor | None = None  # (N, A) logarithm of the standard deviation of this distribution
 
 
+class Step(NamedTuple):
+    """What the policy saw and did in one step."""
+
+    obs: Tensor  # (N, O)
+    action: Tensor  # (N, A)
+
+
 @dataclass
 class Rollout:
-    """T steps of N worlds; flattened, its tensors are indexed by row = t * N + n."""
+    """T steps of N worlds; flattened, its tensors are indexed by row = t * N + n.
+
+    The steps before these steps are views of the same memory, one step earlier. The first of them is the last step of
+    the rollout before; at the start of a run it is zero.
+    """
 
     obs: Tensor  # (T, N, O) raw observation before the action
     next_obs: Tensor  # (T, N, O) raw observation after the action, before any reset
@@ -35,15 +46,20 @@ class Rollout:
     terminated: Tensor  # (T, N) bool
     truncated: Tensor  # (T, N) bool
     success: Tensor  # (T, N) bool
+    last_obs: Tensor  # (T, N, O) `obs` of the step before
+    last_action: Tensor  # (T, N, A) `action` of the step before
 
     @classmethod
     def allocate(cls, spec: EnvSpec, horizon: int, device: torch.device) -> Rollout:
         """Allocate the buffers; every collection reuses them, so a graph may capture their addresses."""
         rows = (horizon, spec.num_envs)
+        obs, action = (
+            torch.zeros(horizon + 1, rows[1], width, device=device) for width in (spec.obs_dim, spec.action_dim)
+        )
         return cls(
-            obs=torch.zeros(*rows, spec.obs_dim, device=device),
+            obs=obs[1:],
             next_obs=torch.zeros(*rows, spec.obs_dim, device=device),
-            action=torch.zeros(*rows, spec.action_dim, device=device),
+            action=action[1:],
             log_prob=torch.zeros(rows, device=device),
             mean=torch.zeros(*rows, spec.action_dim, device=device),
             log_std=torch.zeros(*rows, spec.action_dim, device=device),
@@ -51,6 +67,8 @@ class Rollout:
             terminated=torch.zeros(rows, dtype=torch.bool, device=device),
             truncated=torch.zeros(rows, dtype=torch.bool, device=device),
             success=torch.zeros(rows, dtype=torch.bool, device=device),
+            last_obs=obs[:-1],
+            last_action=action[:-1],
         )
 
     @property
@@ -58,6 +76,16 @@ class Rollout:
         """The tensors that all ranks need; `next_obs` is read only by the rank that simulates its world."""
         acted = self.obs, self.action, self.log_prob, self.mean, self.log_std
         return *acted, self.reward, self.terminated, self.truncated, self.success
+
+    @property
+    def before(self) -> Step:
+        """The last step before the rollout."""
+        return Step(self.last_obs[0], self.last_action[0])
+
+    @property
+    def end(self) -> Step:
+        """The last step of the rollout."""
+        return Step(self.obs[-1], self.action[-1])
 
     @property
     def done(self) -> Tensor:
@@ -74,6 +102,8 @@ def roll_out(env: VecEnv, act: Callable[[Tensor], Choice], rollout: Rollout) -> 
         act: Chooses actions at observations (N, O); may return the same tensors every time.
         rollout: Buffers to overwrite.
     """
+    for before, end in zip(rollout.before, rollout.end, strict=True):
+        before.copy_(end)
     for t in range(len(rollout.reward)):
         rollout.obs[t] = env.obs
         choice = act(env.obs)
