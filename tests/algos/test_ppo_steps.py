@@ -194,6 +194,25 @@ def test_noise_is_white_before_the_frame_at_which_the_correlation_starts() -> No
     assert_close(torch.stack(found), torch.tensor([0.0, 0.0, 0.9, 0.9]), rtol=0, atol=0.1)
 
 
+def test_correlated_noise_of_a_task_that_fails_has_its_own_bound() -> None:
+    env = PointMass((16, 16))
+    ppo = make(
+        env,
+        search_correlation=0.9,
+        search_correlation_start=3 * 16 * 32,  # three iterations
+        search_correlation_std=0.4,
+        max_std=1.6,
+    )
+    env.goal = torch.where(env.task.unsqueeze(-1) == 0, env.goal, 9.0)  # the second task cannot succeed
+    for iteration in range(8):
+        ppo.iterate(env)
+        success = ppo.actor.success.rate()
+        lowest = 0.4 if iteration >= 2 else 1.6
+        assert_close(ppo.policy.highest[:, 0].exp(), lowest * (1.6 / lowest) ** success)
+    assert success[0] > 0.03 and success[1] == 0
+    assert ppo.policy.log_std[1].exp().max() <= 0.4 + 1e-6
+
+
 @pytest.mark.parametrize("settings", [{}, {"final_std": 0.5}])
 def test_correlated_actions_have_the_density_that_the_loss_computes(settings: dict[str, Any]) -> None:
     env = PointMass((16, 16))
@@ -242,6 +261,15 @@ def test_a_run_without_correlation_draws_the_noise_that_it_drew_before() -> None
         ({"first_lr": 1e-4}, r"algo\.first_lr starts algo\.schedule=adaptive; set that"),
         ({"first_lr": 1e-6, "schedule": "adaptive"}, r"algo\.first_lr"),
         ({"first_lr": 1e-1, "schedule": "adaptive"}, r"algo\.first_lr"),
+        (
+            {"search_correlation_std": 0.5},
+            r"algo\.search_correlation_std bounds correlated noise; set algo\.search_corr",
+        ),
+        (
+            {"search_correlation": 0.9, "search_correlation_std": 0.5, "search_std": 0.3, "search_period": 9},
+            r"algo\.search_correlation_std and algo\.search_std bound the same noise",
+        ),
+        ({"search_correlation": 0.9, "search_correlation_std": 2.5}, r"algo\.search_correlation_std"),
         ({"search_correlation_start": 9}, r"algo\.search_correlation_start delays algo\.search_correlation; set that"),
         ({"search_std": 0.3, "search_period": 10, "task_std": False}, r"algo\.search_std .* needs algo\.task_std=true"),
     ],

@@ -61,6 +61,12 @@ class SurrogateConfig(OnPolicyConfig):
     search_correlation_start: int = setting(
         0, "frames of the run before the noise is correlated, so that easier tasks learn without it", within=(0, 10**15)
     )
+    search_correlation_std: float | None = setting(
+        None,
+        "upper bound of the standard deviation of a task that never succeeds while its noise is correlated, because "
+        "noise that lasts goes further (default: `max_std`)",
+        above=0.0,
+    )
     novelty_coef: float = setting(
         0.0,
         "weight of a bonus for new places of hand and objects, in the reward of a task that fails; it falls to zero "
@@ -140,19 +146,8 @@ class SurrogateConfig(OnPolicyConfig):
 
     def check_together(self, prefix: str) -> None:
         """Check that the standard deviation, and a rate that is adapted, start within their bounds."""
-        require_order(self, prefix, "min_std", "initial_std")
-        require_order(self, prefix, "initial_std", "max_std")
-        for name in ("final_std", "search_std"):
-            if getattr(self, name) is not None:
-                require_order(self, prefix, "min_std", name)
-                require_order(self, prefix, name, "max_std")
-                if not self.task_std:
-                    raise UserError(f"{prefix}{name} bounds each task's own noise, so it needs {prefix}task_std=true")
-        if (self.search_std is None) != (self.search_period is None):
-            raise UserError(f"{prefix}search_std and {prefix}search_period need each other; set both, or neither")
-        for start, delayed in (("novelty_start", "novelty_coef"), ("search_correlation_start", "search_correlation")):
-            if getattr(self, start) > 0 and getattr(self, delayed) == 0:
-                raise UserError(f"{prefix}{start} delays {prefix}{delayed}; set that too, or leave it out")
+        self._check_noise(prefix)
+        self._check_search(prefix)
         if self.schedule == "adaptive":
             require_order(self, prefix, "min_lr", "lr")
             require_order(self, prefix, "lr", "max_lr")
@@ -161,6 +156,31 @@ class SurrogateConfig(OnPolicyConfig):
                 raise UserError(f"{prefix}first_lr starts {prefix}schedule=adaptive; set that too, or leave it out")
             require_order(self, prefix, "min_lr", "first_lr")
             require_order(self, prefix, "first_lr", "max_lr")
+
+    def _check_noise(self, prefix: str) -> None:
+        """Check the bounds of the standard deviation."""
+        require_order(self, prefix, "min_std", "initial_std")
+        require_order(self, prefix, "initial_std", "max_std")
+        for name in ("final_std", "search_std", "search_correlation_std"):
+            if getattr(self, name) is not None:
+                require_order(self, prefix, "min_std", name)
+                require_order(self, prefix, name, "max_std")
+                if not self.task_std:
+                    raise UserError(f"{prefix}{name} bounds each task's own noise, so it needs {prefix}task_std=true")
+
+    def _check_search(self, prefix: str) -> None:
+        """Check that what belongs together in the search is set together."""
+        if (self.search_std is None) != (self.search_period is None):
+            raise UserError(f"{prefix}search_std and {prefix}search_period need each other; set both, or neither")
+        if self.search_correlation_std is not None:
+            name = f"{prefix}search_correlation"
+            if self.search_correlation == 0:
+                raise UserError(f"{name}_std bounds correlated noise; set {name} too, or leave it out")
+            if self.search_std is not None:
+                raise UserError(f"{name}_std and {prefix}search_std bound the same noise; set only one")
+        for start, delayed in (("novelty_start", "novelty_coef"), ("search_correlation_start", "search_correlation")):
+            if getattr(self, start) > 0 and getattr(self, delayed) == 0:
+                raise UserError(f"{prefix}{start} delays {prefix}{delayed}; set that too, or leave it out")
 
     def actor_layout(self) -> ActorLayout:
         """Return where the policy is: a network that gives means, which the environment clips."""
@@ -190,7 +210,7 @@ class GaussianActor:
         self.noise = CorrelatedNoise(loop.own_task, spec.num_tasks, spec.action_dim) if is_correlated else None
         self.mean_bonus = torch.zeros((), device=self.device)
         self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
-        self.bounds_noise = cfg.final_std is not None or cfg.search_std is not None
+        self.bounds_noise = any(std is not None for std in (cfg.final_std, cfg.search_std, cfg.search_correlation_std))
         explores = self.bounds_noise or cfg.search_entropy_coef is not None or self.pays_bonus or is_correlated
         counts_success = explores or cfg.solved_weight < 1
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
@@ -259,16 +279,22 @@ class GaussianActor:
         if self.success is not None:
             self.success.update(self.loop.rollout.success, self.loop.rollout.done)
             self._bound_noise(self.success)
-            if self.noise is not None and self.loop.frames >= self.cfg.search_correlation_start:
+            if self.noise is not None and self._is_correlated:
                 self.noise.correlate(self.cfg.search_correlation * (1 - self.success.rate()))
             self.policy.after_step()
+
+    @property
+    def _is_correlated(self) -> bool:
+        """Whether the noise of tasks that fail is correlated in the next iteration."""
+        return self.noise is not None and self.loop.frames >= self.cfg.search_correlation_start
 
     def _bound_noise(self, success: RecentSuccess) -> None:
         """Bound the noise of each task: by the search while it fails, by `final_std` once it succeeds."""
         if not self.bounds_noise:
             return
         cfg, rate = self.cfg, success.rate()
-        least, most, final = (math.log(std) for std in (cfg.min_std, cfg.max_std, cfg.final_std or cfg.max_std))
+        least, final = (math.log(std) for std in (cfg.min_std, cfg.final_std or cfg.max_std))
+        most = math.log((self._is_correlated and cfg.search_correlation_std) or cfg.max_std)
         swing = self._swing(len(rate))
         lowest, highest = (torch.full_like(rate, each) for each in (least, most)) if swing is None else (swing, swing)
         self.policy.bound(lowest + rate * (least - lowest), highest + rate * (final - highest))
