@@ -147,7 +147,7 @@ def test_a_missing_package_names_the_extra(saved, tmp_path, monkeypatch, capsys)
 
 
 def test_an_algorithm_without_a_layout_is_one_line(saved, monkeypatch):
-    monkeypatch.delattr("polytask.algos.shared.gaussian_actor.SurrogateConfig.actor_layout")
+    monkeypatch.delattr("polytask.algos.shared.surrogate.SurrogateConfig.actor_layout")
     with pytest.raises(UserError, match="algo=ppo does not say where its policy is"):
         polytask.load_policy(saved[0])
 

@@ -22,11 +22,12 @@ from torch import Tensor, nn
 
 from polytask import grads
 from polytask.algos.shared.context import AlgoContext
-from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig, divergence
+from polytask.algos.shared.gaussian_actor import GaussianActor
 from polytask.algos.shared.normalize import task_moments
 from polytask.algos.shared.on_policy import OnPolicyLoop
 from polytask.algos.shared.returns import discounted_sum, group_advantage
 from polytask.algos.shared.rollout import num_minibatches
+from polytask.algos.shared.surrogate import SurrogateConfig, divergence
 from polytask.cuda_graph import Graphed
 from polytask.errors import UserError
 from polytask.grads.backward import Facts, Net

@@ -22,12 +22,13 @@ from torch import Tensor, nn
 
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.distributional import cross_entropy, expectation, smooth
-from polytask.algos.shared.gaussian_actor import GaussianActor, SurrogateConfig
+from polytask.algos.shared.gaussian_actor import GaussianActor
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.normalize import TaskNormalizer, standardize, task_moments
 from polytask.algos.shared.on_policy import OnPolicyLoop, chunks
 from polytask.algos.shared.returns import gae, td_error
 from polytask.algos.shared.rollout import num_minibatches
+from polytask.algos.shared.surrogate import SurrogateConfig
 from polytask.cuda_graph import Graphed, fused
 from polytask.grads import Backward
 from polytask.grads.backward import Facts, Net

@@ -6,7 +6,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 from torch.testing import assert_close
 
-from polytask.algos.shared.gaussian_actor import divergence
+from polytask.algos.shared.surrogate import divergence
 
 
 def test_divergence_is_estimated_without_bias_and_never_negative() -> None:
