@@ -33,7 +33,8 @@ def main() -> None:
     summary = read_summary(options.run / SUMMARY_FILE, rows[-1])
     summary |= {name: value for name in ("commit", "device") if (value := getattr(options, name))}
     if options.evaluation:
-        summary["evaluation"] = json.loads(options.evaluation.read_text())
+        evaluation = json.loads(options.evaluation.read_text())
+        summary["evaluation"] = evaluation | {"policy": Path(evaluation["policy"]).name}
     kept = [*rows[: -1 : max(1, len(rows) // POINTS)], rows[-1]]
     curve = [
         {
