@@ -71,6 +71,17 @@ def test_ratio_is_one_until_the_policy_moves() -> None:
     assert metrics["policy/clip_fraction"] == 0
 
 
+def test_saturated_counts_means_that_noise_cannot_bring_back_into_the_range() -> None:
+    env = PointMass((4, 4))
+    ppo = make(env, lr=0.0)
+    last = ppo.policy.net.head.linear
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.copy_(torch.tensor([-2.4, 2.4]))
+        ppo.policy.log_std.copy_(torch.tensor([[0.69, 0.71], [0.69, 5.0]]).log())  # bounds: 2.38, 2.42, 2.38, 11
+    assert ppo.iterate(env)["policy/saturated"] == 0.5
+
+
 def test_targets_agree_with_a_loop_over_steps() -> None:
     env = PointMass((2, 3))
     ppo = make(env, horizon=40, lr=0.0, value_decay=1.0)

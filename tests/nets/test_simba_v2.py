@@ -33,6 +33,20 @@ def test_rows_are_unit_after_every_step(heads: str) -> None:
         torch.testing.assert_close(row_lengths(net), torch.ones_like(row_lengths(net)))
 
 
+def test_after_load_makes_rows_unit_and_keeps_the_outputs() -> None:
+    net = build(SimbaV2Config(hidden=32), 39, 4, 10)
+    generator = torch.Generator().manual_seed(0)
+    x, task = torch.randn(20, 39, generator=generator), torch.arange(20) % 10
+    with torch.no_grad():  # as if columns of other tasks had been left out
+        net.embed.weight.mul_(torch.rand(32, 1, generator=generator) + 0.1)
+    before = net(x, task)
+    net.after_load()
+    torch.testing.assert_close(net(x, task), before)
+    torch.testing.assert_close(row_lengths(net), torch.ones_like(row_lengths(net)))
+    net.after_step()
+    torch.testing.assert_close(net(x, task), before)
+
+
 def test_features_are_unit_and_the_shift_keeps_magnitude() -> None:
     net = build(SimbaV2Config(hidden=32), 39, 4, 10)
     seen = []

@@ -10,7 +10,8 @@ import yaml
 
 from polytask.cli.main import main
 from polytask.config.compose import compose
-from polytask.config.schema import EvalConfig, ReportConfig, SweepConfig, TrainConfig
+from polytask.config.launching import SweepConfig
+from polytask.config.schema import EvalConfig, ReportConfig, TrainConfig
 from polytask.errors import UserError
 from polytask.runs.checkpoint import FIELDS, load, save, saved_settings
 from polytask.runs.policy import policy_of

@@ -20,6 +20,7 @@ from polytask.nets.care import CareConfig
 from polytask.nets.film import FilmConfig
 from polytask.nets.mlp import MlpConfig, MultiheadConfig
 from polytask.nets.paco import PacoConfig
+from polytask.nets.simba_v2 import SimbaV2Config
 from polytask.nets.soft_modular import SoftModularConfig
 from polytask.nets.task_axes import TaskAxis
 from polytask.runs.checkpoint import load
@@ -97,11 +98,12 @@ def test_statistics_of_many_rows_follow_new_ones_at_once(name: str) -> None:
         for path, tensor in part.items():
             if path.endswith("count"):
                 tensor.fill_(1e9)
-    new = build(name, env)
-    initialize(new, env.spec.tasks, state, "old")
-    tensors = [item for part in saved_parts(new.state_dict()).values() for item in part.items()]
-    counts = [tensor.tolist() for path, tensor in tensors if path.endswith("count")]
-    assert counts and all(count == [10_000.0] * 3 for count in counts)
+    for limit in ({}, {"most_rows": 77}):
+        new = build(name, env)
+        initialize(new, env.spec.tasks, state, "old", **limit)
+        tensors = [item for part in saved_parts(new.state_dict()).values() for item in part.items()]
+        counts = [tensor.tolist() for path, tensor in tensors if path.endswith("count")]
+        assert counts and all(count == [limit.get("most_rows", 10_000)] * 3 for count in counts)
 
 
 @every_algo
@@ -147,6 +149,17 @@ def test_a_task_of_both_runs_keeps_its_policy_among_new_ones(net: str) -> None:
     assert {"actor.log_std", "obs_norm.mean", "value_norm.count"} <= set(found.partly)
     assert not found.fresh and not found.unused
     assert "tasks of both runs: flat; entries of other tasks are newly initialized" in found.message()
+
+
+def test_a_policy_of_fewer_tasks_survives_the_projection_after_a_step() -> None:
+    net = SimbaV2Config(hidden=16, blocks=1)
+    old, state = finished("ppo", worlds("beam", "flat", "dome"), net)
+    new = build("ppo", worlds("flat"), net)
+    initialize(new, ("flat",), state, "old")
+    new.policy.net.after_step()
+    obs = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    zero, one = torch.zeros(20, dtype=torch.int64), torch.ones(20, dtype=torch.int64)
+    torch.testing.assert_close(new.act(obs, zero, explore=False), old.act(obs, one, explore=False))
 
 
 def test_first_layer_takes_observations_over_and_leaves_new_tasks_alone() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytask.config.completion import CompletionConfig
+from polytask.config.launching import ReproduceConfig, SweepConfig
 from polytask.config.schema import (
     BenchConfig,
     CollectConfig,
@@ -17,8 +18,6 @@ from polytask.config.schema import (
     GalleryConfig,
     ListConfig,
     ReportConfig,
-    ReproduceConfig,
-    SweepConfig,
     TrainConfig,
     VerifyConfig,
     WarmupConfig,

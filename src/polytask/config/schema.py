@@ -1,4 +1,6 @@
-"""The settings of every command except those of MT-Opt. Each command has a dataclass whose fields are its keys.
+"""The settings of most commands. Each command has a dataclass whose fields are its keys.
+
+`launching.py` has those of `sweep` and `reproduce`, `watching.py` those of `record` and `play`; MT-Opt has its own.
 
 This module does not import torch or MuJoCo, so that help texts and errors about misspelt keys appear at once.
 """
@@ -67,6 +69,12 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
         "policy comes with the package",
         is_path=True,
         is_transient=True,
+    )
+    init_rows: int = setting(
+        10_000,
+        "rows per task for which running statistics that init_from brings count: few follow new worlds at once, many "
+        "keep a policy's inputs as they were",
+        within=(1, 10**15),
     )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
     save_minutes: float = setting(
@@ -147,81 +155,6 @@ class BenchConfig(TrainConfig):
 @dataclass
 class WarmupConfig(WorldOptions, CommandConfig):
     """`polytask warmup`."""
-
-
-@dataclass
-class LaunchConfig(CommandConfig):
-    """The settings of the commands that start runs."""
-
-    seeds: int = setting(1, "runs per setting, each with another seed", within=(1, 10**6))
-    first_seed: int = setting(
-        0, "seed of the first run of each setting; the next runs add 1, 2, ...", within=(0, MAX_SEED)
-    )
-    jobs: int | None = setting(None, "runs at once (default: one, or one per device)", within=(1, 1_024))
-    devices: list[int] | None = setting(
-        None, "GPUs of this machine that the runs are spread over, such as [0,1]", min_length=1, within=(0, 255)
-    )
-    launcher: str = setting(
-        "local",
-        "local: processes of this machine; ray (extra: ray) or slurm (extra: slurm): a cluster that shares the folder",
-        choices=("local", "ray", "slurm"),
-    )
-    gpus: float = setting(1.0, "on a cluster: GPUs of a run; with ray also a fraction", within=(0.0, 1_024.0))
-    cpus: int = setting(4, "on a cluster: cores of a run", within=(1, 1_024))
-    ray_address: str = setting("", "with launcher=ray: HOST:PORT of a cluster, or auto (empty: Ray on this machine)")
-    slurm: list[str] | None = setting(
-        None, "with launcher=slurm: options of submitit, such as [slurm_partition=gpu,timeout_min=600]"
-    )
-    dry_run: bool = setting(False, "only print the commands of the runs that are not complete")
-
-    @property
-    def all_seeds(self) -> range:
-        """The seeds of each setting."""
-        return range(self.first_seed, self.first_seed + self.seeds)
-
-    @property
-    def plugin_words(self) -> list[str]:
-        """The word that gives the runs the plug-ins of this command, if there are any."""
-        return [f"plugins=[{','.join(self.plugins)}]"] if self.plugins else []
-
-    def check_together(self, prefix: str) -> None:
-        """Check that all seeds are valid, and that the keys of a launcher are given only with it."""
-        if self.first_seed + self.seeds - 1 > MAX_SEED:
-            raise UserError(f"{prefix}first_seed={self.first_seed} is too large for {self.seeds} seeds")
-        if self.devices is not None and self.launcher != "local":
-            raise UserError(f"{prefix}devices applies only with launcher=local; {self.launcher} chooses the GPUs")
-        if self.devices is not None and len(set(self.devices)) < len(self.devices):
-            raise UserError(f"{prefix}devices={self.devices} names a GPU twice; use jobs= for several runs on one GPU")
-        for name, launcher in (("ray_address", "ray"), ("slurm", "slurm")):
-            if getattr(self, name) and self.launcher != launcher:
-                raise UserError(f"{prefix}{name} applies only with launcher={launcher}")
-
-
-@dataclass
-class SweepConfig(LaunchConfig):
-    """`polytask sweep`."""
-
-    renamed: ClassVar[dict[str, str]] = {"experiment": "preset", "experiments": "preset", "out": "output"}
-
-    output: str = setting("runs/sweep", "folder of the runs: <output>/<number>-<values>/seed-<n>", is_path=True)
-    grid: list[str] | None = setting(
-        None, "keys of `polytask train`, with one or several values (net=mlp,moore); write them without grid="
-    )
-
-
-@dataclass
-class ReproduceConfig(LaunchConfig):
-    """`polytask reproduce`."""
-
-    table: str | None = setting(None, "a published table or figure; without it, all are listed")
-    rows: list[str] | None = setting(
-        None, "only these rows, by name or pattern, such as [vanilla,'*_te_4m']", min_length=1
-    )
-    budget: float = setting(1.0, "share of the published frames of every run, such as 0.05", above=0.0, at_most=100.0)
-    output: str | None = setting(
-        None, "folder of the runs and of the report (default: runs/reproduce/<table>)", is_path=True
-    )
-    changes: list[str] | None = setting(None, "keys of `polytask train` for every run; write them without changes=")
 
 
 @dataclass

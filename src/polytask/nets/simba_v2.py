@@ -139,6 +139,15 @@ class SimbaV2(nn.Module):
         """Project every weight row back to the unit sphere; must be called after each optimizer step."""
         project(self)
 
+    @torch.no_grad()
+    def after_load(self) -> None:
+        """Project the embedding's rows, whose columns of other tasks are gone or new, and keep the outputs as they are.
+
+        The scaler takes the lengths over. Otherwise the first `after_step` would turn a loaded policy into another one.
+        """
+        self.scaler.value.mul_(self.embed.weight.norm(dim=-1))
+        project(self.embed)
+
 
 def project(net: nn.Module) -> None:
     """Scale the rows of all weight matrices in `net` to length one, in place."""

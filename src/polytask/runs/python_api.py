@@ -65,6 +65,7 @@ class TrainSettings(TypedDict, total=False):
     run_dir: str | Path | None
     checkpoint: str | Path | None
     init_from: str | Path | None
+    init_rows: int
     save_every: int
     save_minutes: float
     eval_every: int

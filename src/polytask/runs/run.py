@@ -214,7 +214,8 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         if state is not None:
             run.restore(state)
         if start is not None:
-            run.initialization = initialize(run.algo, run.env.spec.tasks, start, str(config.init_from))
+            name, rows = str(config.init_from), config.init_rows
+            run.initialization = initialize(run.algo, run.env.spec.tasks, start, name, rows)
         if run.env.config.options.goals == "fixed":
             run.goals = goals_of(run.world_state(), run.env.spec.tasks)
         if ranks.is_first:

@@ -14,7 +14,6 @@ from polytask.config.schema import TrainConfig
 from polytask.policies.policy import Policy
 from polytask.runs.checkpoint import load
 from polytask.runs.policy import is_file_of_policy, layout_of_actor, load_policy
-from polytask.runs.transfer import MOST_ROWS
 
 
 def load_start(config: TrainConfig) -> dict[str, Any] | None:
@@ -42,7 +41,7 @@ def state_of(policy: Policy, config: TrainConfig) -> dict[str, Any]:
     is_shared = bool((mean == mean[:1]).all() and (scale == scale[:1]).all())
     if is_shared and getattr(config.algo, "normalize", "per_task") == "shared":
         mean, scale = mean[:1], scale[:1]
-    count = torch.full((len(mean),), MOST_ROWS, dtype=torch.float64)
+    count = torch.full((len(mean),), config.init_rows, dtype=torch.float64)  # a file does not have its own
     statistics = {"count": count, "mean": mean, "variance": scale.pow(-2)}
     return {
         "spec": {"tasks": policy.tasks},

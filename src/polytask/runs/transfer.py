@@ -9,9 +9,10 @@ head, embedding, statistics). So a task of both runs starts with its old policy.
 the names differ, the n-th task starts as the n-th task of the finished run. The networks declare which tensors have a
 task axis (`nets.task_axes`).
 
-Loaded running statistics count as at most 10,000 rows per task. An input that was almost constant in the finished run,
-such as the heights around a robot on flat ground, may vary much in the new one. It must not stay clipped for millions
-of frames.
+Loaded running statistics count as at most `init_rows` rows per task, by default 10,000. An input that was almost
+constant in the finished run, such as the heights around a robot on flat ground, may vary much in the new one. It must
+not stay clipped for millions of frames. Where the worlds are the same, many rows are better: as statistics change, a
+policy sees other inputs and acts in another way.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,6 @@ from polytask.errors import UserError
 from polytask.nets.task_axes import TaskAxis, task_axes
 from polytask.types import Algo
 
-MOST_ROWS = 10_000.0  # largest weight of loaded statistics, in rows per task
 MOST_NAMES = 8  # largest number of names in one line of a message
 
 
@@ -55,6 +55,15 @@ class Initialization:
         return "\n".join(lines)
 
 
+@runtime_checkable
+class Reloaded(Protocol):
+    """A module that must adapt its parameters when they come from another network."""
+
+    def after_load(self) -> None:
+        """Change the parameters in place, so that the outputs stay as they are."""
+        ...
+
+
 class TaskNames(NamedTuple):
     """The tasks of two runs."""
 
@@ -62,7 +71,9 @@ class TaskNames(NamedTuple):
     new: tuple[str, ...]
 
 
-def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: str) -> Initialization:
+def initialize(
+    algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: str, most_rows: int = 10_000
+) -> Initialization:
     """Load the tensors of a finished run that fit.
 
     Args:
@@ -70,6 +81,7 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
         tasks: The tasks of the new run, in order.
         state: The checkpoint of the finished run.
         source: The path of the checkpoint, for messages.
+        most_rows: Largest weight of loaded statistics, in rows per task.
 
     Raises:
         UserError: If no layer of any network fits.
@@ -87,7 +99,7 @@ def initialize(algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: 
             f"this run needs {shorten(found.fresh)}"
         )
     for part, net in networks.items():
-        _load(net, taken[part])
+        _load(net, taken[part], most_rows)
     return found
 
 
@@ -127,12 +139,14 @@ def _is_state_dict(value: Any) -> bool:
     return isinstance(value, dict) and bool(value) and all(isinstance(each, Tensor) for each in value.values())
 
 
-def _load(net: nn.Module, taken: dict[str, Tensor]) -> None:
+def _load(net: nn.Module, taken: dict[str, Tensor], most_rows: int) -> None:
     """Load tensors into a network and limit the weight of its statistics."""
     net.load_state_dict(net.state_dict() | taken)
     for part in net.modules():
         if isinstance(part, TaskNormalizer):
-            part.limit_rows(MOST_ROWS)
+            part.limit_rows(most_rows)
+        if isinstance(part, Reloaded):
+            part.after_load()
 
 
 class Merged(NamedTuple):

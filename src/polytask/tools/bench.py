@@ -103,7 +103,7 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> Workload:
     if config.what == "train":
         algo = build_algo(config, env.spec, env.device)
         if (start := load_start(config)) is not None:
-            initialize(algo, env.spec.tasks, start, str(config.init_from))
+            initialize(algo, env.spec.tasks, start, str(config.init_from), config.init_rows)
         return Workload(lambda: algo.iterate(env), algo.frames_per_iteration, None)
     frames = config.steps * env.spec.num_envs
     policy = bench_policy(config, env)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from polytask.config.schema import ReproduceConfig
+from polytask.config.launching import ReproduceConfig
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.runs.reproduce.command import choose, setting_of

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from polytask.config.schema import LaunchConfig
+from polytask.config.launching import LaunchConfig
 from polytask.errors import UserError
 from polytask.runs.sweep import clusters
 from polytask.runs.sweep.clusters import STOP_FILE, RayLauncher, SlurmLauncher, run_to_end

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from polytask.cli.main import main
-from polytask.config.schema import LaunchConfig, SweepConfig
+from polytask.config.launching import LaunchConfig, SweepConfig
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError, FolderLock
 from polytask.runs.file_names import METRICS_FILE

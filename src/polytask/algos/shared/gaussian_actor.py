@@ -193,13 +193,15 @@ class GaussianActor:
     def metrics(self, rows: Rows) -> dict[str, Tensor]:
         """Return metrics of the policy, and of its distance from the policy that chose the actions of these rows."""
         with autocast(self.device, self.cfg.bf16):
-            _, mean, log_std = distribution(self.policy, rows, self.share)
+            own_mean, mean, log_std = distribution(self.policy, rows, self.share)
         log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
+        std = self.policy.log_std.exp().expand(self.policy.num_tasks, -1)[rows.task]  # also if noise is correlated
         found = {
             "policy/entropy": entropy(log_std).mean(),
             "policy/std": self.policy.log_std.exp().mean(),
             "policy/kl": kl_divergence(rows.mean, rows.log_std, mean, log_std).mean(),
             "policy/clip_fraction": ((log_ratio.exp() - 1.0).abs() > self.cfg.clip).float().mean(),
+            "policy/saturated": (own_mean.abs() - 1.0 > 2.0 * std).float().mean(),
         }
         if self.pays_bonus:
             found["rollout/bonus"] = self.mean_bonus.clone()

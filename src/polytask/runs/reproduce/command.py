@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from polytask.config.schema import ReportConfig, ReproduceConfig
+from polytask.config.launching import ReproduceConfig
+from polytask.config.schema import ReportConfig
 from polytask.errors import UserError, suggest
 from polytask.files import Fields, read_json
 from polytask.result import Result, Table, note

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from polytask.config.schema import LaunchConfig
+from polytask.config.launching import LaunchConfig
 from polytask.errors import UserError
 from polytask.files import can_write, make_folder, write_text
 from polytask.runs.sweep.local import Job, spawn

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from polytask.config.schema import LaunchConfig, ReportConfig, SweepConfig
+from polytask.config.launching import LaunchConfig, SweepConfig
+from polytask.config.schema import ReportConfig
 from polytask.errors import UserError
 from polytask.files import make_folder
 from polytask.files.folder_lock import FolderLock

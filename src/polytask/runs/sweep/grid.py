@@ -16,8 +16,9 @@ from itertools import product
 from typing import Any
 
 from polytask.config.compose import compose, current_name, names_of, to_plain
+from polytask.config.launching import SweepConfig
 from polytask.config.presets import PRESET, presets
-from polytask.config.schema import SweepConfig, TrainConfig
+from polytask.config.schema import TrainConfig
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError, require_known, shown, suggest
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from polytask.config.schema import LaunchConfig, TrainConfig
+from polytask.config.launching import LaunchConfig
+from polytask.config.schema import TrainConfig
 from polytask.device import check_device
 from polytask.errors import UserError
 from polytask.runs.run import check_config
