@@ -26,6 +26,7 @@ from polytask.config.schema import BenchConfig
 from polytask.tools.bench import bench
 
 TRAIN = ("what=train", "warmup=2", "iterations=5")
+MT50 = ("preset=mt10_gpu", "suite=mt50", "num_envs=24576")  # white noise, as when the first version was timed
 FAST_TD3 = ("preset=mtbench/mt10_rand/fast_td3_simba_v2", "robot=sawyer", "algo.bf16=true")
 CASES: dict[str, tuple[str, ...]] = {
     "mt10_env": ("what=env", "suite=mt10", "num_envs=24576"),
@@ -36,8 +37,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "mt10_simba_v2": (*TRAIN, "preset=mt10_gpu", "num_envs=24576"),
     "mt10_moore": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi"),
     "mt10_moore_bf16": (*TRAIN, "preset=mt10_mlp_gpu", "net=moore", "net.heads=multi", "algo.bf16=true"),
-    "mt50_simba_v2": (*TRAIN, "preset=mt50_gpu"),
-    "mt50_simba_v2_49152": (*TRAIN, "preset=mt50_gpu", "num_envs=49152", "algo.minibatch=65536"),
+    "mt50_simba_v2": (*TRAIN, *MT50),
+    "mt50_simba_v2_49152": (*TRAIN, *MT50, "num_envs=49152", "algo.minibatch=65536"),
     "mt10_sac": (*TRAIN, "preset=sac_mt10_gpu"),
     "mt10_sac_overlap": (*TRAIN, "preset=sac_mt10_gpu", "algo.overlap=true"),
     "mt10_fast_td3": (*TRAIN, *FAST_TD3, "iterations=2"),

@@ -11,7 +11,7 @@ import pytest
 import polytask
 from polytask.cli.main import main
 from polytask.config.compose import compose
-from polytask.config.schema import EvalConfig
+from polytask.config.schema import EvalConfig, TrainConfig
 from polytask.errors import UserError
 from polytask.policies.files import open_info
 from polytask.policies.pretrained import pretrained, read_card
@@ -48,6 +48,14 @@ def played(capsys, *words):
     out, err = capsys.readouterr()
     assert code == 0, err
     return json.loads(out)
+
+
+@pytest.mark.parametrize("suite", ["mt10", "mt50"])
+def test_a_policy_comes_from_the_preset_of_its_suite(suite):
+    command = read_card(pretrained()[suite])["command"].split()
+    assert command[:2] == ["polytask", "train"]
+    run, preset = compose(TrainConfig, command[2:]), compose(TrainConfig, [f"preset={suite}_gpu"])
+    assert (run.algo, run.net, run.num_envs) == (preset.algo, preset.net, preset.num_envs)
 
 
 def test_an_exported_policy_plays_as_its_card_says(here, capsys):

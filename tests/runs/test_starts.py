@@ -51,6 +51,13 @@ def test_statistics_fit_the_normalizer_of_the_run() -> None:
         assert_close(state["variance"].float().rsqrt(), policy.actor.scale[:rows])
 
 
+def test_statistics_of_a_file_count_for_as_many_rows_as_the_run_says() -> None:
+    policy = polytask.load_policy("mt10")
+    for words, rows in (([], 10_000), (["init_rows=77"], 77)):
+        state = state_of(policy, compose(TrainConfig, ["suite=mt10", *words]))
+        assert state["algo"]["obs_norm"]["count"].tolist() == [rows] * 10
+
+
 def test_a_policy_of_more_tasks_gives_those_of_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = find_pretrained("mt10")
     words = ["tasks=[door-open,reach]", "num_envs=4", "net=simba_v2", "algo.horizon=4", "max_iterations=1"]
