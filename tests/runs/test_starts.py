@@ -78,6 +78,11 @@ def test_a_file_that_is_no_policy_is_one_line(tmp_path: Path, capsys: pytest.Cap
         assert line in error and error.count("\n") == 1 and not (tmp_path / "new").exists()
 
 
+def test_rows_of_statistics_without_a_start_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "tasks=[reach]", "init_rows=5", f"run_dir={tmp_path / 'new'}"]) == 2
+    assert "init_rows belongs to init_from" in capsys.readouterr().err and not (tmp_path / "new").exists()
+
+
 def test_a_benchmark_of_training_starts_from_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
     small = ["tasks=[reach]", "num_envs=2", "net=simba_v2", "algo.horizon=4", "warmup=0", "iterations=1", "format=json"]
     assert main(["bench", "what=train", *small, "init_from=mt10"]) == 0

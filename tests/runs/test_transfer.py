@@ -98,12 +98,12 @@ def test_statistics_of_many_rows_follow_new_ones_at_once(name: str) -> None:
         for path, tensor in part.items():
             if path.endswith("count"):
                 tensor.fill_(1e9)
-    for limit in ({}, {"most_rows": 77}):
+    for limit in ({}, {"init_rows": 77}):
         new = build(name, env)
         initialize(new, env.spec.tasks, state, "old", **limit)
         tensors = [item for part in saved_parts(new.state_dict()).values() for item in part.items()]
         counts = [tensor.tolist() for path, tensor in tensors if path.endswith("count")]
-        assert counts and all(count == [limit.get("most_rows", 10_000)] * 3 for count in counts)
+        assert counts and all(count == [limit.get("init_rows", 10_000)] * 3 for count in counts)
 
 
 @every_algo
@@ -151,15 +151,19 @@ def test_a_task_of_both_runs_keeps_its_policy_among_new_ones(net: str) -> None:
     assert "tasks of both runs: flat; entries of other tasks are newly initialized" in found.message()
 
 
-def test_a_policy_of_fewer_tasks_survives_the_projection_after_a_step() -> None:
+@pytest.mark.parametrize(("before", "now"), [(("beam", "flat", "dome"), ("flat",)), (("flat",), ("beam", "flat"))])
+def test_networks_of_other_tasks_survive_the_projection_after_a_step(
+    before: tuple[str, ...], now: tuple[str, ...]
+) -> None:
     net = SimbaV2Config(hidden=16, blocks=1)
-    old, state = finished("ppo", worlds("beam", "flat", "dome"), net)
-    new = build("ppo", worlds("flat"), net)
-    initialize(new, ("flat",), state, "old")
-    new.policy.net.after_step()
+    old, state = finished("ppo", worlds(*before), net)
+    new = build("ppo", worlds(*now), net)
+    initialize(new, now, state, "old")
     obs = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
-    zero, one = torch.zeros(20, dtype=torch.int64), torch.ones(20, dtype=torch.int64)
-    torch.testing.assert_close(new.act(obs, zero, explore=False), old.act(obs, one, explore=False))
+    for mine, loaded in ((new.policy.net, old.policy.net), (new.critic, old.critic)):
+        mine.after_step()
+        task, old_task = (torch.full((20,), names.index("flat")) for names in (now, before))
+        torch.testing.assert_close(mine(obs, task), loaded(obs, old_task))
 
 
 def test_first_layer_takes_observations_over_and_leaves_new_tasks_alone() -> None:

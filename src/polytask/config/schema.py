@@ -72,8 +72,8 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
     )
     init_rows: int = setting(
         10_000,
-        "rows per task for which running statistics that init_from brings count: few follow new worlds at once, many "
-        "keep a policy's inputs as they were",
+        "rows per task for which running statistics that init_from brings count at most; a small number lets them "
+        "adapt quickly, a large one keeps a policy's inputs as they were",
         within=(1, 10**15),
     )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)

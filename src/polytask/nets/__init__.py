@@ -1,8 +1,8 @@
 """Network architectures: each maps an input (B, O) and task numbers (B,) to an output (B, out).
 
 The same class serves as policy mean, value, Q-function (the caller appends the action to the input) and distributional
-critic. A network whose weights must be projected after an optimizer step has a method `after_step()`. One that then
-changes its outputs if a part of its weights was loaded from a network of other tasks has a method `after_load()`.
+critic. A network whose weights must be projected after an optimizer step has a method `after_step()`. If the projection
+would change a network that was loaded from one of other tasks, it has a method `after_load()` to prevent this.
 """
 
 from __future__ import annotations

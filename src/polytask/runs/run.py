@@ -214,8 +214,8 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         if state is not None:
             run.restore(state)
         if start is not None:
-            name, rows = str(config.init_from), config.init_rows
-            run.initialization = initialize(run.algo, run.env.spec.tasks, start, name, rows)
+            tasks = run.env.spec.tasks
+            run.initialization = initialize(run.algo, tasks, start, str(config.init_from), config.init_rows)
         if run.env.config.options.goals == "fixed":
             run.goals = goals_of(run.world_state(), run.env.spec.tasks)
         if ranks.is_first:
@@ -273,5 +273,7 @@ def check_config(config: TrainConfig) -> None:
     check_extras(tensorboard=config.tensorboard, wandb=config.wandb)
     if config.checkpoint is not None and config.init_from is not None:
         raise UserError("checkpoint continues a run and init_from starts a new one: give only one of them")
+    if config.checkpoint is None and config.init_from is None and config.init_rows != TrainConfig.init_rows:
+        raise UserError("init_rows belongs to init_from; set that too, or leave it out")
     if config.max_frames is None and config.max_iterations is None:
         raise UserError("a run needs a limit: set max_frames or max_iterations")

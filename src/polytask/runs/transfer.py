@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from polytask.algos.shared.normalize import TaskNormalizer
+from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.nets.task_axes import TaskAxis, task_axes
 from polytask.types import Algo
@@ -56,8 +57,8 @@ class Initialization:
 
 
 @runtime_checkable
-class Reloaded(Protocol):
-    """A module that must adapt its parameters when they come from another network."""
+class AdaptsLoaded(Protocol):
+    """A module that must adapt its parameters when a part of them comes from a network of other tasks."""
 
     def after_load(self) -> None:
         """Change the parameters in place, so that the outputs stay as they are."""
@@ -72,7 +73,7 @@ class TaskNames(NamedTuple):
 
 
 def initialize(
-    algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: str, most_rows: int = 10_000
+    algo: Algo, tasks: Sequence[str], state: dict[str, Any], source: str, init_rows: int = TrainConfig.init_rows
 ) -> Initialization:
     """Load the tensors of a finished run that fit.
 
@@ -81,7 +82,7 @@ def initialize(
         tasks: The tasks of the new run, in order.
         state: The checkpoint of the finished run.
         source: The path of the checkpoint, for messages.
-        most_rows: Largest weight of loaded statistics, in rows per task.
+        init_rows: Largest weight of loaded statistics, in rows per task.
 
     Raises:
         UserError: If no layer of any network fits.
@@ -99,7 +100,7 @@ def initialize(
             f"this run needs {shorten(found.fresh)}"
         )
     for part, net in networks.items():
-        _load(net, taken[part], most_rows)
+        _load(net, taken[part], init_rows)
     return found
 
 
@@ -139,13 +140,13 @@ def _is_state_dict(value: Any) -> bool:
     return isinstance(value, dict) and bool(value) and all(isinstance(each, Tensor) for each in value.values())
 
 
-def _load(net: nn.Module, taken: dict[str, Tensor], most_rows: int) -> None:
-    """Load tensors into a network and limit the weight of its statistics."""
+def _load(net: nn.Module, taken: dict[str, Tensor], init_rows: int) -> None:
+    """Load tensors into a network, limit the weight of its statistics, and let its modules adapt."""
     net.load_state_dict(net.state_dict() | taken)
     for part in net.modules():
         if isinstance(part, TaskNormalizer):
-            part.limit_rows(most_rows)
-        if isinstance(part, Reloaded):
+            part.limit_rows(init_rows)
+        if isinstance(part, AdaptsLoaded):
             part.after_load()
 
 
