@@ -86,6 +86,14 @@ def test_a_page_fits_the_screen_and_its_pictures_load(browser: Any, address: str
         assert tab.evaluate("document.images.length") >= (50 if page in ("films/", "gallery/") else 0)
 
 
+@pytest.mark.parametrize("page", ["results/", "results_hard_tasks/", "mtopt_results/"])
+def test_footnotes_are_links_and_not_their_marks(browser: Any, address: str, page: str) -> None:
+    with opened(browser, DESKTOP, address + page) as tab:
+        assert "[^" not in tab.inner_text("article")
+        links = tab.evaluate("[...document.querySelectorAll('.footnote-ref')].map((link) => link.hash.slice(1))")
+        assert links and all(tab.evaluate("(name) => document.getElementById(name) !== null", name) for name in links)
+
+
 def test_on_a_desktop_the_tabs_and_the_sidebar_lead_to_pages(browser: Any, address: str) -> None:
     with opened(browser, DESKTOP, address) as tab:
         tab.locator(".md-tabs").get_by_role("link", name="Gallery").click()
