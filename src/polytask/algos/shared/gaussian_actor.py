@@ -195,7 +195,7 @@ class GaussianActor:
         with autocast(self.device, self.cfg.bf16):
             own_mean, mean, log_std = distribution(self.policy, rows, self.share)
         log_ratio = log_prob(rows.action, mean, log_std) - rows.log_prob
-        std = self.policy.log_std.exp().expand(self.policy.num_tasks, -1)[rows.task]  # also if noise is correlated
+        std = self.policy.log_std.exp().expand(self.policy.num_tasks, -1)[rows.task]  # (R, A) of the noise over time
         found = {
             "policy/entropy": entropy(log_std).mean(),
             "policy/std": self.policy.log_std.exp().mean(),
