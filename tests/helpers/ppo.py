@@ -23,7 +23,8 @@ def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: in
 
 def rows_of(**columns: list[float]) -> PPORows:
     """Build four rows of one task whose other entries are zero."""
-    zeros = {"obs": torch.zeros(4, 3), "last_obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
-    zeros |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std", "last_action")}
+    zeros = {name: torch.zeros(4, 3) for name in ("obs", "last_obs", "past_obs")}
+    zeros |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std", "last_action", "past_action")}
+    zeros["task"] = torch.zeros(4, dtype=torch.int64)
     plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
     return PPORows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})

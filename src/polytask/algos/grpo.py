@@ -80,6 +80,8 @@ class GRPORows(NamedTuple):
     log_std: Tensor  # (..., A) of this policy
     last_obs: Tensor  # (..., O) of the step before; this and the next have no width if the noise is white
     last_action: Tensor  # (..., A)
+    past_obs: Tensor  # (..., O) of a step that led to a success; this and the next have no width without imitation
+    past_action: Tensor  # (..., A) of that step
     advantage: Tensor  # (...) relative to the task's group
     weight: Tensor  # (...) zero after an early end; the weights of a task have mean one
 

@@ -78,6 +78,8 @@ class PPORows(NamedTuple):
     log_std: Tensor  # (..., A) of this policy
     last_obs: Tensor  # (..., O) of the step before; this and the next have no width if the noise is white
     last_action: Tensor  # (..., A)
+    past_obs: Tensor  # (..., O) of a step that led to a success; this and the next have no width without imitation
+    past_action: Tensor  # (..., A) of that step
     advantage: Tensor  # (...) standardized per task
     value: Tensor  # (...) the critic's output before the update
     target: Tensor  # (...) normalized return

@@ -14,6 +14,7 @@ from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.novelty import Novelty
 from polytask.algos.shared.on_policy import OnPolicyLoop, Rows
+from polytask.algos.shared.own_successes import OwnSuccesses
 from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.recent_success import RecentSuccess
 from polytask.algos.shared.rollout import Choice
@@ -39,11 +40,13 @@ class GaussianActor:
         self.novelty = self._novelty(spec)
         is_correlated = cfg.search_correlation > 0
         self.noise = CorrelatedNoise(loop.own_task, spec.num_tasks, spec.action_dim) if is_correlated else None
+        self.imitation_coef = torch.zeros_like(self.entropy_coef)
+        self.own_successes = self._own_successes(spec)
         self.mean_bonus = torch.zeros((), device=self.device)
         self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
         self.bounds_noise = any(std is not None for std in (cfg.final_std, cfg.search_std, cfg.search_correlation_std))
         explores = self.bounds_noise or cfg.search_entropy_coef is not None or self.pays_bonus or is_correlated
-        counts_success = explores or cfg.solved_weight < 1
+        counts_success = explores or cfg.imitation_coef > 0 or cfg.solved_weight < 1
         self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
@@ -58,9 +61,17 @@ class GaussianActor:
             raise UserError("algo.novelty_coef does not apply: these tasks declare no places of objects; leave it at 0")
         return Novelty(spec.places, self.loop.task, spec.num_tasks)
 
+    def _own_successes(self, spec: EnvSpec) -> OwnSuccesses | None:
+        if self.cfg.imitation_coef == 0:
+            return None
+        return OwnSuccesses(spec, self.loop.task, len(self.loop.rollout.reward), self.cfg.imitation_steps)
+
     def columns(self) -> tuple[Tensor, ...]:
-        """Return the columns of the rollout that the surrogate needs, from `log_prob` to `last_action`."""
-        return *self.loop.gaussian_columns(), *self.loop.last_columns(self.noise is not None)
+        """Return the columns of the rollout that the loss needs, from `log_prob` to `past_action`."""
+        spec, rows = self.loop.spec, self.loop.frames_per_iteration
+        widths = (spec.obs_dim, spec.action_dim) if self.own_successes is not None else (0, 0)
+        self._past = tuple(torch.zeros(rows, width, device=self.device) for width in widths)
+        return *self.loop.gaussian_columns(), *self.loop.last_columns(self.noise is not None), *self._past
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
         """Build a learner that trains the policy on a loss per row."""
@@ -97,6 +108,14 @@ class GaussianActor:
         if self.success is None:
             return
         success = self.success.rate()
+        if self.own_successes is not None:
+            self.own_successes.add(self.loop.rollout)
+            self.imitation_coef.copy_(
+                cfg.imitation_coef * (1 - success) * self.own_successes.count / cfg.imitation_steps
+            )
+            task = self.loop.task.repeat(len(self.loop.rollout.reward))
+            for column, drawn in zip(self._past, self.own_successes.draw(task, self.generator), strict=True):
+                column.copy_(drawn)
         self.loss_weight.copy_(1 - (1 - cfg.solved_weight) * success)
         if cfg.search_entropy_coef is not None:
             self.entropy_coef += (1 - success) * (cfg.search_entropy_coef - coef)
@@ -154,7 +173,11 @@ class GaussianActor:
 
     def surrogate(self, policy: Net, rows: Rows) -> Surrogate:
         """Return the surrogate of rows (R, ...), with the entropy and the noise of today."""
-        return surrogate_loss(self.cfg, self.entropy_coef, policy, rows, self.share)
+        found = surrogate_loss(self.cfg, self.entropy_coef, policy, rows, self.share)
+        if self.own_successes is None:
+            return found
+        error = (policy(rows.past_obs, rows.task)[0] - rows.past_action).square().sum(dim=-1)
+        return Surrogate(found.loss + self.imitation_coef[rows.task] * error, found.log_ratio, found.facts)
 
     def weighted(self, loss: Tensor, rows: Rows) -> Tensor:
         """Multiply the loss of every row (R,) by the weight of its task."""
@@ -213,7 +236,7 @@ class GaussianActor:
     def state_dict(self) -> dict[str, Any]:
         """Return the recent success of the tasks, the places of objects and the noise, if something depends on them."""
         found = {} if self.success is None else self.success.state_dict()
-        parts = {"novelty": self.novelty, "noise": self.noise}
+        parts = {"novelty": self.novelty, "noise": self.noise, "own_successes": self.own_successes}
         found |= {name: part.state_dict() for name, part in parts.items() if part is not None}
         if self.noise is not None:
             found["last_step"] = {name: each.clone() for name, each in self.loop.rollout.end._asdict().items()}
@@ -224,7 +247,7 @@ class GaussianActor:
         if self.success is not None:
             self.success.load_state_dict(state)
             self._bound_noise(self.success)
-        for name, part in (("novelty", self.novelty), ("noise", self.noise)):
+        for name, part in (("novelty", self.novelty), ("noise", self.noise), ("own_successes", self.own_successes)):
             if part is not None and name in state:  # a run may be continued with settings that it did not have
                 part.load_state_dict(state[name])
         if "last_step" in state:

@@ -220,7 +220,7 @@ class OnPolicyLoop:
     def _columns_at(self, index: Tensor) -> list[Tensor]:
         """Gather the columns (K, b, ...) of the rows `index` and normalize the observations among them."""
         columns = {name: column[index] for name, column in self.rows._asdict().items()}
-        for name in ("obs", "last_obs"):
+        for name in ("obs", "last_obs", "past_obs"):
             if name in columns and columns[name].shape[-1] > 0:
                 columns[name] = self.obs_norm.normalize(columns[name], columns["task"])
         return list(columns.values())

@@ -73,6 +73,17 @@ class SurrogateConfig(OnPolicyConfig):
         "success",
         at_least=0.0,
     )
+    imitation_coef: float = setting(
+        0.0,
+        "weight of the squared difference from the actions that led to a task's own successes, in the loss of a task "
+        "that fails; it falls to zero with a task's recent success",
+        at_least=0.0,
+    )
+    imitation_steps: int = setting(
+        16_384,
+        "number of such actions that each task remembers, the latest ones; with fewer the weight is smaller",
+        within=(1, 10**7),
+    )
     solved_weight: float = setting(
         1.0,
         "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls "

@@ -1,0 +1,118 @@
+"""What a policy did when it succeeded, remembered for tasks that rarely do.
+
+A success that comes once in a hundred episodes is in the rows of one iteration and gone in the next, and most tries
+like it fail and cost reward: the policy gradient then leads away from it. So the steps that led to each task's own
+successes are kept and imitated until the task succeeds (after Oh et al., "Self-Imitation Learning", ICML 2018, arXiv
+1806.05635; there a step counts if its return was above the value, here if its episode succeeded).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from polytask.algos.shared.rollout import Rollout
+from polytask.types import EnvSpec
+
+STEPS = 96  # that are kept at least, until a success shows which of them led to it
+
+
+class OwnSuccesses:
+    """The latest steps of each task that led to the first success of an episode.
+
+    Attributes:
+        count: Number of steps of each task. (K,)
+    """
+
+    def __init__(self, spec: EnvSpec, task: Tensor, horizon: int, capacity: int) -> None:
+        """Start without steps.
+
+        Args:
+            spec: Sizes of observations and actions.
+            task: Task of each world. (N,)
+            horizon: Steps T of a rollout.
+            capacity: Most steps C that each task keeps.
+        """
+        steps, worlds, device = -(-STEPS // horizon) * horizon, len(task), task.device  # whole rollouts
+        self._task, self._capacity = task, capacity
+        self._obs = torch.zeros(spec.num_tasks, capacity, spec.obs_dim, device=device)
+        self._action = torch.zeros(spec.num_tasks, capacity, spec.action_dim, device=device)
+        self._written = torch.zeros(spec.num_tasks, dtype=torch.int64, device=device)
+        self._last_obs = torch.zeros(steps, worlds, spec.obs_dim, device=device)
+        self._last_action = torch.zeros(steps, worlds, spec.action_dim, device=device)
+        self._last_done = torch.ones(steps, worlds, dtype=torch.bool, device=device)  # no episode has begun
+        self._succeeded = torch.zeros(worlds, dtype=torch.bool, device=device)  # the episode that goes on has
+
+    @property
+    def count(self) -> Tensor:
+        """Number of steps that each task has. (K,)"""
+        return self._written.clamp_max(self._capacity)
+
+    @torch.no_grad()
+    def add(self, rollout: Rollout) -> None:
+        """Keep the steps that led to the successes of a rollout. Waits for the device once."""
+        horizon = len(rollout.reward)
+        for kept, new in (
+            (self._last_obs, rollout.obs),
+            (self._last_action, rollout.action),
+            (self._last_done, rollout.done),
+        ):
+            kept[:-horizon] = kept[horizon:].clone()
+            kept[-horizon:] = new
+        step, world = self._led_to_success(rollout.success).nonzero().unbind(-1)  # (M,) each
+        self._write(self._task[world], self._last_obs[step, world], self._last_action[step, world])
+
+    def _led_to_success(self, success: Tensor) -> Tensor:
+        """Find the last steps (S, N) of episodes that first succeeded in the rollout, up to their last success in it.
+
+        Args:
+            success: Whether a step of the rollout was a success. (T, N) bool
+        """
+        done, horizon = self._last_done, len(success)
+        ended = done.cumsum(dim=0)
+        episode = ended - done.int()  # (S, N) number of the episode of each step
+        latest = episode[-horizon:]
+        is_same = latest == latest[:1]  # (T, N) as the one that went on when the rollout began
+        is_first = success & ~(self._succeeded & is_same)
+        time = torch.arange(len(done), device=done.device).unsqueeze(-1)  # (S, 1)
+        last = torch.full((len(done) + 1, done.shape[1]), -1, device=done.device)  # of each episode's successes
+        last.scatter_reduce_(0, latest, torch.where(is_first, time[-horizon:], -1), "amax")
+        goes_on = latest == ended[-1]
+        self._succeeded.copy_((success & goes_on).any(dim=0) | (self._succeeded & (is_same & goes_on).all(dim=0)))
+        return time <= last.gather(0, episode)
+
+    def _write(self, task: Tensor, obs: Tensor, action: Tensor) -> None:
+        """Write steps (M, ...) over the oldest ones of their tasks (M,)."""
+        order = torch.argsort(task, stable=True)
+        task = task[order]
+        count = torch.bincount(task, minlength=len(self._written))  # (K,)
+        turn = torch.arange(len(task), device=task.device) - (count.cumsum(0) - count)[task]  # among those of the task
+        is_kept = turn >= (count - self._capacity)[task]
+        place = ((self._written[task] + turn) % self._capacity)[is_kept]
+        self._obs[task[is_kept], place] = obs[order[is_kept]]
+        self._action[task[is_kept], place] = action[order[is_kept]].clamp(-1.0, 1.0)
+        self._written += count
+
+    def draw(self, task: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw an observation (R, O) and the action (R, A) taken there for each of the tasks (R,).
+
+        A task without steps gives zeros.
+        """
+        chance = torch.rand(len(task), generator=generator, device=task.device, dtype=torch.float64)
+        place = (chance * self.count[task]).long()
+        return self._obs[task, place], self._action[task, place]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the steps, and those that may still lead to a success."""
+        return {name: getattr(self, name).clone() for name in self._saved}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        for name in self._saved:
+            getattr(self, name).copy_(state[name])
+
+    @property
+    def _saved(self) -> tuple[str, ...]:
+        return "_obs", "_action", "_written", "_last_obs", "_last_action", "_last_done", "_succeeded"
