@@ -1,12 +1,13 @@
-"""Film pretrained policies: a film of every task of MT50 and of every terrain of parkour, and the README's picture.
+"""Film pretrained policies: films of every task of MT50 and every terrain of parkour, and the README's picture.
 
-Run `python tools/films.py`, or `python tools/films.py parkour-hard` for one of the two. One network plays one episode
-of each task, from the starts of a fixed seed. What it does not solve is filmed too: a green mark appears where, and
-when, a task succeeds.
+Run `python tools/films.py`, or `python tools/films.py parkour-hard` for one of the series. One network plays one
+episode of each task, from the starts of a fixed seed. What it does not solve is filmed too: a green mark appears where,
+and when, a task succeeds.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -24,14 +25,14 @@ import polytask
 from polytask.envs.captions import Caption, CaptionReader, Image, add_caption, draw_mark, font
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.render import Pose, Renderer, pose_of
-from polytask.policies.files import open_info
+from polytask.envs.suites import SUITES
 from polytask.policies.pretrained import find_pretrained, read_card
 
 DOCS = Path(__file__).parents[1] / "docs"
+RESULTS = DOCS.parent / "benchmarks" / "results"
 SEED = 0
 PAUSE = 2500  # milliseconds before a film starts again
 DRAWN = (480, 360)  # pixels; drawn larger than shown, to avoid jagged edges
-FILM, FILM_QUALITY = (240, 180), 55
 COLUMNS, CELL, GRID_QUALITY = 10, (160, 120), 50
 MIDDLE = (60, 45, 480, 360)  # the part of a picture that the grid shows: without the robot's base
 LETTERS, LINE, MARGIN = 20, 21, 4  # pixels of the names in the grid
@@ -51,6 +52,15 @@ class Series:
     title: str
     about: str  # with `{solved}`, `{tasks}` and `{episodes}`
     worlds: dict[str, Any] = field(default_factory=dict)  # settings of the worlds
+    without: tuple[str, ...] = ()  # tasks of the policy that are not filmed
+    size: tuple[int, int] = (240, 180)  # of a film, in pixels
+    quality: int = 55
+    figures: str | None = None  # a raw file with the progress of every terrain on every level; without, the card's
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks that are filmed."""
+        return tuple(task for task in SUITES[self.suite] if task not in self.without)
 
 
 MT50 = Series(
@@ -81,10 +91,31 @@ PARKOUR = Series(
     "too, or after 24 seconds. The number in a film is the share of the waypoints that the robot has reached; at all "
     "of them a green mark appears. In these episodes it reaches all of them on {solved} of {tasks}. The number beside "
     "a name is the share in the {episodes} episodes of its evaluation, which are spread over all levels. "
-    "[Parkour](parkour.md) describes the terrains.",
+    "[Parkour](parkour.md) describes the terrains. There are [films of level 9](terrain_films_hardest.md), too.",
     worlds={"level": 4},
 )
-ALL = {series.suite: series for series in (MT50, PARKOUR)}
+HARDEST = Series(
+    suite="parkour-hard",
+    steps=1200,
+    every=15,
+    speed=3.0,
+    page="terrain_films_hardest.md",
+    folder="terrain_films_hardest",
+    title="Films of the hardest level",
+    about="One network, the [pretrained policy](policies.md) of parkour-hard, plays one episode on each of the twenty "
+    "terrains, on level 9 of 0 to 9. The green balls are the waypoints that are still to be reached, the bright one is "
+    "the next. The films run at three times the speed of the robot, and end with the episode, after a fall too, or "
+    "after 24 seconds. The number in a film is the share of the waypoints that the robot has reached; at all of them a "
+    "green mark appears. In these episodes it reaches all of them on {solved} of {tasks}. The number beside a name is "
+    "the share on this level in {episodes} episodes "
+    "([raw](../benchmarks/results/h200_parkour_hard_tuned.json)). There are [films of level 4](terrain_films.md), too.",
+    worlds={"level": 9},
+    without=("flat",),
+    size=(320, 240),
+    quality=45,
+    figures="h200_parkour_hard_tuned",
+)
+ALL = {"mt50": MT50, "parkour-hard": PARKOUR, "parkour-hardest": HARDEST}
 
 
 @dataclass(frozen=True)
@@ -99,17 +130,16 @@ class Episode:
 def play(env: MultiTaskEnv, series: Series) -> dict[str, Episode]:
     """Play one episode in each world; return what is filmed of each task."""
     policy = polytask.load_policy(series.suite).for_tasks(env.spec.tasks)
-    reader = CaptionReader(env)
+    reader = CaptionReader(env, first_only=True)
     episodes = {task: Episode([], []) for task in env.spec.tasks}
-    over: set[str] = set()
     for step in range(series.steps):
-        for world, caption in enumerate(reader.read()):
+        for caption in reader.read():
             task, episode = caption.task, episodes[caption.task]
-            if caption.step < step and task not in over:  # a new episode has begun; the score is still that of the last
-                over.add(task)
-                episode.poses.append(episode.poses[-1])
-                episode.captions.append(Caption(task, step, float(env.score[world])))
-            elif step % series.every == 0 and task not in over:
+            if caption.is_over:
+                if caption.step == step:  # it ended with the last step
+                    episode.poses.append(episode.poses[-1])
+                    episode.captions.append(caption)
+            elif step % series.every == 0:
                 episode.poses.append(pose_of(env, task))
                 episode.captions.append(caption)
         env.step(policy(env.obs, env.task))
@@ -165,26 +195,36 @@ def save(path: Path, images: Sequence[Image], quality: int, rate: float) -> None
 
 def page(series: Series, solved: int) -> str:
     """Return the page of the films, in which so many tasks are solved."""
-    card = read_card(find_pretrained(series.suite))
-    about = series.about.format(solved=solved, tasks=len(card["tasks"]), episodes=card["episodes"])
+    figures, episodes = figures_of(series)
+    about = series.about.format(solved=solved, tasks=len(figures), episodes=episodes)
     text = fill(f"Written by `python tools/films.py`, not by hand. {about}", 120)
     lines = [f"# {series.title}", "", text, "", '<div class="films" markdown>', ""]
-    for task, figures in card["tasks"].items():
-        lines += [f"![{task}]({series.folder}/{task}.webp)<br>{task} · {figures['success']:.2f}", ""]
+    for task, success in figures.items():
+        lines += [f"![{task}]({series.folder}/{task}.webp)<br>{task} · {success:.2f}", ""]
     return "\n".join([*lines, "</div>", ""])
+
+
+def figures_of(series: Series) -> tuple[dict[str, float], int]:
+    """Return the success of every task of a series, and the number of episodes that it is a mean of."""
+    if series.figures is None:
+        card = read_card(find_pretrained(series.suite))
+        return {task: card["tasks"][task]["success"] for task in series.tasks}, card["episodes"]
+    found = json.loads((RESULTS / f"{series.figures}.json").read_text())["evaluation"]
+    level, levels = series.worlds["level"], found["parkour"]["task_levels"]
+    return {task: levels[task][level] for task in series.tasks}, found["episodes"] // len(levels["flat"])
 
 
 def main(chosen: Sequence[str]) -> None:
     """Play, draw and write all films and pages."""
-    for suite in chosen or ALL:
-        film(ALL[suite])
+    for name in chosen or ALL:
+        film(ALL[name])
 
 
 def film(series: Series) -> None:
     """Write the films and the page of a series; of MT50 also the README's picture."""
-    tasks = len(open_info(find_pretrained(series.suite)).tasks)
-    options = {"num_envs": tasks, "stagger": False, "seed": SEED, "copy": False, **series.worlds}
-    env = polytask.make(series.suite, **options)
+    tasks = list(series.tasks)
+    options = {"num_envs": len(tasks), "stagger": False, "seed": SEED, "copy": False, **series.worlds}
+    env = polytask.make(tasks=tasks, **options)
     episodes = play(env, series)
     rate = env.config.domain.control_rate / series.every * series.speed
     (DOCS / series.folder).mkdir(exist_ok=True)
@@ -194,8 +234,8 @@ def film(series: Series) -> None:
         shown = list(zip(images, episode.captions, strict=True))
         save(
             DOCS / series.folder / f"{task}.webp",
-            [add_caption(shrink(image, FILM), caption) for image, caption in shown],
-            FILM_QUALITY,
+            [add_caption(shrink(image, series.size), caption) for image, caption in shown],
+            series.quality,
             rate,
         )
         grid.append([cell(image, caption) for image, caption in shown])

@@ -27,6 +27,10 @@ class Result:
     exit_code: int = 0
 
 
+class Share(float):
+    """A share such as a success rate that stands beside a published one: tables show three decimals."""
+
+
 def note(line: str) -> None:
     """Print a message on stderr while a command runs, since stdout is kept for the result."""
     sys.stderr.write(line + "\n")
@@ -37,6 +41,8 @@ def cell(value: Any) -> str:
     """Format a value for a table."""
     if value is None:
         return "-"
+    if isinstance(value, Share):
+        return f"{value:.3f}"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

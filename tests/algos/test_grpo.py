@@ -9,6 +9,7 @@ import pytest
 import torch
 from helpers import toy
 from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of
+from helpers.ppo import zeros_of_the_policy
 from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
@@ -52,6 +53,10 @@ def test_point_mass_is_solved(advantage: str, baseline: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str) -> None:
     assert_resumes(lambda env: make(env, grads=GRADS[method][0]()))
+
+
+def test_a_run_that_imitates_is_resumed_bit_for_bit() -> None:
+    assert_resumes(lambda env: make(env, imitation_coef=1.0, imitation_steps=50))
 
 
 def first_episodes(grpo: GRPO) -> list[list[float]]:
@@ -131,10 +136,9 @@ def test_baseline_by_time_leaves_no_trend(endless: None) -> None:
 
 def rows_of(**columns: list[float]) -> GRPORows:
     """Build four rows of one task whose other entries are zero, with weight one."""
-    fixed = {"obs": torch.zeros(4, 3), "last_obs": torch.zeros(4, 3), "task": torch.zeros(4, dtype=torch.int64)}
-    fixed |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std", "last_action")}
     plain = {"log_prob": torch.zeros(4), "advantage": torch.zeros(4), "weight": torch.ones(4)}
-    return GRPORows(**{**fixed, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
+    given = {name: torch.tensor(column) for name, column in columns.items()}
+    return GRPORows(**{**zeros_of_the_policy(), **plain, **given})
 
 
 def test_loss_by_hand() -> None:

@@ -150,6 +150,13 @@ def test_mistakes_are_explained_in_one_line(word, line):
     assert "\n" not in str(caught.value)
 
 
+def test_a_preset_and_an_option_that_do_not_go_together_are_both_named():
+    with pytest.raises(UserError) as caught:
+        compose(TrainConfig, ["preset=parkour/go1_real_cpu", "algo=sac"])
+    line = "preset=parkour/go1_real_cpu does not go with algo=sac: it sets algo.horizon, which algo=sac does not have"
+    assert str(caught.value) == line
+
+
 def test_a_key_of_another_command_is_unknown():
     with pytest.raises(UserError, match="unknown key 'num_envs'"):
         compose(EvalConfig, ["num_envs=3"])

@@ -19,7 +19,7 @@ def test_a_setting_differs_exactly_where_there_is_a_reason(script: ModuleType) -
     rows = script.read_rows()
     assert [(row.preset, row.key) for row in rows if row.is_equal == bool(row.why)] == []
     assert len(rows) == len({(row.preset, row.key) for row in rows})
-    assert {row.preset.partition("/")[0] for row in rows} == {"mtbench", "ptsl"}
+    assert {row.preset.partition("/")[0] for row in rows} == {"mtbench", "parkour", "ptsl"}
 
 
 def test_values_are_written_as_readers_expect(script: ModuleType) -> None:

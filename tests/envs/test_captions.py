@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -52,6 +54,33 @@ def test_long_names_are_not_written_over() -> None:
     short, long = written(Caption(name, 7, 0.0), narrow), written(Caption(name, 10**9, 0.0), narrow)
     assert not np.array_equal(short, long)  # a short number has room
     assert np.array_equal(long[:, :120], short[:, :120])
+
+
+def test_a_note_stands_beside_the_task_if_there_is_room() -> None:
+    plain, noted = written(Caption("dome", 3, 0.0)), written(Caption("dome", 3, 0.0, "level 9"))
+    assert not np.array_equal(plain[:16, 40:120], noted[:16, 40:120])
+    assert np.array_equal(plain[:, 180:], noted[:, 180:])  # the step is where it was
+    long = "a note that is far too long for a picture that is so narrow"
+    assert np.array_equal(written(Caption("dome", 3, 0.0, long)), plain)
+
+
+def test_the_first_episode_stays_when_it_has_ended() -> None:
+    env = polytask.make(tasks=["dome"], num_envs=1, stagger=False, threads=1, level=7)
+    reader, next_ones = CaptionReader(env, first_only=True), CaptionReader(env)
+    seen, others = [], []
+    for step in range(8):
+        seen.append(reader.read()[0])
+        others.append(next_ones.read()[0])
+        if step == 3:
+            group: Any = env.groups[0]
+            group.episode.goal[:] = 8  # the last waypoint ends the episode with this step
+        env.step(torch.zeros(1, 12))
+    assert [caption.step for caption in seen] == [0, 1, 2, 3, 4, 4, 4, 4]
+    assert [caption.is_over for caption in seen] == [False] * 4 + [True] * 4
+    assert [caption.score for caption in seen] == [0.0] * 4 + [1.0] * 4
+    assert {caption.name for caption in seen} == {"dome, level 7"}
+    assert [caption.step for caption in others] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert {caption.name for caption in CaptionReader(polytask.make(tasks=["reach"], threads=1)).read()} == {"reach"}
 
 
 def test_small_pictures_stay_as_they_are() -> None:

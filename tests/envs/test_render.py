@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 
 import polytask
@@ -71,3 +76,45 @@ def test_shadows_are_small_enough_for_software_rendering() -> None:
     for task in ("reach", "flat"):  # one scene of each domain; all scenes of a domain share this setting
         env = polytask.make(tasks=[task], num_envs=1, stagger=False, threads=1)
         assert env.groups[0].batch.model.vis.quality.shadowsize <= 1024  # 4096 takes twice as long per picture
+
+
+def test_waypoints_that_are_left_are_shown_and_the_next_is_brighter() -> None:
+    env = polytask.make(tasks=["box-climb"], num_envs=10, stagger=False, threads=1)
+    group: Any = env.groups[0]
+    marks = pose_of(env, "box-climb", 9).marks
+    places = np.array([mark.position for mark in marks])
+    assert places[:, :2] == pytest.approx(group.tiles.goals[9].numpy())
+    assert places[1, 2] - places[0, 2] > 0.3  # the second one is on a box
+    assert [mark.is_next for mark in marks] == [True] + 7 * [False]
+    group.episode.goal[9] = 3
+    assert pose_of(env, "box-climb", 9).marks == (marks[3]._replace(is_next=True), *marks[4:])
+    assert pose_of(polytask.make(tasks=["reach"], threads=1), "reach").marks == ()
+    pose = pose_of(env, "box-climb", 9)
+    renderer = Renderer(env, "box-climb", 160, 120)
+    renderer.follow_layout(9)
+    plain, near = replace(pose, marks=()), pose.marks[0]._replace(position=(1.5, 0.0, 0.4))
+    pictures = [renderer.draw(replace(pose, marks=(near._replace(is_next=is_next),))) for is_next in (True, False)]
+    background = renderer.draw(plain).astype(int)
+    bright, dark = ((np.abs(picture - background) > 20).any(-1) for picture in pictures)
+    assert bright.sum() > dark.sum() > 4
+    assert pictures[0][dark][:, 1].mean() > pictures[1][dark][:, 1].mean() + 50
+    renderer.close()
+
+
+def test_a_picture_stops_where_its_first_episode_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames, steps = list[np.ndarray](), list[int]()
+    monkeypatch.setattr("polytask.envs.video.save_video", lambda path, images, rate, count: frames.extend(images))
+    env = polytask.make(tasks=["flat"], num_envs=1, stagger=False, threads=1, episode_length=12)
+    group: Any = env.groups[0]
+
+    def end_after_five(obs: torch.Tensor, task: torch.Tensor) -> torch.Tensor:
+        steps.append(len(steps))
+        if len(steps) == 5:
+            group.episode.goal[:] = 8
+        return torch.ones(1, 12)
+
+    record_video(env, end_after_five, tmp_path / "film.mp4", VideoFormat(64, 48))
+    assert len(frames) == 11
+    worlds = [frame[20:] for frame in frames]  # below the caption
+    assert not np.array_equal(worlds[3], worlds[4])
+    assert all(np.array_equal(world, worlds[4]) for world in worlds[5:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from helpers.learning import context_of
 from helpers.toy import PointMass
@@ -21,10 +22,15 @@ def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: in
     return algo
 
 
-def rows_of(**columns: list[float]) -> PPORows:
-    """Build four rows of one task whose other entries are zero."""
+def zeros_of_the_policy() -> dict[str, Tensor]:
+    """Return the columns of the policy's loss that are not numbers, for four rows of one task."""
     zeros = {name: torch.zeros(4, 3) for name in ("obs", "last_obs", "past_obs")}
     zeros |= {name: torch.zeros(4, 2) for name in ("action", "mean", "log_std", "last_action", "past_action")}
-    zeros["task"] = torch.zeros(4, dtype=torch.int64)
+    return zeros | {"task": torch.zeros(4, dtype=torch.int64)}
+
+
+def rows_of(**columns: list[float]) -> PPORows:
+    """Build four rows of one task whose other entries are zero."""
     plain = {name: torch.zeros(4) for name in ("log_prob", "advantage", "value", "target")}
-    return PPORows(**{**zeros, **plain, **{name: torch.tensor(column) for name, column in columns.items()}})
+    given = {name: torch.tensor(column) for name, column in columns.items()}
+    return PPORows(**{**zeros_of_the_policy(), **plain, **given})

@@ -39,11 +39,12 @@ def evaluation(rates, episodes=20):
 
 
 def write_run(folder, *words, seed=0, rows=None, **summary):
-    """Write the folder of a run and return it."""
+    """Write the folder of a run and return it; with complete=None it has no summary, because it has not ended."""
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump({**json.loads(settings(*words)), "seed": seed}))
     rows = [row(1, {"reach": 0.2, "push": 0.0}), row(2, {"reach": 0.4, "push": 0.2})] if rows is None else rows
     (folder / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
-    if summary:
+    summary = {"complete": True, **summary}
+    if summary["complete"] is not None:
         (folder / "summary.json").write_text(json.dumps(summary))
     return folder

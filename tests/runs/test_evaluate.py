@@ -11,6 +11,7 @@ from polytask.errors import UserError
 from polytask.runs import evaluate as evaluate_module
 from polytask.runs import train as train_module
 from polytask.runs.checkpoint import load
+from polytask.runs.eval_command import run_eval
 from polytask.runs.evaluate import Evaluator, evaluate, goals_of, run_episodes, summarize
 from polytask.runs.setup import build_env, build_train_env, load_policy
 from polytask.runs.train import train
@@ -46,6 +47,7 @@ def test_outcomes_count_the_first_episode_only():
     assert outcome.success.tolist() == [[0, 0], [1, 1]]  # rows: episodes, columns: tasks
     assert outcome.success_at_end.tolist() == [[0, 0], [0, 1]]
     assert outcome.returns.tolist() == [[2, 1], [2, 2]]
+    assert outcome.metrics["steps"].tolist() == [[2, 1], [2, 2]]
 
 
 def test_summary_of_known_outcomes():
@@ -113,6 +115,39 @@ def test_a_policy_knows_its_tasks_by_name_not_by_number(checkpoint):
     assert torch.equal(policy(env.obs, env.task), expected)
     assert not torch.equal(expected, algo.act(env.obs, torch.tensor([0, 1]), explore=False))
     env.close()
+
+
+def test_exploration_is_the_noise_of_training(checkpoint):
+    algo, state = checkpoint
+    with build_env(compose(EvalConfig, ["tasks=[reach,drawer-close]", "policy=random"]), num_envs=2) as env:
+        policy = load_policy(state, env, explore=True)
+        first, second = policy(env.obs, env.task), policy(env.obs, env.task)
+        assert torch.equal(first, algo.act(env.obs, env.task, explore=True))  # its generator is part of the checkpoint
+        assert not torch.equal(first, second)
+
+
+def test_an_evaluation_with_noise_says_so_and_differs(tmp_path):
+    run = tmp_path / "run"
+    words = ["tasks=[reach]", "num_envs=2", "algo.horizon=2", "algo.minibatch=4", "max_iterations=1", "eval_episodes=0"]
+    train(compose(TrainConfig, [*words, "episode_length=6", "threads=1", "video=false", f"run_dir={run}"]))
+    saved = load(run)["config"]
+    noisy, calm = (
+        evaluate(compose(EvalConfig, [f"checkpoint={run}", "episodes=2", word], saved=saved))
+        for word in ("explore=true", "explore=false")
+    )
+    assert noisy.payload["explore"] is True and calm.payload["explore"] is False
+    assert noisy.tables[0].title == calm.tables[0].title + ", with exploration noise"
+    assert noisy.payload["tasks"]["reach"]["return"] != calm.payload["tasks"]["reach"]["return"]
+
+
+@pytest.mark.parametrize(
+    "source", ["policy=pretrained", "policy=random", "policy=scripted", "checkpoint=some.safetensors"]
+)
+@pytest.mark.parametrize("where", [[], ["env=metaworld", "metaworld_python=python"]])
+def test_a_policy_without_noise_does_not_explore(source, where):
+    config = compose(EvalConfig, ["suite=mt10", source, "explore=true", *where])
+    with pytest.raises(UserError, match=r"^explore=true needs the checkpoint of a run; [^\n]* has no noise$"):
+        run_eval(config)
 
 
 def test_a_policy_refuses_tasks_it_never_saw(checkpoint):

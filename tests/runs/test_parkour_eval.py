@@ -66,8 +66,9 @@ def outcome(level: list[float]) -> Outcome:
     """Two terrains and flat ground, two episodes each."""
     success = np.array([[1.0, 0.5, 1.0], [0.0, 0.25, 1.0]])
     column = np.repeat(np.array(level)[:, None], 3, axis=1)
-    falls = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
-    return Outcome(success, success >= 1.0, success, {"level": column, "falls": falls})
+    falls = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    steps = np.array([[800.0, 90.0, 700.0], [40.0, 2000.0, 900.0]])
+    return Outcome(success, success >= 1.0, success, {"level": column, "falls": falls, "steps": steps})
 
 
 def test_flat_is_in_no_mean() -> None:
@@ -77,9 +78,15 @@ def test_flat_is_in_no_mean() -> None:
     parkour = summary["parkour"]
     assert parkour["terrains"]["tasks"] == 2
     assert parkour["terrains"]["progress"] == summary["mean_success"]
-    assert parkour["terrains"]["falls"] == 0.75
+    assert parkour["terrains"]["falls"] == 0.5
+    assert parkour["terrains"]["stopped"] == 0.25  # the second episode of the dome neither arrived nor fell
+    assert parkour["terrains"]["steps"] == (800 + 90 + 40 + 2000) / 4
+    assert parkour["stopped"] == {"beam": 0.0, "dome": 0.5, "flat": 0.0}
+    assert parkour["steps"] == {"beam": 420.0, "dome": 1045.0, "flat": 800.0}
     assert parkour["flat"]["progress"] == 1.0
-    assert parkour["levels"]["2"] == {"progress": 0.75, "all_waypoints": 0.5, "falls": 0.5, "episodes": 2}
+    assert parkour["levels"]["2"] == {
+        "progress": 0.75, "all_waypoints": 0.5, "falls": 0.5, "stopped": 0.0, "steps": 445.0, "episodes": 2
+    }  # fmt: skip
     assert parkour["levels"]["7"]["progress"] == 0.125
     assert parkour["levels"]["0"] == {"episodes": 0}
     assert parkour["task_levels"]["dome"][2] == 0.5
@@ -96,8 +103,40 @@ def test_tables_have_terrains_then_flat_and_every_level() -> None:
     per_terrain, per_level, matrix = evaluation_tables("x", summarize(outcome([2.0, 7.0]), ("beam", "dome", "flat")))
     assert [row[0] for row in per_terrain.rows] == ["beam", "dome", "mean of 2 terrains", "flat, apart"]
     assert per_terrain.rows[2][1] == pytest.approx(0.4375)
+    assert per_terrain.columns[-3:] == ("falls", "stopped", "steps")
+    assert per_terrain.rows[1][-3:] == (0.5, 0.5, 1045.0)
+    assert per_level.title == "per level, without flat"
+    assert per_level.columns[0] == "level"
+    assert per_level.rows[7][-4:] == (0.5, 0.5, 1020.0, 2)
     assert [row[0] for row in per_level.rows] == [str(level) for level in range(10)]
     assert matrix.rows[0][:4] == ("beam", None, None, 1.0)
+
+
+def test_tiles_of_easy_and_flat_are_variants_not_levels() -> None:
+    for suite, title in (("easy", "per variant of the lowest level"), ("flat", "per variant, all of them flat ground")):
+        result = evaluate(config("tasks=[beam]", f"levels={suite}", "episodes=2"))
+        assert [table.title for table in result.tables[1:]] == [f"{title}, without flat", f"progress {title}"]
+        assert result.tables[1].columns[0] == "variant"
+    evaluator = Evaluator(config("tasks=[beam]", "levels=curriculum"), episodes=1)
+    assert evaluator.run(lambda obs, task: torch.zeros(1, 12))["parkour"]["tiles"] == "hard"
+    evaluator.close()
+
+
+def test_steps_are_those_of_the_first_episode_alone() -> None:
+    evaluator = Evaluator(config("tasks=[flat]", "episode_length=60"), episodes=2)
+    env: Any = evaluator.env
+
+    def lie_down(obs: torch.Tensor, task: torch.Tensor) -> torch.Tensor:
+        if int(env.episode_step[0]) == 9:  # turn the second robot over; its next episodes would be counted too
+            qpos = env.groups[0].batch.qpos.clone()
+            qpos[1, 3:7] = torch.tensor([0.0, 1.0, 0.0, 0.0])
+            env.groups[0].batch.reset(torch.tensor([False, True]), qpos, torch.zeros(2, 18))
+        return torch.zeros(2, 12)
+
+    outcome = evaluator.play(lie_down)
+    assert outcome.metrics["falls"].tolist() == [[0.0], [1.0]]
+    assert outcome.metrics["steps"].tolist() == [[60.0], [10.0]]
+    evaluator.close()
 
 
 def test_tiles_and_bodies_are_evaluated_beside_each_other() -> None:

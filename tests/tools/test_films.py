@@ -24,7 +24,7 @@ def films():
 
 def solved_in(films, series):
     text = (DOCS / series.page).read_text()
-    counts = [int(count) for count in re.findall(rf"(\d+)\s+of\s+{len(SUITES[series.suite])}\b", text)]
+    counts = [int(count) for count in re.findall(rf"(\d+)\s+of\s+{len(series.tasks)}\b", text)]
     assert len(counts) == 1
     assert text == films.page(series, counts[0])
     return counts[0]
@@ -35,32 +35,39 @@ def test_the_pages_are_up_to_date_and_say_what_readme_and_start_say(films):
     for page in (ROOT / "README.md", DOCS / "index.md"):
         assert f"{solved} of the 50 do" in page.read_text()
     assert 0 < solved_in(films, films.PARKOUR) <= 21
+    assert 0 < solved_in(films, films.HARDEST) < 20
 
 
-@pytest.mark.parametrize("suite", ["mt50", "parkour-hard"])
-def test_every_task_has_a_film_and_all_are_small(films, suite):
-    series = films.ALL[suite]
+def test_the_figures_of_the_hardest_level_are_those_of_the_raw_file(films):
+    figures, episodes = films.figures_of(films.HARDEST)
+    assert len(figures) == 20 and "flat" not in figures
+    assert (episodes, figures["box-climb"]) == (4, 0.28125)
+
+
+@pytest.mark.parametrize("name", ["mt50", "parkour-hard", "parkour-hardest"])
+def test_every_task_has_a_film_and_all_are_small(films, name):
+    series = films.ALL[name]
     files = {path.stem: path for path in (DOCS / series.folder).iterdir()}
-    assert set(files) == set(SUITES[suite])
+    assert set(files) == set(series.tasks)
     assert sum(path.stat().st_size for path in files.values()) < 12e6
-    with Image.open(files[{"mt50": "door-open", "parkour-hard": "poles"}[suite]]) as film:
-        assert film.size == films.FILM
+    with Image.open(files["door-open" if name == "mt50" else "poles"]) as film:
+        assert film.size == series.size
         assert film.n_frames > series.steps // series.every // 2
 
 
 def test_a_film_ends_with_its_episode_and_shows_its_last_score(films, monkeypatch):
     env = FakeWorlds()
     monkeypatch.setattr(films, "pose_of", lambda env, task: env.steps)
-    monkeypatch.setattr(films, "CaptionReader", lambda env: env)
+    monkeypatch.setattr(films, "CaptionReader", lambda env, first_only: env)
     monkeypatch.setattr(films.polytask, "load_policy", lambda suite: env)
     episodes = films.play(env, replace(films.PARKOUR, steps=8, every=2))
     assert episodes["long"].poses == [0, 2, 4, 6]
     assert episodes["short"].poses == [0, 2, 4, 4]
-    assert episodes["short"].captions[-1] == Caption("short", 5, 1.0)
+    assert episodes["short"].captions[-1] == Caption("short", 5, 1.0, is_over=True)
 
 
 class FakeWorlds:
-    """Two worlds, of which the second ends its episodes after five steps; reader and policy too."""
+    """Two worlds, of which the second ends its episode after five steps; reader and policy too."""
 
     spec = SimpleNamespace(tasks=("long", "short"))
     obs = task = None
@@ -68,11 +75,9 @@ class FakeWorlds:
 
     def read(self):
         score = 0.5 if self.steps else 0.0
-        return [Caption("long", self.steps, score), Caption("short", self.steps % 5, score)]
-
-    @property
-    def score(self):
-        return [0.5, 1.0]
+        if self.steps < 5:
+            return [Caption("long", self.steps, score), Caption("short", self.steps, score)]
+        return [Caption("long", self.steps, score), Caption("short", 5, 1.0, is_over=True)]
 
     def step(self, action):
         self.steps += 1

@@ -16,7 +16,7 @@ from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from polytask.config.presets import CONF, PRESET, presets, store_preset
 from polytask.config.saved import upgrade
@@ -245,7 +245,7 @@ def _compose(entry: str, folder: str, chosen: tuple[tuple[str, str | None], ...]
         try:
             config = hydra_compose(entry, overrides=lines)
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(_explain(error)) from error
+            raise UserError(_explain(error, options)) from error
     for group, name in options.items():
         if name is None and group in config:
             config[group] = None
@@ -291,9 +291,19 @@ def _untouched(schema: type[Any], saved: dict[str, Any], given: Collection[str])
 # Errors
 
 
-def _explain(error: Exception) -> str:
-    """Return one line that explains an error of Hydra or OmegaConf."""
-    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
+def _explain(error: Exception, chosen: Mapping[str, str | None]) -> str:
+    """Return one line that explains an error of Hydra or OmegaConf.
+
+    Args:
+        error: The error.
+        chosen: The options that the words choose, by their groups.
+    """
+    inner = error.__cause__ or error.__context__  # Hydra hides the error of a key behind its own
+    cause = inner if isinstance(inner, OmegaConfBaseException) else None
     where = getattr(cause or error, "full_key", None)
+    group = str(where).partition(".")[0]
+    if isinstance(cause, ConfigKeyError) and chosen.get(PRESET) and chosen.get(group):
+        option = f"{group}={chosen[group]}"
+        return f"preset={chosen[PRESET]} does not go with {option}: it sets {where}, which {option} does not have"
     reason = (str(cause or error).strip().splitlines() or [type(error).__name__])[0]
     return f"{where}: {reason}" if where else reason

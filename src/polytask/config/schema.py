@@ -189,6 +189,9 @@ class EvalConfig(EpisodesConfig):
         "parkour: robots with randomized (default) load, centre of mass, friction and motors, the nominal one, or both",
         choices=(*BODIES, BOTH),
     )
+    explore: bool = setting(
+        False, "act with the exploration noise of training, drawn anew in every step (default: without noise)"
+    )
     env: str = setting(
         "polytask",
         "polytask: our worlds; metaworld: also the original Meta-World, on the same goals",

@@ -74,7 +74,8 @@ class LeRobotExport:
                 for camera in self._cameras:
                     renderer.check_camera(camera)
             self._closing = stack.pop_all()
-        layout = layout_of(env.spec.obs_dim, env.spec.action_dim, env.config.options.reality.history)
+        options, sizes = env.config.options, (env.spec.obs_dim, env.spec.action_dim)
+        layout = layout_of(*sizes, options.reality.history, has_foot_scan=options.scan.feet)
         self._split = _PROPRIOCEPTION if layout is MANIPULATION else env.spec.obs_dim
         about = About(env.config.robot.name, env.config.domain.control_rate, _names(layout, self._split))
         self._writer = LeRobotWriter(root, about)

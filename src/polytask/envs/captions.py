@@ -1,16 +1,19 @@
-"""Write on the picture of a world what it shows: the task, the step, and whether the task has succeeded."""
+"""Write on the picture of a world what it shows: the task, the level, the step, and whether the task has succeeded."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.render import places_of
 
 Image = NDArray[np.uint8]  # (H, W, 3)
 
@@ -27,19 +30,35 @@ class Caption:
     task: str
     step: int  # of the episode
     score: float  # largest share of the task that was done so far, 0 to 1
+    note: str = ""  # such as the level
+    is_over: bool = False  # the episode has ended; this is what its last step reached
+
+    @property
+    def name(self) -> str:
+        """The task with the note."""
+        return f"{self.task}, {self.note}" if self.note else self.task
 
 
 class CaptionReader:
     """Follows the first world of every task of an environment, or all worlds."""
 
-    def __init__(self, env: MultiTaskEnv, *, all_worlds: bool = False) -> None:
-        """Prepare to follow the worlds from the start of their episodes."""
-        self._env = env
+    def __init__(self, env: MultiTaskEnv, *, all_worlds: bool = False, first_only: bool = False) -> None:
+        """Prepare to follow the worlds from the start of their episodes.
+
+        Args:
+            env: The worlds.
+            all_worlds: Follow all worlds.
+            first_only: When an episode has ended, return its last caption from then on, not those of the next one.
+        """
+        self._env, self._first_only = env, first_only
         counts = torch.tensor(env.spec.envs_per_task)
         worlds = torch.arange(env.num_envs) if all_worlds else counts.cumsum(0) - counts
         self._tasks = [env.spec.tasks[number] for number in env.task.cpu()[worlds].tolist()]
         self._worlds = worlds.to(env.device)
         self._best = torch.zeros(len(worlds))
+        places = places_of(env)
+        self._places = [places[world] for world in worlds.tolist()]
+        self._last: list[Caption] = []
 
     def read(self) -> list[Caption]:
         """Return the captions of the current state. Call it before every step."""
@@ -47,12 +66,39 @@ class CaptionReader:
         step, score = env.episode_step[self._worlds].cpu(), env.score[self._worlds].cpu()
         # At the start of an episode, the score still is that of the last one.
         self._best = torch.where(step == 0, 0.0, torch.maximum(self._best, score))
-        values = zip(self._tasks, step.tolist(), self._best.tolist(), strict=True)
-        return [Caption(task, int(count), best) for task, count, best in values]
+        values = zip(self._tasks, step.tolist(), self._best.tolist(), self._notes(step), strict=True)
+        found = [Caption(task, int(count), best, note) for task, count, best, note in values]
+        if self._first_only and self._last:
+            found = [_stay(*three) for three in zip(self._last, found, score.tolist(), strict=True)]
+        self._last = found
+        return found
+
+    def _notes(self, step: Tensor) -> list[str]:
+        """Return the notes of all worlds; only a new episode has a new one."""
+        known: Sequence[str | None] = [caption.note for caption in self._last] or [None] * len(self._places)
+        return [
+            place.group.note(place.row) if note is None or count == 0 else note
+            for place, note, count in zip(self._places, known, step.tolist(), strict=True)
+        ]
+
+
+def _stay(last: Caption, now: Caption, score: float) -> Caption:
+    """Return the last caption of an episode if it has ended, else that of now.
+
+    Args:
+        last: The caption before the last step.
+        now: The caption after it.
+        score: The score of that step, also if a new episode has begun.
+    """
+    if last.is_over:
+        return last
+    if now.step > last.step:
+        return now
+    return replace(last, step=last.step + 1, score=max(last.score, score), is_over=True)
 
 
 def add_caption(image: Image, caption: Caption) -> Image:
-    """Return a copy of a picture with a strip at the top: task, step, and a mark if the task has succeeded.
+    """Return a copy of a picture with a strip at the top: task, level, step, and a mark if the task has succeeded.
 
     Tasks that can be done in part, as in parkour, show the share in percent.
     """
@@ -76,8 +122,9 @@ def add_caption(image: Image, caption: Caption) -> Image:
         text = f"{100 * caption.score:.0f} %"
         draw.text((right, middle), text, _GREEN, letters, anchor="rm")
         right -= draw.textlength(text, letters) + margin
-    draw.text((margin, middle), caption.task, _WHITE, letters, anchor="lm")
-    free = right - 2 * margin - draw.textlength(caption.task, letters)
+    name = caption.name if draw.textlength(caption.name, letters) <= right - 2 * margin else caption.task
+    draw.text((margin, middle), name, _WHITE, letters, anchor="lm")
+    free = right - 2 * margin - draw.textlength(name, letters)
     for step in (f"step {caption.step}", str(caption.step)):  # the shorter one if there is little room
         if draw.textlength(step, letters) <= free:
             draw.text((right, middle), step, _WHITE, letters, anchor="rm")

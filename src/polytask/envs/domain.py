@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import mujoco
 import numpy as np
@@ -77,6 +77,13 @@ class Buffers:
         self.reward.masked_fill_(self.diverged, 0.0)
 
 
+class Mark(NamedTuple):
+    """A place of a task that pictures show as a ball, such as a waypoint."""
+
+    position: tuple[float, float, float]
+    is_next: bool  # the one to go to now
+
+
 class TaskSlice(Protocol):
     """A task and its rows in a group."""
 
@@ -137,6 +144,14 @@ class WorldGroup(Protocol):
 
     def world_metrics(self) -> dict[str, Tensor]:
         """Return numbers (N,) that describe the current worlds; the environment sums them per task."""
+        ...
+
+    def marks(self, row: int) -> list[Mark]:
+        """Return the places that a picture of a world shows although its scene does not contain them."""
+        ...
+
+    def note(self, row: int) -> str:
+        """Return what the caption of a world's episode says beside the task, such as its level; empty if nothing."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

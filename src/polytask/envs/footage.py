@@ -29,14 +29,17 @@ class Footage:
     def __init__(self, env: MultiTaskEnv) -> None:
         """Prepare to film an environment at the start of its episodes."""
         self._env = env
-        self._captions = CaptionReader(env)
+        self._captions = CaptionReader(env, first_only=True)
         self._poses: list[list[Pose]] = []  # (T, K)
         self._texts: list[list[Caption]] = []  # (T, K)
 
     def take(self) -> None:
-        """Keep the current poses. Call it before every step of an episode."""
-        self._poses.append([pose_of(self._env, task) for task in self._env.spec.tasks])
-        self._texts.append(self._captions.read())
+        """Keep the current poses, or the last ones where the episode is over. Call it before every step."""
+        texts, tasks = self._captions.read(), self._env.spec.tasks
+        last = self._poses[-1] if self._poses else []
+        poses = [last[at] if text.is_over else pose_of(self._env, tasks[at]) for at, text in enumerate(texts)]
+        self._poses.append(poses)
+        self._texts.append(texts)
 
     def write(self, path: Path, video: VideoFormat, seconds: float, *, is_required: bool = True) -> int:
         """Draw the episode and write the video.

@@ -96,6 +96,7 @@ _MEASURED = (
     Part("foot contacts", 4, "0.5 touching, -0.5 not"),
     Part("height scan", 132, "m, trunk height minus 0.3 minus ground"),
 )
+_FOOT_SCAN = Part("foot scan", 36, "m, trunk height minus 0.3 minus ground, at 3 x 3 points around each foot")
 _PRIVILEGED = (
     Part("velocity", 3, "2 m/s, in the trunk's frame"),
     Part("load, shift of its centre and friction", 5, "kg, m, -"),
@@ -115,24 +116,28 @@ WITH_ERRORS = (  # what a robot measures inexactly
     "joint angles",
     "joint speeds",
     "height scan",
+    "foot scan",
 )
 
 
-def parkour_layout(*, is_real: bool = False, is_privileged: bool = True, history: int = 0) -> Layout:
+def parkour_layout(
+    *, is_real: bool = False, is_privileged: bool = True, history: int = 0, has_foot_scan: bool = False
+) -> Layout:
     """Return the layout of parkour.
 
     Args:
         is_real: The robot has errors, and a memory of what it measured.
         is_privileged: Also show what a robot cannot measure.
         history: Earlier control steps that a real robot remembers.
+        has_foot_scan: Also show the ground around the feet.
     """
-    kinds = {part.name: part for part in _MEASURED}
-    measured = list(_MEASURED)
+    measured = [*_MEASURED, _FOOT_SCAN] if has_foot_scan else list(_MEASURED)
+    kinds = {part.name: part for part in measured}
     for ago in range(1, history + 1) if is_real else ():
         measured += [kinds[kind]._replace(name=f"{kind}, {ago} ago", kind=kind) for kind in REMEMBERED]
     hidden = list(_PRIVILEGED)
     if is_real:
-        true = [kinds[kind]._replace(name=f"true {kind}", kind=kind) for kind in WITH_ERRORS]
+        true = [kinds[kind]._replace(name=f"true {kind}", kind=kind) for kind in WITH_ERRORS if kind in kinds]
         hidden = [*true, *_PRIVILEGED, *_INDIVIDUAL]
     meaning = "joint target: the standing pose (offset) plus the action, in rad; servo of 50 N m/rad and 3 N m s/rad"
     return Layout(
@@ -148,16 +153,17 @@ def parkour_layout(*, is_real: bool = False, is_privileged: bool = True, history
 PARKOUR = parkour_layout()
 
 
-def layout_of(obs_dim: int, action_dim: int, history: int = 0) -> Layout | None:
+def layout_of(obs_dim: int, action_dim: int, history: int = 0, *, has_foot_scan: bool = False) -> Layout | None:
     """Return the layout with these sizes; None for one that we do not know, such as that of a plug-in.
 
     Args:
         obs_dim: Numbers in an observation.
         action_dim: Numbers in an action.
         history: Earlier control steps in an observation of a real robot.
+        has_foot_scan: Whether worlds of parkour show the ground around the feet.
     """
     known = [
-        parkour_layout(is_real=is_real, is_privileged=is_privileged, history=history)
+        parkour_layout(is_real=is_real, is_privileged=is_privileged, history=history, has_foot_scan=has_foot_scan)
         for is_real in (True, False)
         for is_privileged in (True, False)
     ]

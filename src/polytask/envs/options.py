@@ -35,6 +35,9 @@ class ScanOptions:
     spacing: float = setting(
         0.15, "parkour: metres between the 12 x 11 points of the scan; less shows more of a smaller area", above=0.0
     )
+    feet: bool = setting(
+        False, "parkour: also show, in every control step, the ground at 3 x 3 points around each foot, 5 cm apart"
+    )
 
 
 @dataclass
@@ -46,10 +49,12 @@ class TuningOptions:
         True, "parkour: pay for facing the waypoint also without moving; else in proportion to the speed towards it"
     )
     edge_penalty: float = setting(
-        0.0, "parkour: weight per second of each foot that stands within 5 cm of an edge", at_least=0.0
+        0.0, "parkour: weight per second of each foot that stands above an edge, within 5 cm of it", at_least=0.0
     )
     stall_seconds: float = setting(
-        0.0, "parkour: end an episode, like a fall, this long after its last waypoint (0: do not)", at_least=0.0
+        0.0,
+        "parkour: end an episode this long after its last waypoint, as `terminated`, but not as a fall (0: do not)",
+        at_least=0.0,
     )
     mirror: bool = setting(False, "parkour: half of the episodes are seen in a mirror that swaps left and right")
 

@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from polytask.envs.domain import TaskSlice, WorldGroup
+from polytask.envs.domain import Mark, TaskSlice, WorldGroup
 from polytask.envs.views import SCENE, VIEWS, View
 from polytask.errors import UserError
 from polytask.sim.opengl import make_renderer
@@ -26,6 +26,9 @@ _FINGERTIPS = ("rightEndEffector", "leftEndEffector")  # sites that every arm ha
 _GEOMS = ("geom_pos", "geom_quat", "geom_size", "geom_aabb", "geom_rbound")
 _LAYOUT = (*_GEOMS, "body_mass", "body_ipos", "body_subtreemass", "cam_poscom0", "light_poscom0")
 Layout = dict[str, NDArray[np.float64]]
+# Radius and colour of the ball at a mark, and of that at the next one.
+_BALL = (0.07, (0.10, 0.45, 0.20, 1.0))
+_NEXT_BALL = (0.11, (0.25, 1.0, 0.35, 1.0))
 
 
 class Worlds(Protocol):
@@ -49,6 +52,7 @@ class Pose:
     qpos: NDArray[np.float32]  # (nq,)
     mocap_pos: NDArray[np.float32]  # (nmocap, 3)
     mocap_quat: NDArray[np.float32]  # (nmocap, 4)
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,11 @@ def pose_of(env: Worlds, task: str, world: int = 0) -> Pose:
     """Copy the current pose of a task's `world`-th world, to draw it later."""
     group, own = task_slice(env, task)
     batch, row = group.batch, own.worlds.start + world
+    marks = tuple(group.marks(row))
     qpos, mocap_pos, mocap_quat = (
         tensor[row].cpu().numpy() for tensor in (batch.qpos, batch.mocap_pos, batch.mocap_quat)
     )
-    return Pose(qpos.copy(), mocap_pos[own.mocaps], mocap_quat[own.mocaps])
+    return Pose(qpos.copy(), mocap_pos[own.mocaps], mocap_quat[own.mocaps], marks)
 
 
 def task_slice(env: Worlds, task: str) -> tuple[WorldGroup, TaskSlice]:
@@ -151,6 +156,8 @@ class Renderer:
         images = []
         for name in cameras:
             self._renderer.update_scene(self._data, camera=SCENE if name == SCENE else self._camera(VIEWS[name]))
+            for mark in pose.marks:
+                _add_ball(self._renderer.scene, mark)
             images.append(self._renderer.render().copy())  # the renderer reuses its buffer
         return images
 
@@ -165,3 +172,12 @@ class Renderer:
     def close(self) -> None:
         """Free the context."""
         self._renderer.close()
+
+
+def _add_ball(scene: mujoco.MjvScene, mark: Mark) -> None:
+    """Add the ball of a mark to what the next picture shows."""
+    radius, color = _NEXT_BALL if mark.is_next else _BALL
+    size, place, turn = np.full(3, radius), np.asarray(mark.position, float), np.eye(3).ravel()
+    ball = scene.geoms[scene.ngeom]
+    mujoco.mjv_initGeom(ball, mujoco.mjtGeom.mjGEOM_SPHERE, size, place, turn, np.asarray(color, np.float32))
+    scene.ngeom += 1

@@ -55,7 +55,8 @@ class VideoFormat:
 def record_video(env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], path: Path, video: VideoFormat) -> int:
     """Play one episode in the first world of each task, write the video and return its number of frames.
 
-    A video has one frame per control step. A GIF leaves frames out if it had more than `MOST_GIF_FRAMES` per second.
+    A world whose episode ends before those of the others keeps its last picture. A video has one frame per control
+    step. A GIF leaves frames out if it had more than `MOST_GIF_FRAMES` per second.
 
     Raises:
         UserError: If a required library is missing, an episode is too short or the file cannot be written. Then there
@@ -155,12 +156,15 @@ def _frames(
     env: MultiTaskEnv, policy: Callable[[Tensor, Tensor], Tensor], video: VideoFormat, steps: int, stride: int
 ) -> Generator[Image, None, None]:
     """Draw the worlds before every `stride`-th of `steps` steps."""
-    captions = CaptionReader(env)
+    captions = CaptionReader(env, first_only=True)
+    drawn: list[Image] = []  # the last picture of every task
     with open_renderers(env, video) as renderers, RenderProgress("drawing the video", steps) as progress:
         for step in range(steps):
             texts = captions.read()
             if step % stride == 0:
-                yield tile([add_caption(one.frame(0), text) for one, text in zip(renderers, texts, strict=True)])
+                worlds = enumerate(zip(renderers, texts, strict=True))
+                drawn = [drawn[at] if text.is_over else one.frame(0) for at, (one, text) in worlds]
+                yield tile([add_caption(one, text) for one, text in zip(drawn, texts, strict=True)])
             env.step(policy(env.obs, env.task))
             progress.advance()
 

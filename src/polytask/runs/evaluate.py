@@ -1,4 +1,4 @@
-"""Measure success and return of a policy per task: one episode without exploration noise per world, fixed seeds."""
+"""Measure success and return of a policy per task: one episode per world, fixed seeds, noise only with `explore`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
 from polytask.runs.parkour_eval import counted, play_all_levels, terrain_summary, terrain_tables
 from polytask.runs.policy import policy_file
-from polytask.runs.setup import Policy, build_env, build_policy, check_source
+from polytask.runs.setup import Policy, build_env, build_policy, check_noise, check_source
 from polytask.settings import MAX_SEED
 from polytask.statistics import Array, iqm, mean, score_interval
 from polytask.types import VecEnv
@@ -49,7 +49,8 @@ class Outcome:
     success: Array  # (E, K) highest score of any step: 1 for success, else 0; in parkour the progress
     success_at_end: Array  # (E, K) success at the last step
     returns: Array  # (E, K) sum of rewards
-    metrics: Mapping[str, Array] = field(default_factory=dict)  # (E, K) each: the domain's metrics of the episodes
+    # (E, K) each: `steps`, the length of the episodes, and the domain's metrics
+    metrics: Mapping[str, Array] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -71,11 +72,12 @@ def run_episodes(
     shape = (env.spec.num_envs,)
     going = torch.ones(shape, dtype=torch.bool, device=env.device)
     at_end = torch.zeros_like(going)
-    success, returns = torch.zeros(shape, device=env.device), torch.zeros(shape, device=env.device)
+    success, returns, steps = (torch.zeros(shape, device=env.device) for _ in range(3))
     for _ in range(env.spec.episode_length):
         for watch in watchers:
             watch()
         step = env.step(policy(env.obs, env.task))
+        steps += going
         returns += torch.where(going, step.reward, 0.0)
         success = torch.maximum(success, torch.where(going, env.score, 0.0))
         at_end = torch.where(going, step.success, at_end)
@@ -87,7 +89,7 @@ def run_episodes(
         success=_by_task(success, tasks),
         success_at_end=_by_task(at_end, tasks),
         returns=_by_task(returns, tasks),
-        metrics={name: _by_task(value, tasks) for name, value in metrics.items()},
+        metrics={name: _by_task(value, tasks) for name, value in {**metrics, "steps": steps}.items()},
     )
 
 
@@ -124,7 +126,7 @@ class Evaluator:
 
     def run(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
         """Run all episodes and summarize them."""
-        return summarize(self.play(policy, watchers), self.env.spec.tasks)
+        return summarize(self.play(policy, watchers), self.env.spec.tasks, self.env.config.options.levels)
 
     def run_and_show(self, policy: Policy, watchers: Sequence[Callable[[], None]] = ()) -> dict[str, Any]:
         """Do the same as `run`, and show the progress if it takes long."""
@@ -179,8 +181,14 @@ def set_goals(env: MultiTaskEnv, goals: Goals) -> None:
     env.reset()
 
 
-def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
-    """Return means with 95 % intervals over episodes, per task and over the tasks; in parkour without flat ground."""
+def summarize(outcome: Outcome, tasks: tuple[str, ...], tiles: str | None = None) -> dict[str, Any]:
+    """Return means with 95 % intervals over episodes, per task and over the tasks; in parkour without flat ground.
+
+    Args:
+        outcome: The episodes.
+        tasks: Names of the tasks.
+        tiles: In parkour, which tiles the worlds have: hard (default), easy or flat.
+    """
     per_task = {}
     for index, task in enumerate(tasks):
         success = outcome.success[:, index : index + 1]
@@ -201,12 +209,13 @@ def summarize(outcome: Outcome, tasks: tuple[str, ...]) -> dict[str, Any]:
         "episodes": len(outcome.success),
     }
     if "level" in outcome.metrics:
-        summary["parkour"] = terrain_summary(outcome.success, outcome.success_at_end, outcome.metrics, tasks)
+        played = (outcome.success, outcome.success_at_end, outcome.metrics)
+        summary["parkour"] = terrain_summary(*played, tasks, tiles or "hard")
     return summary
 
 
 def evaluation_tables(title: str, summary: dict[str, Any]) -> list[Table]:
-    """Lay out a summary as tables: one row per task and the mean in the last row; for parkour, also per level."""
+    """Lay out a summary as tables: one row per task, the mean in the last row; for parkour, also per level."""
     if "parkour" in summary:
         return terrain_tables(title, summary)
     rows = [
@@ -245,15 +254,18 @@ def variants(config: EvalConfig) -> dict[str, tuple[EvalConfig, Goals | None]]:
 def evaluate(config: EvalConfig) -> Result:
     """Run `polytask eval`."""
     check_source(config)
+    check_noise(config)
     name, length, summaries = config.policy or config.checkpoint, 0, {}
     for label, (worlds, goals) in variants(config).items():
         evaluator = Evaluator(worlds, config.episodes, goals)
         length = evaluator.env.spec.episode_length
-        summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env))
+        summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env, explore=config.explore))
         evaluator.close()
     title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
+    title += ", with exploration noise" if config.explore else ""
     (first_label, first), *others = summaries.items()
     payload = {**first, "policy": name, "episode_length": length, "seed": config.seed, "reward": config.reward}
+    payload["explore"] = config.explore
     if NEW_GOALS in summaries:
         payload["new_goals"] = summaries[NEW_GOALS]
     elif others:

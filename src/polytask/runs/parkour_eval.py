@@ -19,6 +19,13 @@ from polytask.statistics import Array, bootstrap, mean
 
 FLAT = "flat"
 LEVELS = range(NUM_LEVELS)
+# What `levels` means for the tiles that have the numbers 0 to 9.
+NUMBERED = {
+    "hard": ("level", "per level"),
+    "easy": ("variant", "per variant of the lowest level"),
+    "flat": ("variant", "per variant, all of them flat ground"),
+}
+ENDS = ("falls", "stopped", "steps")  # how episodes end: the shares that fell and neither fell nor arrived, mean length
 
 
 def counted(tasks: Sequence[str]) -> list[int]:
@@ -43,17 +50,21 @@ def play_all_levels(env: MultiTaskEnv) -> None:
 
 
 def terrain_summary(
-    success: Array, success_at_end: Array, metrics: Mapping[str, Array], tasks: Sequence[str]
+    success: Array, success_at_end: Array, metrics: Mapping[str, Array], tasks: Sequence[str], tiles: str
 ) -> dict[str, Any]:
     """Summarize E episodes of each of K parkour tasks.
 
     Args:
         success: Progress. (E, K)
         success_at_end: Whether all waypoints were reached. (E, K)
-        metrics: `falls` and `level`. (E, K) each
+        metrics: `falls`, `level` and `steps`. (E, K) each
         tasks: Names of the tasks.
+        tiles: Which tiles they have, a key of `NUMBERED`.
     """
-    arrays = {"progress": success, "all_waypoints": success_at_end, "falls": metrics["falls"]}
+    falls, arrived = metrics["falls"], np.asarray(success_at_end, dtype=float)
+    stopped = 1.0 - np.maximum(falls, arrived)  # ended by the time limit, or by a simulation that diverged
+    ends = {"falls": falls, "stopped": stopped, "steps": metrics["steps"]}
+    arrays = {"progress": success, "all_waypoints": arrived, **ends}
     level = metrics["level"].round().astype(int)
     terrains = counted(tasks)
 
@@ -70,10 +81,11 @@ def terrain_summary(
         return {**found, "episodes": int(here.sum())}
 
     return {
+        "tiles": tiles,
         "terrains": {"tasks": len(terrains), **over(terrains)},
         "flat": over([list(tasks).index(FLAT)]) if FLAT in tasks else None,
         "levels": {str(index): on(index, terrains) for index in LEVELS},
-        "falls": {task: float(metrics["falls"][:, index].mean()) for index, task in enumerate(tasks)},
+        **{name: dict(zip(tasks, array.mean(axis=0).tolist(), strict=True)) for name, array in ends.items()},
         "task_levels": {
             task: [_mean_where(success[:, index], level[:, index] == one) for one in LEVELS]
             for index, task in enumerate(tasks)
@@ -88,28 +100,29 @@ def _mean_where(values: Array, mask: Any) -> float | None:
 def terrain_tables(title: str, summary: Mapping[str, Any]) -> list[Table]:
     """Lay out a summary as tables: per terrain, per level, and the progress of each terrain on each level."""
     parkour = summary["parkour"]
+    number, which = NUMBERED[parkour["tiles"]]
 
     def row(name: str, one: Mapping[str, Any]) -> tuple[Any, ...]:
         low, high = one["interval"]
-        return name, one["progress"], f"{low:.2f} to {high:.2f}", one["all_waypoints"], one["falls"]
+        return name, one["progress"], f"{low:.2f} to {high:.2f}", one["all_waypoints"], *(one[end] for end in ENDS)
 
     rows = []
     for task, one in summary["tasks"].items():
         if task != FLAT:
             known = {"progress": one["success"], "all_waypoints": one["success_at_end"], "interval": one["interval"]}
-            rows.append(row(task, {**known, "falls": parkour["falls"][task]}))
+            rows.append(row(task, {**known, **{end: parkour[end][task] for end in ENDS}}))
     if rows:
         rows.append(row(f"mean of {parkour['terrains']['tasks']} terrains", parkour["terrains"]))
     if parkour["flat"] is not None:
         rows.append(row("flat, apart", parkour["flat"]))
-    columns = ("terrain", "progress", "95 % interval", "all waypoints", "falls")
+    columns = ("terrain", "progress", "95 % interval", "all waypoints", *ENDS)
     by_level = [
-        (index, one.get("progress"), one.get("all_waypoints"), one.get("falls"), one["episodes"])
+        (index, one.get("progress"), one.get("all_waypoints"), *(one.get(end) for end in ENDS), one["episodes"])
         for index, one in parkour["levels"].items()
     ]
     of_each = [(task, *levels) for task, levels in parkour["task_levels"].items()]
     return [
         Table(title, columns, rows),
-        Table("per level, without flat", ("level", "progress", "all waypoints", "falls", "episodes"), by_level),
-        Table("progress per level", ("terrain", *map(str, LEVELS)), of_each),
+        Table(f"{which}, without flat", (number, "progress", "all waypoints", *ENDS, "episodes"), by_level),
+        Table(f"progress {which}", ("terrain", *map(str, LEVELS)), of_each),
     ]

@@ -170,7 +170,7 @@ def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], pa
     """Describe the policy of a checkpoint."""
     spec, saved = state["spec"], upgrade(state["config"])
     obs_dim = spec.get("actor_dim") or spec["obs_dim"]
-    words = layout_of(obs_dim, spec["action_dim"], config.reality.history)
+    words = layout_of(obs_dim, spec["action_dim"], config.reality.history, has_foot_scan=config.scan.feet)
     worlds = worlds_of(saved, is_apart=spec.get("actor_dim") is not None)
     beside = path.with_name(SUMMARY_FILE)
     summary = read_json(beside, "summary of a run", {}) if exists(beside) else {}

@@ -117,7 +117,7 @@ class TrainedRun:
         return load_policy(self.directory, device)
 
     def evaluate(self, episodes: int = 50, **settings: Any) -> dict[str, Any]:
-        """Measure the policy without noise.
+        """Measure the policy, without noise unless `explore=True`.
 
         Args:
             episodes: Episodes per task.

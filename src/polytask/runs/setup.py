@@ -12,7 +12,7 @@ from torch import Tensor
 from polytask import algos
 from polytask.algos import AlgoContext
 from polytask.config.compose import compose
-from polytask.config.schema import BenchConfig, PolicyConfig, TrainConfig
+from polytask.config.schema import BenchConfig, EvalConfig, PolicyConfig, TrainConfig
 from polytask.device import tune_torch
 from polytask.envs.make import make_env, resolve
 from polytask.envs.multi_task import MultiTaskEnv
@@ -87,12 +87,24 @@ def check_source(config: PolicyConfig) -> None:
         raise UserError("name one policy: checkpoint=PATH, policy=scripted, policy=random or policy=pretrained")
 
 
-def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv) -> Policy:
-    """Build the policy that a config names, without exploration noise, for the tasks of `env`."""
+def check_noise(config: EvalConfig) -> None:
+    """Check that a policy whose exploration noise is asked for has any: only the checkpoint of a run knows it."""
+    if config.explore and (config.checkpoint is None or policy_file(config) is not None):
+        raise UserError("explore=true needs the checkpoint of a run; a policy file, pretrained or not, has no noise")
+
+
+def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv, *, explore: bool = False) -> Policy:
+    """Build the policy that a config names, for the tasks of `env`.
+
+    Args:
+        config: What names the policy.
+        env: The worlds.
+        explore: Act with the exploration noise of training; the config must name the checkpoint of a run.
+    """
     if (file := policy_file(config)) is not None:
         return open_policy(file, env.device).for_tasks(env.spec.tasks)
     if config.checkpoint is not None:
-        return load_policy(load(config.checkpoint), env)
+        return load_policy(load(config.checkpoint), env, explore=explore)
     if config.policy == "scripted":
         return ScriptedPolicy(env)
     generator = torch.Generator(env.device).manual_seed(config.seed)
@@ -106,8 +118,11 @@ def spec_of(state: dict[str, Any]) -> EnvSpec:
     return EnvSpec(**{each.name: saved[each.name] for each in fields(EnvSpec) if each.name in saved})
 
 
-def load_policy(state: dict[str, Any], env: VecEnv) -> Policy:
-    """Build a trained policy from a checkpoint. `env` may have any of the training tasks, in any order."""
+def load_policy(state: dict[str, Any], env: VecEnv, *, explore: bool = False) -> Policy:
+    """Build a trained policy from a checkpoint, with or without its exploration noise.
+
+    `env` may have any of the training tasks, in any order.
+    """
     spec = spec_of(state)
     unknown = [task for task in env.spec.tasks if task not in spec.tasks]
     if unknown:
@@ -121,7 +136,7 @@ def load_policy(state: dict[str, Any], env: VecEnv) -> Policy:
     algo = build_algo(compose(TrainConfig, [], saved=state["config"]), spec, env.device)
     restore(algo, state["algo"], "algorithm")
     number = torch.tensor([spec.tasks.index(task) for task in env.spec.tasks], device=env.device)
-    return lambda obs, task: algo.act(obs, number[task], explore=False)
+    return lambda obs, task: algo.act(obs, number[task], explore=explore)
 
 
 def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device, ranks: Ranks = ALONE) -> Algo:

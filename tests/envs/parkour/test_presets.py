@@ -35,6 +35,23 @@ def test_learner_builds_and_acts(method: str) -> None:
     assert torch.isfinite(action).all()
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_benchmarks_presets_learn_as_it_does(method: str) -> None:
+    algo = compose(TrainConfig, [f"preset=parkour/{method}_hard"]).algo
+    assert (algo.schedule, algo.lr, algo.min_lr, algo.max_lr, algo.first_lr) == ("adaptive", 5e-4, 1e-6, 1e-2, None)
+    assert algo.target_kl == (0.01 if method == "moore" else 0.008)
+    assert (algo.normalize, algo.obs_clip) == ("none", 100.0)
+    assert algo.entropy_coef == (0.005 if method in ("soft_modular", "moore", "paco") else 0.001)
+    assert (algo.horizon, algo.epochs, algo.minibatch, algo.gamma, algo.lam) == (32, 5, 16384, 0.99, 0.95)
+
+
+def test_the_first_iteration_sees_raw_observations() -> None:
+    config = compose(TrainConfig, ["preset=parkour/vanilla_hard", "device=cpu"])
+    with polytask.make("parkour-hard", num_envs=21, threads=1) as env:
+        algo = build_algo(config, env.spec, torch.device("cpu"))
+        assert torch.equal(algo.loop.obs_norm.normalize(env.obs, env.task), env.obs)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("net", ["vanilla", "multihead", "moore", "simba_v2"])
 def test_tuned_presets_add_what_they_say_and_change_nothing_else(net: str) -> None:
     tuned = compose(TrainConfig, [f"preset=parkour/{net}_hard_cl_tuned", "device=cpu"])
@@ -42,9 +59,9 @@ def test_tuned_presets_add_what_they_say_and_change_nothing_else(net: str) -> No
     assert tuned.curriculum.revisit == 0.2
     if net != "simba_v2":  # the benchmark does not have it
         plain = compose(TrainConfig, [f"preset=parkour/{net}_hard_cl", "device=cpu"])
-        assert (plain.algo.schedule, plain.algo.normalize, plain.curriculum.revisit) == ("constant", "per_task", 0.0)
-        words = ("algo.schedule=adaptive", "algo.first_lr=1e-5", "algo.target_kl=0.008", "algo.normalize=fixed")
-        others = ("device=cpu", "curriculum.revisit=0.2")
+        assert (plain.algo.schedule, plain.algo.normalize, plain.curriculum.revisit) == ("adaptive", "none", 0.0)
+        words = ("algo.first_lr=1e-5", "algo.min_lr=1e-5", "algo.target_kl=0.008", "algo.normalize=fixed")
+        others = ("algo.obs_clip=10.0", "device=cpu", "curriculum.revisit=0.2")
         assert tuned == compose(TrainConfig, [f"preset=parkour/{net}_hard_cl", *words, *others])
     env = polytask.make("parkour-hard-cl", num_envs=21, threads=1)
     algo = build_algo(tuned, env.spec, torch.device("cpu"))

@@ -119,6 +119,18 @@ def test_edges_are_where_the_ground_drops() -> None:
     assert not inside.any()  # flat ground has none but at its walls
 
 
+def test_the_foot_of_a_step_or_a_wall_is_no_edge() -> None:
+    tiles = Tiles.build([TASKS["box-climb"], TASKS["even-gaps"]], "hard", CPU)
+    edges = tiles.edges()
+    before, above = cell_at(torch.tensor([1.97, 2.02]), torch.zeros(2)).tolist()  # the first box begins at 2 m
+    assert float(tiles.ground[9, above] - tiles.ground[9, before]) > 0.4
+    assert (bool(edges[9, before]), bool(edges[9, above])) == (False, True)
+    beside_wall = cell_at(torch.full((3,), 1.0), torch.tensor([1.93, 1.88, 1.5]))  # the wall begins at 1.9 m
+    assert edges[9, beside_wall].tolist() == [True, False, False]
+    bottom = tiles.ground[10] < -0.5
+    assert bottom.any() and not edges[10, bottom].any()  # of a gap
+
+
 def test_feet_near_an_edge_cost_and_only_if_they_touch() -> None:
     paid = {}
     for weight in (0.0, 1.0):

@@ -74,6 +74,17 @@ def test_a_figure_that_needs_a_baseline_asks_for_it(runs, tmp_path):
         report(ReportConfig(runs=[str(runs)], baseline="care"))
 
 
+def test_settings_that_the_baseline_is_not_compared_with_are_named(tmp_path):
+    write_run(tmp_path / "mlp", evaluation=evaluation({"reach": 1.0, "push": 0.5}))
+    write_run(tmp_path / "moore", "net=moore", evaluation=evaluation({"reach": 1.0, "push": 0.5}))
+    write_run(tmp_path / "bro", "net=bro")
+    runs = [str(tmp_path / name) for name in ("mlp", "moore", "bro")]
+    line = "not compared with mlp: bro (no noiseless success)"
+    result = report(ReportConfig(runs=runs, baseline="mlp"))
+    assert line in result.lines and line in result.payload["remarks"]
+    assert line not in report(ReportConfig(runs=runs)).lines
+
+
 def test_tables_are_written_without_matplotlib(runs, tmp_path, monkeypatch):
     monkeypatch.setattr("polytask.runs.report.canvas.find_spec", lambda name: None)
     lines = report(ReportConfig(runs=[str(runs)], output=str(tmp_path / "out"))).lines

@@ -4,8 +4,16 @@ import pytest
 from helpers.report_runs import evaluation, row, write_run
 
 from polytask.errors import UserError
-from polytask.runs.report.compare import draw_bars, draw_difference, draw_improvement, draw_tasks, find_baseline
+from polytask.runs.report.compare import (
+    draw_bars,
+    draw_difference,
+    draw_improvement,
+    draw_tasks,
+    find_baseline,
+    left_out,
+)
 from polytask.runs.report.pool import pool_runs
+from polytask.runs.report.published import Published
 from polytask.runs.report.read import read_run
 
 
@@ -37,6 +45,10 @@ def dots(axes):
     return found
 
 
+def theirs(success, measure):
+    return Published("", "", "", measure, "", "", "", success)
+
+
 def test_bars_show_each_measure_with_its_interval(pools):
     (axes,) = draw_bars(pools, {}).axes
     assert names(axes) == ["bro", "mlp", "moore"]
@@ -45,10 +57,14 @@ def test_bars_show_each_measure_with_its_interval(pools):
 
 
 def test_published_successes_are_marked_on_the_bars(pools):
-    (axes,) = draw_bars(pools, {"mlp": 0.75, "care": 0.1}).axes
-    marked = [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == "D"]
-    assert marked == [[[0.75, 1.0]]]
-    assert "diamond: published training success" in " ".join(axes.get_xlabel().split())
+    found = {"mlp": theirs(0.75, "training"), "moore": theirs(0.5, "noiseless"), "care": theirs(0.1, "training")}
+    (axes,) = draw_bars(pools, found).axes
+    marked = {line.get_marker(): line.get_xydata().tolist() for line in axes.lines if line.get_marker() in ("D", "s")}
+    assert marked == {"D": [[0.75, 1.0]], "s": [[0.5, 2.0]]}
+    label = " ".join(axes.get_xlabel().split())
+    assert "diamond: published training success; square: published noiseless success" in label
+    (axes,) = draw_bars(pools, {"mlp": theirs(0.75, "training")}).axes
+    assert "square" not in axes.get_xlabel()
 
 
 def test_difference_to_a_baseline_uses_a_measure_that_both_have(pools):
@@ -59,6 +75,18 @@ def test_difference_to_a_baseline_uses_a_measure_that_both_have(pools):
     assert value == pytest.approx(0.3)
     assert low < 0.0 < value < high
     assert "noiseless success minus that of mlp" in axes.get_xlabel()
+
+
+def test_settings_that_are_not_compared_are_named(pools, tmp_path):
+    assert left_out(pools, find_baseline(pools, "mlp")) == ["not compared with mlp: bro (no noiseless success)"]
+    assert left_out(pools, find_baseline(pools, "bro")) == []
+    rates = {"reach": 0.5, "door-open": 0.5}
+    write_run(tmp_path / "other", "net=care", rows=[row(2, rates)], evaluation=evaluation(rates))
+    other = pool_runs([read_run(tmp_path / "other")], {tmp_path / "other": "other"})
+    assert left_out([*pools, *other], pools[1]) == [
+        "not compared with mlp: bro (no noiseless success)",
+        "not compared with mlp: other (other tasks)",
+    ]
 
 
 def test_difference_to_a_setting_that_was_not_evaluated_compares_training(pools):

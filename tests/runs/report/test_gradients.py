@@ -1,9 +1,9 @@
-"""Conflicts between gradients, and the weights of tasks."""
+"""Conflicts between gradients."""
 
 import pytest
 from helpers.report_runs import row, write_run
 
-from polytask.runs.report.gradients import conflict_panels, draw_conflicts, draw_weights, weight_names
+from polytask.runs.report.gradients import conflict_panels, draw_conflicts
 from polytask.runs.report.pool import pool_runs
 from polytask.runs.report.read import read_run
 
@@ -24,10 +24,10 @@ def test_conflicts_are_averaged_over_seeds_at_the_frames_of_the_measurements():
         {"frames": 20, **conflicts((0, 0.5, 1), (3, 4))},
     ]
     (panel,) = conflict_panels({"setting": [first, second], "without": [[{"frames": 5}]]})
-    assert panel.title == "setting: critic"
+    assert (panel.setting, panel.network) == ("setting", "critic")
     assert panel.frames.tolist() == [10, 20]
     assert panel.cosine.tolist() == [[-0.5, 0], [0.1, 0.5], [0.5, 1]]
-    assert {task: norm.tolist() for task, norm in panel.norms.items()} == {"reach": [2, 3], "push": [3, 4]}
+    assert {task: norm.tolist() for task, norm in panel.tasks.items()} == {"reach": [2, 3], "push": [3, 4]}
 
 
 @pytest.fixture
@@ -49,21 +49,5 @@ def test_conflicts_are_drawn_where_they_were_logged(make):
     assert [line.get_label() for line in lower.lines] == ["reach", "push"]
 
 
-@pytest.mark.parametrize(
-    "name, network", [("weight", ""), ("weight/critic", "critic"), ("grads/actor/weights", "actor")]
-)
-def test_weights_are_found_by_name(name, network):
-    rows = [{"loss/weight_decay": 1.0, "success/reach": 0.0, f"{name}/reach": 0.1, f"{name}/push": 0.9}]
-    assert weight_names(rows, ["reach", "push"]) == {network: {"reach": f"{name}/reach", "push": f"{name}/push"}}
-
-
-def test_weights_are_drawn_where_they_were_logged(make):
-    (axes,) = draw_weights(make(**{"weight/critic/reach": 0.25, "weight/critic/push": 0.5})).axes
-    assert axes.get_title() == "reach+push ppo mlp: critic"
-    assert {line.get_label(): line.get_ydata()[-1] for line in axes.lines} == {"reach": 0.5, "push": 1.0}
-
-
-def test_runs_without_them_have_no_figures(make):
-    pools = make()
-    assert draw_weights(pools) == "no setting logged the weights of its tasks"
-    assert draw_conflicts(pools).startswith("no setting logged gradients")
+def test_runs_without_them_have_no_figure(make):
+    assert draw_conflicts(make()).startswith("no setting logged gradients")

@@ -60,6 +60,11 @@ def test_seeds_that_agree_have_an_interval_over_their_episodes(make):
     assert not one.scores["noiseless"].is_over_runs
 
 
+def test_the_rounding_of_equal_seeds_is_no_difference_between_them(make):
+    (one,) = make(*(run(seed, 0.1, 0.1) for seed in range(3)))
+    assert not one.scores["training"].is_over_runs
+
+
 def test_training_success_counts_no_more_episodes_than_the_run_can_have_had(make):
     short = {"rows": [row(2, rates(1.0, 1.0), length=50.0)]}  # 2000 frames of two tasks: twenty episodes of each
     (one,) = make(short)
@@ -110,6 +115,25 @@ def test_runs_of_different_settings_are_not_pooled(make):
 def test_runs_of_different_length_are_remarked(make):
     (one,) = make(run(0, 0.1, 0.1), {"seed": 1, "rows": [row(5, rates(0.1, 0.1))]})
     assert remarks([one]) == [EPISODES, "reach+push ppo mlp: its runs have 2,000 to 5,000 frames"]
+
+
+def test_runs_that_are_not_complete_are_named(make):
+    (one,) = make(run(0, 0.1, 0.1, complete=False), run(1, 0.1, 0.1), run(2, 0.1, 0.1, complete=None))
+    first, _, last = (log.directory for log in one.logs)
+    line = f"reach+push ppo mlp: not complete: '{first}' (2,000 frames), '{last}' (2,000 frames)"
+    assert remarks([one]) == [EPISODES, line]
+
+
+def test_settings_of_different_length_are_remarked(make):
+    pools = make(
+        run(0, 0.1, 0.1),
+        run(0, 0.1, 0.1, words=("net=moore",)),
+        {"words": ("net=bro",), "rows": [row(50, rates(0.1, 0.1))]},
+    )
+    assert remarks(pools)[1:] == [
+        "the settings have different numbers of frames: 0.002 M frames: mlp, moore; 0.05 M frames: bro"
+    ]
+    assert remarks(pools[:2]) == [EPISODES]
 
 
 def test_fixed_goals_are_evaluated_on_the_goals_of_training_and_on_new_ones(make):

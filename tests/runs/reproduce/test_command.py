@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from html import unescape
 
 import pytest
 
@@ -39,9 +40,9 @@ def test_alone_it_lists_all_tables_with_runs_frames_and_times(capsys):
     assert main(["reproduce", "seeds=3", "budget=0.05", "format=json"]) == 0
     listed = {one["table"]: one for one in json.loads(capsys.readouterr().out)["tables"]}
     one = listed["mtbench/mt10_rand"]
-    assert (one["runs"], one["frames"], one["measured_rows"]) == (36, 36 * 50_000_000, 6)
+    assert (one["runs"], one["frames"], one["measured_rows"], one["rows_like_measured"]) == (36, 36 * 50_000_000, 6, 3)
     assert one["seconds"] == pytest.approx(
-        3 * 50e6 * sum(1 / speed for speed in (591e3, 603e3, 602e3, 225e3, 296e3, 312e3))
+        3 * 50e6 * sum(1 / speed for speed in (591e3, 603e3, 602e3, 225e3, 296e3, 312e3, 591e3, 591e3, 225e3))
     )
     assert listed["ptsl/mt10_200k"]["seconds"] is None
     assert main(["reproduce"]) == 0
@@ -80,15 +81,19 @@ def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tm
     assert (tmp_path / first["runs"][0]["run_dir"] / "summary.json").stat().st_mtime_ns == written
     plain, _, later = result["rows"]
     assert (plain["seeds"], plain["frames"], plain["noiseless_success"]) == (1, 48, None)
-    assert plain["published"] == {"success": 0.5, "interval": [0.4, 0.6], "return": None, "hours": None}
-    assert later["published"]["success"] is None
+    assert plain["published"] == {
+        "success": 0.5, "interval": [0.4, 0.6], "return": None, "hours": None, "measure": "training",
+    }  # fmt: skip
+    assert (later["published"]["success"], later["published"]["measure"]) == (None, None)
     summary = json.loads((tmp_path / result["runs"][2]["run_dir"] / "summary.json").read_text())
     assert summary["initialization"] is not None
     page = (tmp_path / "runs/reproduce/some/table-budget0.1/report/index.html").read_text()
     assert "<h1>A tiny table</h1>" in page
     assert list(result["report"]["settings"]) == ["Plain", "Start", "Later"]  # the names of the table, not of settings
     assert result["report"]["published"]["Plain"]["success"] == 0.5
-    shared, changed = result["report"]["remarks"][:2]
+    share, shared, changed = result["report"]["remarks"][:3]
+    assert share == "budget=0.1: every run has 10 % of the published frames"
+    assert share in unescape(page)
     assert shared.startswith("up to 2 runs shared a device")
     assert changed.startswith("all runs have settings that the table does not have: tasks=")
     assert "Success at the end." in page and "Difference to the baseline." in page
@@ -101,7 +106,7 @@ def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_pa
     assert main(["reproduce", table, "budget=0.1", *TINY, "rows=[plain]"]) == 0
     out = capsys.readouterr().out
     assert "A tiny table, beside the source" in out
-    assert "0.40 to 0.60" in out
+    assert "0.500" in out and "0.400 to 0.600" in out
     assert "A tiny table: success of nobody. Source: nobody." in out
     assert "at the speed of these runs, the whole table as published, one run at a time, 2 seeds: at least" in out
     assert "(1 of 3 rows measured)" in out

@@ -34,15 +34,31 @@ def test_every_row_is_a_setting_of_its_own_with_the_frames_of_its_preset(name):
 
 
 def test_no_key_of_a_file_is_misspelt():
-    rows = {"name", "preset", "words", "frames", "after", "success", "interval", "hours", "return", "speed"}
+    rows = {"name", "preset", "words", "frames", "after", "success", "interval", "hours", "return", "speed", "measure"}
+    rows |= {"like", "share"}
     for path in FOLDER.rglob("*.yaml"):
         content = yaml.safe_load(path.read_text())
-        assert content.keys() <= {"title", "kind", "source", "paper", "seeds", "frames", "words", "baseline", "rows"}, (
-            path
-        )
+        assert content.keys() <= {
+            "title",
+            "kind",
+            "source",
+            "paper",
+            "measure",
+            "like",
+            "seeds",
+            "frames",
+            "words",
+            "baseline",
+            "rows",
+        }, path
         assert content.get("baseline") in {None, *content["rows"]}, path
         assert content["kind"] in ("table", "figure")
+        for row in content["rows"].values():
+            measure = row.get("measure", content.get("measure"))
+            assert measure in (("training", "noiseless") if "success" in row else (None, "training", "noiseless")), path
         assert all(row.keys() <= rows for row in content["rows"].values()), path
+        assert not any({"speed", "like"} <= row.keys() or row.keys() & {"like", "share"} == {"share"}
+                       for row in content["rows"].values()), path  # fmt: skip
 
 
 def test_the_table_of_single_tasks_has_all_fifty():
@@ -50,6 +66,20 @@ def test_the_table_of_single_tasks_has_all_fifty():
     assert sorted(row.words for row in table.rows) == sorted((f"tasks=[{task}]",) for task in SUITES["mt50"])
     known = [row.success for row in table.rows]
     assert sum(known) / len(known) == pytest.approx(0.753, abs=5e-4)  # the mean that the source gives
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "key", "value"),
+    [
+        ("mtbench/grpo", "mt10_dr", "standardize", False),
+        ("mtbench/grpo", "mt10_vanilla", "standardize", True),
+        ("mtbench/fast_td3", "mt10_simba_v2_mean", "twin", "mean"),
+        ("mtbench/fast_td3", "mt50_simba_v2", "twin", "min"),
+    ],
+)
+def test_rows_of_variants_train_them(table, row, key, value):
+    (found,) = [one for one in read_table(table).rows if one.key == row]
+    assert getattr(setting_of(found, ReproduceConfig(), {}).config.algo, key) == value
 
 
 def test_the_table_of_ten_tasks_has_the_methods_of_the_source():
@@ -81,9 +111,18 @@ def test_speeds_are_those_of_the_files_they_name():
 def test_no_published_number_is_written_in_two_ways():
     path = Path(__file__).parents[3] / "src/polytask/runs/report/published.yaml"
     content = yaml.safe_load(path.read_text())
-    theirs = {preset: row for table in content["tables"] for preset, row in table["rows"].items()}
+    theirs = {preset: (row["success"], table["measure"]) for table in content["tables"]
+              for preset, row in table["rows"].items()}  # fmt: skip
     for row in (row for name in names() for row in read_table(name).rows if not row.words and row.success is not None):
-        assert theirs[row.preset]["success"] == row.success, row.preset
+        assert theirs[row.preset] == (row.success, row.measure), row.preset
+
+
+def test_fast_td3_was_measured_without_noise_and_the_others_in_training():
+    measures = {name: {row.measure for row in read_table(name).rows if row.success is not None} for name in names()}
+    assert measures.pop("mtbench/fast_td3") == {"noiseless"}
+    algorithms = {row.key: row.measure for row in read_table("mtbench/algorithms").rows if row.success is not None}
+    assert algorithms == {"ppo": "training", "grpo": "training", "fast_td3": "noiseless"}
+    assert measures["mtbench/mt10_rand"] == {"training"}
 
 
 def test_rows_are_chosen_by_patterns_with_the_rows_they_start_from():
@@ -105,5 +144,39 @@ def test_an_estimate_counts_what_was_measured_and_says_what_was_not():
     assert estimate(rows, seeds=1, budget=0.1).text == "at least 1.1 h (2 of 3 rows measured)"
     assert estimate(rows[:1], seeds=1, budget=0.5).text == "30 min"
     assert estimate(rows[2:], seeds=1, budget=1.0).text == "not measured"
+    assert len(sources([whole])) == 1
     assert sources([whole])[0].endswith("a.json (1 k frames/s), b.json (0 k frames/s)")
     assert sources([estimate(rows[2:], 1, 1.0)]) == []
+
+
+def test_rows_like_a_measured_one_make_an_estimate_one_that_is_about():
+    own, alike = Speed(1000.0, "a.json"), Speed(1000.0, "a.json", share=0.5, is_alike=True)
+    rows = [Row(str(number), "", "", (), 3_600_000, speed=speed) for number, speed in enumerate((own, alike, None))]
+    both = estimate(rows[:2], seeds=1, budget=1.0)
+    assert (both.seconds, both.measured, both.alike, both.text) == (3600 + 7200, 1, 1, "about 3.0 h")
+    assert estimate(rows, seeds=1, budget=1.0).text == "at least about 3.0 h (for 2 of 3 rows, 1 measured)"
+    first, second = sources([both])
+    assert first.count("a.json (1 k frames/s)") == 1
+    assert second.startswith("about: rows that were not measured count with the speed of a similar run")
+
+
+def test_a_row_is_measured_or_like_a_measured_one_or_neither():
+    speeds = {row.key: row.speed for row in read_table("mtbench/mt10_rand").rows}
+    assert (speeds["vanilla"].is_alike, speeds["cagrad"].is_alike, speeds["paco"]) == (False, True, None)
+    assert speeds["cagrad"].frames_per_second == speeds["vanilla"].frames_per_second
+    shares = [row.speed.share for row in read_table("mtbench/sac_grid").rows]
+    assert shares == [1.0] * 5 + [0.75] * 5 + [0.5] * 5 + [0.3] * 5
+    assert all(row.speed.is_alike for row in read_table("mtbench/single_task").rows)
+    sizes = {row.key: row.speed for row in read_table("mtbench/critic_scaling").rows}
+    assert {key for key, speed in sizes.items() if speed is not None} == {
+        "mlp_100k", "mlp_te_100k", "mlp_1m", "mlp_te_1m", "simba_v2_1m", "simba_v2_te_1m",
+    }  # fmt: skip
+
+
+def test_updates_of_sac_take_the_share_of_time_that_was_measured():
+    update = json.loads((RESULTS / "h200_update_profile_after_sac.json").read_text())["update"]["ms"]
+    measured = json.loads((RESULTS / "h200_speeds.json").read_text())["tasks"]["mt10_sac"]
+    step = 1e3 * 4096 * measured["seconds"] / measured["frames"]  # ms, with four updates
+    for row in read_table("mtbench/sac_grid").rows:
+        updates = int(row.key.partition("_")[0].removeprefix("u"))
+        assert row.speed.share == pytest.approx(step / (step + update * (updates - 4)), abs=0.005), row.key

@@ -24,7 +24,7 @@ def write(item, *rows, end="\n"):
 def test_the_last_whole_row_tells_how_far_a_run_is(items):
     write(items[0], {"frames": 100}, {"frames": 250, "frames_per_second": 50.0, "success": 0.5}, end='\n{"frames": 3')
     assert progress_of(items[0]) == Progress(250, 0.25, 0.5, 50.0)
-    assert line_of(progress_of(items[0])) == "25 % 250 frames 50.00/s success 0.50"
+    assert line_of(progress_of(items[0])) == "25 % 250 frames 50.00/s training success 0.50"
     assert progress_of(items[1]) is None
     assert line_of(None) == "starting"
 
@@ -57,5 +57,5 @@ def test_without_a_terminal_all_runs_are_one_line_at_a_time(items, capsys, monke
         shown.tell("done: it")
     assert capsys.readouterr().err == (
         "0 of 4 runs done, 1 failed, 2 running, about 0:25 left: "
-        "00-mlp/seed-0 50 % 500 frames 100.00/s success - | 01-moore/seed-0 starting\ndone: it\n"
+        "00-mlp/seed-0 50 % 500 frames 100.00/s training success - | 01-moore/seed-0 starting\ndone: it\n"
     )

@@ -9,7 +9,7 @@ from polytask.errors import UserError
 from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.sweep.grid import identity, settings_of
 from polytask.runs.sweep.index import INDEX_FILE, Index
-from polytask.runs.sweep.plan import plan
+from polytask.runs.sweep.plan import plan, success_of
 
 TASKS = "tasks=[reach]"
 
@@ -18,6 +18,18 @@ def complete(folder, success=0.5, is_complete=True):
     folder.mkdir(parents=True, exist_ok=True)
     summary = {"complete": is_complete, "success": 0.25, "evaluation": {"mean_success": success}}
     (folder / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize(
+    ("summary", "found"),
+    [
+        ({"success": 0.25, "evaluation": {"mean_success": 0.5}}, (0.5, "noiseless")),
+        ({"success": 0.25, "evaluation": None}, (0.25, "training")),
+        ({"success": None}, (None, None)),
+    ],
+)
+def test_success_is_that_of_the_evaluation_or_else_of_training_and_says_which(summary, found):
+    assert success_of(summary) == found
 
 
 def names(items):
@@ -85,7 +97,10 @@ def test_complete_runs_are_done_and_others_new_or_interrupted(tmp_path):
     index = Index(tmp_path)
     index.settings["00-ppo-mlp"] = {"label": "", "words": [], "config": identity(settings[0].config)}
     items = plan(settings, range(3), tmp_path, index)
-    assert [(item.state, item.success) for item in items] == [("done", 0.5), ("interrupted", None), ("new", None)]
+    assert [(item.state, item.success, item.measure) for item in items] == [
+        ("done", 0.5, "noiseless"), ("interrupted", None, None), ("new", None, None),
+    ]  # fmt: skip
+    assert (items[0].facts()["success"], items[0].facts()["measure"]) == (0.5, "noiseless")
     assert "init_from=runs/flat" in items[2].words
     assert f"checkpoint={tmp_path}/00-ppo-mlp/seed-1" in items[1].words
     assert "init_from=runs/flat" not in items[1].words, "its networks are in the checkpoint"

@@ -85,7 +85,7 @@ def test_as_many_runs_as_there_are_places_go_on_at_once(items):
         (items[0].name, "running"),
         (items[0].name, "done"),
     ]
-    assert [item.success for item in items] == [0.25] * 6
+    assert [(item.success, item.measure) for item in items] == [(0.25, "training")] * 6
 
 
 def test_what_is_done_is_not_started(items):

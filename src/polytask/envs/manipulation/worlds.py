@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.envs.domain import Buffers, Domain, EnvConfig, WorldSizes
+from polytask.envs.domain import Buffers, Domain, EnvConfig, Mark, WorldSizes
 from polytask.envs.manipulation.sampling import candidates, draw
 from polytask.envs.manipulation.stages import shaped_reward
 from polytask.envs.manipulation.state import State
@@ -251,6 +251,14 @@ class ManipulationGroup:
     def world_metrics(self) -> dict[str, Tensor]:
         """Return an empty dictionary: manipulation has no metrics besides those of episodes."""
         return {}
+
+    def marks(self, row: int) -> list[Mark]:
+        """Return nothing: goals are bodies of the scene."""
+        return []
+
+    def note(self, row: int) -> str:
+        """Return nothing."""
+        return ""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the physics and the episode constants."""

@@ -26,16 +26,18 @@ class ParkourEpisode:
     contact: Tensor  # (N, 4) bool: feet on the ground in this step or the one before
     heading: Tensor  # (N, 2) angles to the current and the next waypoint, at the last look
     scan: Tensor  # (N, 132) height above the ground, at the last look
+    foot_scan: Tensor  # (N, 36) height above the ground around the feet; (N, 0) if it is not shown
     mirrored: Tensor  # (N,) bool: the episode is seen in a mirror
     clock: Tensor  # () int64 steps since the environment was created
 
     @classmethod
-    def begin(cls, level: Tensor) -> ParkourEpisode:
-        """Allocate the tensors for worlds on these levels."""
+    def begin(cls, level: Tensor, foot_points: int = 0) -> ParkourEpisode:
+        """Allocate the tensors for worlds on these levels, with so many points around the feet."""
         n, device = len(level), level.device
         goal, near, goal_step = (torch.zeros(n, dtype=torch.int64, device=device) for _ in range(3))
         touching, contact = (torch.zeros(n, LEGS, dtype=torch.bool, device=device) for _ in range(2))
-        action, heading, scan = (torch.zeros(n, width, device=device) for width in (JOINTS, 2, SCAN))
+        widths = (JOINTS, 2, SCAN, foot_points)
+        action, heading, scan, foot_scan = (torch.zeros(n, width, device=device) for width in widths)
         return cls(
             level=level.clone(),
             own_level=level.clone(),
@@ -48,6 +50,7 @@ class ParkourEpisode:
             contact=contact,
             heading=heading,
             scan=scan,
+            foot_scan=foot_scan,
             mirrored=torch.zeros(n, dtype=torch.bool, device=device),
             clock=torch.zeros((), dtype=torch.int64, device=device),
         )

@@ -14,6 +14,7 @@ from torch import Tensor
 from polytask.envs.domain import EnvConfig
 from polytask.envs.layouts import Layout, parkour_layout
 from polytask.envs.parkour.episode import ParkourEpisode
+from polytask.envs.parkour.feet import FOOT_SCAN, POINTS, STEPS
 from polytask.envs.parkour.tiles import SCAN, SCAN_X, SCAN_Y
 from polytask.robots.go1 import DEFAULT, JOINTS, LEGS, Motion
 from polytask.sim.view import constant
@@ -22,6 +23,10 @@ SPIN, SPEED, VELOCITY = 0.25, 0.05, 2.0  # factors of angular velocity, joint sp
 OTHER_SIDE = (1, 0, 3, 2)  # leg -> leg on the other side
 MIRRORED_JOINTS = tuple(3 * leg + joint for leg in OTHER_SIDE for joint in range(3))
 JOINT_SIGNS = (-1.0, 1.0, 1.0) * LEGS  # a hip turns about the x axis, which the mirror reverses
+_MIRRORED_FOOT_SCAN = tuple(
+    POINTS * leg + len(STEPS) * (row + 1) - 1 - column
+    for leg in OTHER_SIDE for row in range(len(STEPS)) for column in range(len(STEPS))
+)  # fmt: skip
 _MIRRORED_SCAN = tuple(
     len(SCAN_Y) * (row + 1) - 1 - column for row in range(len(SCAN_X)) for column in range(len(SCAN_Y))
 )
@@ -51,6 +56,7 @@ KINDS: dict[str, Kind] = {
     "last action": _plain(JOINTS, order=MIRRORED_JOINTS, sign=JOINT_SIGNS),
     "foot contacts": _plain(LEGS, order=OTHER_SIDE),
     "height scan": _plain(SCAN, 5.0, order=_MIRRORED_SCAN),
+    "foot scan": _plain(FOOT_SCAN, 5.0, order=_MIRRORED_FOOT_SCAN),
     "velocity": _plain(3, sign=(1.0, -1.0, 1.0)),
     "load, shift of its centre and friction": Kind(
         (1 / 3, 5.0, 5.0, 5.0, 1.0), (0, 1, 2, 3, 4), (1.0, 1.0, -1.0, 1.0, 1.0)
@@ -71,6 +77,7 @@ def layout_of(config: EnvConfig) -> Layout:
         is_real=config.robot.motors is not None,
         is_privileged=config.options.privileged != "none",
         history=config.options.reality.history,
+        has_foot_scan=config.options.scan.feet,
     )
 
 
@@ -93,22 +100,23 @@ class Senses(NamedTuple):
     joints: Tensor  # (N, 12)
     speeds: Tensor  # (N, 12)
     scan: Tensor  # (N, 132)
+    foot_scan: Tensor  # (N, 36), or (N, 0) if it is not shown
 
     @classmethod
     def true(cls, motion: Motion, e: ParkourEpisode) -> Senses:
         """Return what a robot without errors measures."""
         tilt = torch.stack([motion.roll, motion.pitch], -1)
-        return cls(motion.spin_body, tilt, e.heading, motion.joints, motion.speeds, e.scan)
+        return cls(motion.spin_body, tilt, e.heading, motion.joints, motion.speeds, e.scan, e.foot_scan)
 
     def scaled(self) -> Senses:
         """Return the parts of an observation that show these."""
-        default = constant(DEFAULT, self.joints)
-        return Senses(SPIN * self.spin, self.tilt, self.heading, self.joints - default, SPEED * self.speeds, self.scan)
+        joints = self.joints - constant(DEFAULT, self.joints)
+        return self._replace(spin=SPIN * self.spin, joints=joints, speeds=SPEED * self.speeds)
 
 
 def measured(senses: Senses, e: ParkourEpisode) -> Tensor:
-    """Return the parts of an observation that a robot measures. (N, 180)"""
+    """Return the parts of an observation that a robot measures. (N, 180), or (N, 216) with the scan of the feet"""
     s = senses.scaled()
     contact = e.contact.float() - 0.5
-    parts = (s.spin, s.tilt, s.heading, e.command[:, None], s.joints, s.speeds, e.action, contact, s.scan)
-    return torch.cat(parts, -1)
+    body = (s.spin, s.tilt, s.heading, e.command[:, None], s.joints, s.speeds, e.action, contact)
+    return torch.cat([*body, s.scan, s.foot_scan], -1)

@@ -6,6 +6,7 @@ measured, and they are pushed at any time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,7 @@ _ROBOT = slice(0, sum(_INDIVIDUAL))
 _NOISE = slice(_ROBOT.stop, _ROBOT.stop + sum(_SENSES))
 _PUSH = slice(_NOISE.stop, _NOISE.stop + 3)
 DRAWS = _PUSH.stop
+_FOOT_NOISE = slice(DRAWS, None)  # more columns, if there is a scan of the feet: as many as it has points
 FRAME = sum(len(KINDS[kind].order) for kind in REMEMBERED)  # numbers that are remembered of a step
 
 
@@ -67,7 +69,9 @@ class RealState:
 class Reality:
     """The real robots of a batch. Random numbers `uniform` are in [0, 1). (N, DRAWS)"""
 
-    def __init__(self, options: RealityOptions, limits: MotorLimits, batch: Batch, body: Body) -> None:
+    def __init__(
+        self, options: RealityOptions, limits: MotorLimits, batch: Batch, body: Body, foot_points: int = 0
+    ) -> None:
         """Give the motors of the batch their limits.
 
         Args:
@@ -75,13 +79,15 @@ class Reality:
             limits: Limits of the motors.
             batch: The physics.
             body: The robots' bodies, which new episodes overwrite.
+            foot_points: Number of points in the scan of the feet.
         """
+        self._sizes = (*_SENSES, foot_points)
         self.options, self.batch, self.body = options, batch, body
         count, device = batch.num_worlds, batch.device
         self.state = state = RealState.nominal(count, options.history, device)
         self._fields = ModelFields(batch.model, device, is_real=True)
         self._ranges = ranges_of(options)
-        self._noise = torch.tensor(noise_of(options), device=device)  # (163,)
+        self._noise = torch.tensor(noise_of(options, self._sizes), device=device)  # (163,) or (199,)
         torque, speed = (torch.tensor(values * LEGS, device=device) for values in (limits.torque, limits.speed))
         # The constants that Warp derives from a body are always those of the nominal one, also after a run continues.
         batch.vary(self._fields(Body.nominal(count, device), state.joint_friction))
@@ -115,7 +121,7 @@ class Reality:
         """Return what `layouts` lists of a real robot before and after the parts that all robots have.
 
         Returns:
-            What it measures without its errors (N, 163), and how it differs from others (N, 28).
+            What it measures without its errors (N, 163 or 199), and how it differs from others (N, 28).
         """
         s = self.state
         parts = (s.joint_friction - 1, s.delay[:, None] / SUBSTEPS, s.bias, s.mount)
@@ -144,7 +150,8 @@ class Reality:
         x, y, z = rotate_back(mount, up).unbind(-1)
         tilt = torch.stack([torch.atan2(y, z), -torch.asin(x.clamp(-1.0, 1.0))], -1)
         shown = true._replace(spin=rotate_back(mount, true.spin), tilt=tilt, joints=true.joints + s.bias)
-        errors = (self._noise * centred(uniform[:, _NOISE])).split(_SENSES, dim=-1)
+        drawn = torch.cat([uniform[:, _NOISE], uniform[:, _FOOT_NOISE]], -1)
+        errors = (self._noise * centred(drawn)).split(self._sizes, dim=-1)
         return Senses(*(value + error for value, error in zip(shown, errors, strict=True)))
 
     def recall(self, seen: Tensor) -> Tensor:
@@ -187,11 +194,11 @@ def frame(seen: Tensor) -> Tensor:
     return torch.cat([seen[:, 0:5], seen[:, 8:44]], -1)
 
 
-def noise_of(options: RealityOptions) -> list[float]:
-    """Return the largest error of each number in `Senses`."""
+def noise_of(options: RealityOptions, sizes: Sequence[int]) -> list[float]:
+    """Return the largest error of each number in `Senses`, whose parts have these sizes."""
     o = options
-    errors = (o.spin_noise, o.tilt_noise, o.heading_noise, o.joint_noise, o.speed_noise, o.scan_noise)
-    return [error for error, size in zip(errors, _SENSES, strict=True) for _ in range(size)]
+    errors = (o.spin_noise, o.tilt_noise, o.heading_noise, o.joint_noise, o.speed_noise, o.scan_noise, o.scan_noise)
+    return [error for error, size in zip(errors, sizes, strict=True) for _ in range(size)]
 
 
 def ranges_of(options: RealityOptions) -> Ranges:

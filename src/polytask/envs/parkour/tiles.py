@@ -88,11 +88,10 @@ class Tiles:
         return self.ground[tile, cell_at(x, y)]
 
     def edges(self) -> Tensor:
-        """Return which cells are within one cell of a cliff. (M, cells) bool"""
+        """Return which cells are within one cell of a cliff, on its upper side. (M, cells) bool"""
         height = self.ground.view(-1, 1, *_CELLS)
-        highest = max_pool2d(height, 3, stride=1, padding=1)
         lowest = -max_pool2d(-height, 3, stride=1, padding=1)
-        return (highest - lowest > CLIFF).flatten(1)
+        return (height - lowest > CLIFF).flatten(1)
 
 
 def cell_at(x: Tensor, y: Tensor) -> Tensor:

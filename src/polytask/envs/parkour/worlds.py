@@ -12,16 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polytask.envs.domain import Buffers, Domain, EnvConfig, WorldSizes
+from polytask.envs.domain import Buffers, Domain, EnvConfig, Mark, WorldSizes
 from polytask.envs.options import TuningOptions
 from polytask.envs.parkour import observation, reality
+from polytask.envs.parkour.angles import bearing, wrapped
 from polytask.envs.parkour.body import ModelFields
 from polytask.envs.parkour.course import GOALS
 from polytask.envs.parkour.curriculum import next_level, played_level
 from polytask.envs.parkour.episode import ParkourEpisode
+from polytask.envs.parkour.feet import FOOT_SCAN, scan_of_feet
 from polytask.envs.parkour.layout import WorldLayout
 from polytask.envs.parkour.mirror import action_mirror, observation_mirror
 from polytask.envs.parkour.observation import VELOCITY, Senses
+from polytask.envs.parkour.pictures import level_note, waypoints
 from polytask.envs.parkour.reality import SUBSTEPS, Reality
 from polytask.envs.parkour.reward import STEP, Change, reward
 from polytask.envs.parkour.tasks import NUM_LEVELS, Terrain
@@ -44,7 +47,7 @@ RUNAWAY = 150.0  # rad/s or m/s; only a broken simulation is this fast
 _JOINTS, _COMMAND, _PUSH, _LEVEL = slice(0, 12), 12, slice(13, 15), slice(15, 17)  # columns of a step's random numbers
 _REVISIT = _PUSH  # free where an episode ends: the reset undoes a push
 DRAWS = 17
-_REALITY = slice(DRAWS, DRAWS + reality.DRAWS)  # more columns, for real robots
+_REALITY = slice(DRAWS, None)  # more columns, for real robots
 CPU_WORLDS = 64  # worlds per batch on the CPU: few enough to keep any number of threads busy
 
 
@@ -58,13 +61,14 @@ class ParkourGroup:
         self.tasks = worlds.rows(config.tasks, model)
         self.batch = make_batch(config.sim, model, len(worlds.column), config.device, config.sim_config)
         self.column, self.body = worlds.column, worlds.body
-        self.episode = ParkourEpisode.begin(worlds.level)
+        points = FOOT_SCAN if config.options.scan.feet else 0
+        self.episode = ParkourEpisode.begin(worlds.level, points)
         self._default = constant(go1.DEFAULT, self.episode.command)
         layout = observation.layout_of(config)
         self._see, self._move = observation_mirror(config.device, layout), action_mirror(config.device)
         self.reality: Reality | None = None
         if config.robot.motors is not None:
-            self.reality = Reality(config.options.reality, config.robot.motors, self.batch, self.body)
+            self.reality = Reality(config.options.reality, config.robot.motors, self.batch, self.body, points)
         self._edges = tiles.edges() if self.tuning.edge_penalty > 0 else None
         self._write_worlds()
 
@@ -131,7 +135,9 @@ class ParkourGroup:
             self.reset(ended)
 
     def _look(self, motion: Motion, fresh: Tensor) -> None:
-        """Update height scan and headings where `fresh` (N,) is true."""
+        """Update height scan and headings where `fresh` (N,) is true, and what is around all feet."""
+        if self.config.options.scan.feet:
+            self.episode.foot_scan.copy_(scan_of_feet(self.tiles, self.tile, read_feet(self.batch), motion))
         if self.config.device.type == "cpu" and not bool(fresh.any()):
             return
         e, tile = self.episode, self.tile
@@ -293,6 +299,14 @@ class ParkourGroup:
         level = self.episode.own_level
         return {f"worlds_on_level/{index}": (level == index).float() for index in range(NUM_LEVELS)}
 
+    def marks(self, row: int) -> list[Mark]:
+        """Return the waypoints that a robot has not reached yet."""
+        return waypoints(self.tiles, int(self.tile[row]), int(self.episode.goal[row]))
+
+    def note(self, row: int) -> str:
+        """Return the level of a robot's episode."""
+        return level_note(str(self.config.options.levels), int(self.episode.level[row]))
+
     def state_dict(self) -> dict[str, Any]:
         """Return physics, bodies and episodes."""
         state = {
@@ -307,8 +321,9 @@ class ParkourGroup:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        # States of earlier versions know one level, and no mirror.
-        older = {"own_level": state["episode"]["level"], "mirrored": torch.zeros_like(self.episode.mirrored)}
+        # States of earlier versions know one level, no mirror, and no scan of the feet.
+        new = {name: torch.zeros_like(getattr(self.episode, name)) for name in ("mirrored", "foot_scan")}
+        older = {"own_level": state["episode"]["level"], **new}
         saved = {**state, "episode": older | state["episode"]}
         for name, part in self._parts().items():
             for key, tensor in vars(part).items():
@@ -320,16 +335,6 @@ class ParkourGroup:
 def coin(uniform: Tensor) -> Tensor:
     """Toss coins (N,) with the last digits of random numbers whose first digits serve another purpose."""
     return (uniform * 4096.0) % 1.0 < 0.5
-
-
-def bearing(vector: Tensor) -> Tensor:
-    """Return the direction of vectors (N, 2) as an angle from the x axis. (N,)"""
-    return torch.atan2(vector[:, 1], vector[:, 0])
-
-
-def wrapped(angle: Tensor) -> Tensor:
-    """Return the same angles within [-pi, pi]."""
-    return torch.atan2(torch.sin(angle), torch.cos(angle))
 
 
 def make_groups(config: EnvConfig, buffers: Buffers, generator: torch.Generator) -> list[ParkourGroup]:
@@ -354,7 +359,7 @@ def sizes(config: EnvConfig) -> WorldSizes:
     """Return the sizes of observations and random numbers."""
     layout, count = observation.layout_of(config), DRAWS
     if config.robot.motors is not None:
-        count += reality.DRAWS
+        count += reality.DRAWS + (FOOT_SCAN if config.options.scan.feet else 0)
     seen = layout.measured if config.options.privileged == "critic" else None
     return WorldSizes(layout.obs_dim, (1, count), observation.scale_of(layout), seen)
 

@@ -16,7 +16,7 @@ from polytask.errors import UserError
 from polytask.result import Result, Table, note
 from polytask.runs.evaluate import Evaluator, Goals, Outcome, interval_text, run_episodes, summarize
 from polytask.runs.metaworld.worlds import MetaWorldWorlds
-from polytask.runs.setup import build_policy, check_source, world_options
+from polytask.runs.setup import build_policy, check_noise, check_source, world_options
 from polytask.statistics import bootstrap, mean
 
 ROBOT = "sawyer"  # Meta-World's only one
@@ -25,6 +25,7 @@ ROBOT = "sawyer"  # Meta-World's only one
 def compare(config: EvalConfig) -> Result:
     """Run `polytask eval env=metaworld`."""
     check_source(config)
+    check_noise(config)
     assert config.metaworld_python is not None  # the config was checked
     plan = resolve(EnvOptions(**world_options(config)))
     if plan.options.robot != ROBOT:
@@ -43,6 +44,7 @@ def compare(config: EvalConfig) -> Result:
             "policy": config.policy or config.checkpoint,
             "episode_length": length,
             "seed": config.seed,
+            "explore": config.explore,
             "metaworld": worlds.versions,
             **contrast(ours, theirs, worlds.spec.tasks),
         }
@@ -53,7 +55,7 @@ def compare(config: EvalConfig) -> Result:
 def play_ours(config: EvalConfig, goals: Goals) -> Outcome:
     """Play the policy in our worlds, with one goal each, and with the dense reward, which is Meta-World's."""
     evaluator = Evaluator(replace(config, goals="fixed", reward="dense"), config.episodes, goals)
-    policy = build_policy(config, evaluator.env)
+    policy = build_policy(config, evaluator.env, explore=config.explore)
     with RenderProgress("evaluating", evaluator.env.spec.episode_length) as progress:
         outcome = evaluator.play(policy, [progress.advance])
     evaluator.close()
@@ -62,7 +64,7 @@ def play_ours(config: EvalConfig, goals: Goals) -> Outcome:
 
 def play_theirs(config: EvalConfig, worlds: MetaWorldWorlds) -> Outcome:
     """Play the policy in Meta-World, one goal of every task after the other. The worlds are at their first goal."""
-    policy = build_policy(config, worlds)
+    policy = build_policy(config, worlds, explore=config.explore)
     with RenderProgress("playing in Meta-World", config.episodes * worlds.spec.episode_length) as progress:
         played = [run_episodes(worlds, policy, [progress.advance]) for _ in range(config.episodes)]
     return Outcome(

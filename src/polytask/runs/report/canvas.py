@@ -20,6 +20,8 @@ WIDTH, DPI = 5.5, 200  # inches, and dots per inch of a PNG
 # Colours that stay different for people with colour blindness (Okabe and Ito), with the dashes of each round.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 DASHES = ("-", "--", ":", "-.")
+STYLES = len(COLORS) * len(DASHES)  # lines that can be told apart
+LEGEND_ROW = 0.16  # inches
 STYLE: dict[Any, Any] = {
     "font.size": 8.0,
     "axes.titlesize": 8.0,
@@ -57,7 +59,7 @@ def new_figure(height: float, rows: int = 1, columns: int = 1, width: float = WI
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Return colour and dashes of a line. They distinguish 32 lines."""
+    """Return colour and dashes of a line. They distinguish `STYLES` lines."""
     return {"color": COLORS[index % len(COLORS)], "ls": DASHES[index // len(COLORS) % len(DASHES)]}
 
 
@@ -71,15 +73,23 @@ def wrapped(name: str, width: int = 34) -> str:
     return fill(name, width, break_long_words=True)
 
 
-def legend_below(figure: Any, axes: Any) -> None:
-    """Put the legend of some axes below the figure, in as many columns as fit."""
-    handles, labels = axes.get_legend_handles_labels()
-    if not labels:
+def legend_below(figure: Any, *panels: Any) -> None:
+    """Put the legend of some axes below the figure, in as many columns as fit, and make room for its rows.
+
+    What has the same name in several axes stands there once.
+    """
+    entries: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if not entries:
         return
-    longest = max(max(map(len, label.splitlines())) for label in labels)
+    longest = max(max(map(len, label.splitlines())) for label in entries)
     fitting = int(figure.get_figwidth() / (0.45 + 0.062 * longest))
-    columns = max(1, min(len(labels), fitting))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    columns = max(1, min(len(entries), fitting))
+    lines = -(-len(entries) // columns) * max(len(label.splitlines()) for label in entries)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * (lines - 1))
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
 
 
 def engineering(axis: Any) -> None:

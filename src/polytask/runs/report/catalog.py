@@ -9,9 +9,11 @@ from typing import Any
 from polytask.runs.report.canvas import styled
 from polytask.runs.report.compare import draw_bars, draw_difference, draw_improvement, draw_tasks, find_baseline
 from polytask.runs.report.curves import draw_curves
-from polytask.runs.report.gradients import draw_conflicts, draw_weights
+from polytask.runs.report.gradients import draw_conflicts
 from polytask.runs.report.pool import Pool
+from polytask.runs.report.published import Published
 from polytask.runs.report.scaling import draw_batch_size, draw_critic_size
+from polytask.runs.report.weights import draw_weights
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Plan:
     pools: Sequence[Pool]
     baseline: str | None = None
     band: str = "range"
-    published: Mapping[str, float] = field(default_factory=dict)  # success by the name of a setting
+    published: Mapping[str, Published] = field(default_factory=dict)  # by the name of a setting
 
     def curves(self, metric: str, over: str, title: str) -> Any:
         """Draw curves of all settings."""
@@ -66,16 +68,21 @@ FIGURES: dict[str, FigureKind] = {
         "Probability that a run is better than one of the baseline on a task.",
         lambda plan: draw_improvement(plan.pools, plan.base),
     ),
-    "critic_size": FigureKind("Success over the size of the critic.", lambda plan: draw_critic_size(plan.pools)),
+    "critic_size": FigureKind(
+        "Success over the size of the critic.", lambda plan: draw_critic_size(plan.pools, plan.published)
+    ),
     "batch_size": FigureKind(
-        "Success and duration over the number of frames of an iteration.", lambda plan: draw_batch_size(plan.pools)
+        "Success and duration over the number of frames of an iteration.",
+        lambda plan: draw_batch_size(plan.pools, plan.published),
     ),
     "cosines": FigureKind(
-        "Cosines between the gradients of two tasks (mean and range), and the norm of each task's gradient.",
+        "Cosines between the gradients of two tasks (mean and range), and the norm of each task's gradient, or of many "
+        "tasks the median, middle half and range, and the names of those with the highest and the lowest mean.",
         lambda plan: draw_conflicts(plan.pools),
     ),
     "weights": FigureKind(
-        "Weights that the gradient method gives to the tasks, mean over seeds.",
+        "Weights that the gradient method gives to the tasks, mean over seeds; of many tasks the median, middle "
+        "half and range, and the names of those with the highest and the lowest mean.",
         lambda plan: draw_weights(plan.pools),
     ),
 }

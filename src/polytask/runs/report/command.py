@@ -12,7 +12,7 @@ from polytask.files import make_folder, write_text
 from polytask.result import Result, Table
 from polytask.runs.report.canvas import NO_MATPLOTLIB, has_matplotlib, save
 from polytask.runs.report.catalog import Plan, draw_figures
-from polytask.runs.report.compare import find_baseline
+from polytask.runs.report.compare import find_baseline, left_out
 from polytask.runs.report.folders import find_runs
 from polytask.runs.report.page import Page, write_page
 from polytask.runs.report.pool import payload, pool_runs, remarks
@@ -45,15 +45,14 @@ def report(config: ReportConfig, known: Known | None = None) -> Result:
     logs = [read_run(directory) for directory in find_runs(config.runs)]
     reward = one_reward(logs)
     pools = pool_runs(logs, None if known is None else known.names)
-    if config.baseline is not None:
-        find_baseline(pools, config.baseline)  # finds a mistake before any work
+    base = None if config.baseline is None else find_baseline(pools, config.baseline)  # finds a mistake before any work
     tables = [Table(f"success, {reward} reward", *overview(pools))]
     found = find_published(pools) if config.paper and known is None else {}
     if known is not None:
         found = {one.name: known.published[one.name] for one in pools if one.name in known.published}
     if found:
         tables.append(Table("beside the published figures", *beside(pools, found)))
-    notes = [*(known.remarks if known else ()), *remarks(pools)]
+    notes = [*(known.remarks if known else ()), *remarks(pools), *(left_out(pools, base) if base else ())]
     content = {
         "reward": reward,
         "settings": {one.name: payload(one) for one in pools},
@@ -102,8 +101,7 @@ def write_report(folder: Path, config: ReportConfig, page: Page) -> list[str]:
         write_text(folder / name, text)
     lines = [f"tables: {', '.join(str(folder / name) for name in texts)}"]
     if has_matplotlib():
-        successes = {name: each.success for name, each in found.items()}
-        figures, problems = draw_figures(Plan(pools, config.baseline, config.band, successes), config.figures)
+        figures, problems = draw_figures(Plan(pools, config.baseline, config.band, found), config.figures)
         for name, figure in figures.items():
             for ending in ("png", "pdf"):
                 save(figure, folder / f"{name}.{ending}")

@@ -9,14 +9,16 @@ import numpy as np
 
 from polytask.errors import UserError, suggest
 from polytask.runs.report.canvas import color, new_figure, wrapped
-from polytask.runs.report.pool import MEASURES, Pool, common_measure, measure_titles
+from polytask.runs.report.pool import MEASURE_NAMES, MEASURES, Pool, common_measure, measure_titles
+from polytask.runs.report.published import Published
 from polytask.statistics import Interval, difference_interval, improvement, improvement_interval
 
 INKS = ("white", "black")  # on dark and on light cells
 FADED = 0.45  # opacity of bars that are not the main measure
+MARKS = {"training": ("D", "diamond"), "noiseless": ("s", "square")}  # of published successes, by their measure
 
 
-def draw_bars(pools: Sequence[Pool], published: Mapping[str, float]) -> Any:
+def draw_bars(pools: Sequence[Pool], published: Mapping[str, Published]) -> Any:
     """Draw the final success of every setting with its interval, one bar per measure, and published successes."""
     titles = measure_titles(pools)
     measures = [measure for measure in titles if any(measure in one.scores for one in pools)]
@@ -32,11 +34,12 @@ def draw_bars(pools: Sequence[Pool], published: Mapping[str, float]) -> Any:
             axes.barh(place, score.value, height * 0.92, color=color(row), alpha=1.0 if main else FADED)
             low, high = score.value - score.interval[0], score.interval[1] - score.value
             axes.errorbar(score.value, place, xerr=[[low], [high]], color="#333333", lw=1.0, capsize=2)
-        if one.name in published:
-            axes.plot(published[one.name], row, marker="D", ms=5, color="black", mec="white", ls="none", zorder=3)
+        if (theirs := published.get(one.name)) is not None:
+            mark, _ = MARKS[theirs.measure]
+            axes.plot(theirs.success, row, marker=mark, ms=5, color="black", mec="white", ls="none", zorder=3)
     which = [titles[measures[0]], *(f"faded: {titles[measure]}" for measure in measures[1:])]
-    if any(one.name in published for one in pools):
-        which.append("diamond: published training success")
+    marked = {published[one.name].measure for one in pools if one.name in published}
+    which += [f"{name}: published {MEASURE_NAMES[each]}" for each, (_, name) in MARKS.items() if each in marked]
     _finish(axes, [one.name for one in pools], wrapped(f"success, 95 % intervals ({'; '.join(which)})", 56))
     axes.set_xlim(0.0, 1.0)
     return figure
@@ -67,6 +70,19 @@ def _comparable(pools: Sequence[Pool], baseline: Pool) -> tuple[str | None, list
         if measure in baseline.scores and others:
             return measure, others
     return None, []
+
+
+def left_out(pools: Sequence[Pool], baseline: Pool) -> list[str]:
+    """Return a line that names the settings which the figures beside a baseline do not show, and why."""
+    measure, shown = _comparable(pools, baseline)
+    if measure is None:
+        return []
+    reasons: dict[str, list[str]] = {}
+    for one in pools:
+        if one is not baseline and one not in shown:
+            is_measured = measure in one.scores
+            reasons.setdefault("other tasks" if is_measured else f"no {MEASURE_NAMES[measure]}", []).append(one.name)
+    return [f"not compared with {baseline.name}: {', '.join(names)} ({why})" for why, names in reasons.items()]
 
 
 def draw_difference(pools: Sequence[Pool], baseline: Pool) -> Any:

@@ -103,7 +103,7 @@ def draw_run(rows: Sequence[LogRow], tasks: Sequence[str], path: Path) -> str:
     if not rows:
         return "no figure: the run has no rows of metrics"
     with styled():
-        figure, ((axes,),) = new_figure(3.2 + 0.05 * len(tasks), width=7.0)
+        figure, ((axes,),) = new_figure(3.2, width=7.0)
         for index, task in enumerate(tasks):
             axes.plot(*_points(rows, f"success/{task}", "frames"), label=task, **{**line_style(index), "lw": 1.0})
         axes.plot(*_points(rows, "success", "frames"), label="mean", lw=2.4, color="black")

@@ -1,8 +1,7 @@
-"""Figures of the tasks' gradients: cosines between them, their norms, and the weights that methods give to tasks."""
+"""The figure of the tasks' gradients: cosines between them, and their norms."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,32 +9,26 @@ from typing import Any
 import numpy as np
 
 from polytask.files import LogRow
-from polytask.runs.report.canvas import COLORS, engineering, legend_below, line_style, new_figure, wrapped
+from polytask.runs.report.canvas import COLORS, legend_below
 from polytask.runs.report.curves import aligned
 from polytask.runs.report.pool import Pool
+from polytask.runs.report.task_panels import TaskPanel, draw_values, panel_grid, task_styles, too_many
 from polytask.statistics import Array
 
 COSINES = ("min", "mean", "max")  # logged statistics of the cosines between the gradients of two tasks
-_WEIGHT = re.compile(r"(?:^|/)weights?(?:/|$)")
 _TRANSPARENT = 0.2
-PANELS = 3  # in a row
+HEIGHTS = (1.4, 1.6)  # inches of cosines and norms
 
 
 @dataclass(frozen=True)
-class ConflictPanel:
-    """Conflicts between the task gradients of one network, averaged over the seeds of one setting at the same frames.
+class ConflictPanel(TaskPanel):
+    """Conflicts between the task gradients of one network; the values of a task are the norms of its gradient.
 
     Attributes:
-        title: The setting and the network.
-        frames: (F,)
         cosine: Smallest, mean and largest cosine between the gradients of two tasks. (3, F)
-        norms: Norm of each task's gradient, by task. (F,) each
     """
 
-    title: str
-    frames: Array
     cosine: Array
-    norms: dict[str, Array]
 
 
 def conflict_panels(curves: dict[str, list[list[LogRow]]]) -> list[ConflictPanel]:
@@ -55,7 +48,7 @@ def conflict_panels(curves: dict[str, list[list[LogRow]]]) -> list[ConflictPanel
             norms = {
                 name.removeprefix(f"{prefix}/norms/"): aligned(seeds, name, at=frames)[1].mean(axis=0) for name in names
             }
-            panels.append(ConflictPanel(f"{setting}: {group}", frames, cosine, norms))
+            panels.append(ConflictPanel(setting, group, frames, norms, cosine))
     return panels
 
 
@@ -67,76 +60,36 @@ def _frames(seeds: Sequence[Sequence[LogRow]], metric: str) -> Array:
 
 
 def draw_conflicts(pools: Sequence[Pool]) -> Any:
-    """Draw the cosines between task gradients (mean and range over pairs) above their norms, one column per panel."""
+    """Draw the cosines between task gradients (mean and range over pairs) above their norms, for actors and critics."""
     panels = conflict_panels({one.name: [list(log.rows) for log in one.logs] for one in pools})
     if not panels:
         return "no setting logged gradients (grads.conflicts_every=N)"
-    columns = min(PANELS, len(panels))
-    blocks = -(-len(panels) // columns)
-    width = max(4.2, 1.0 + 2.0 * columns)
-    figure, axes = new_figure(4.6 * blocks, 2 * blocks, columns, width, sharey="row")
-    pairs = [
-        (axes[2 * block, column], axes[2 * block + 1, column]) for block in range(blocks) for column in range(columns)
-    ]
-    for panel, (upper, lower) in zip(panels, pairs, strict=False):
-        lowest, middle, highest = panel.cosine
-        upper.axhline(0.0, color="#333333", lw=0.8)
-        upper.plot(panel.frames, middle, color=COLORS[0])
-        upper.fill_between(panel.frames, lowest, highest, color=COLORS[0], alpha=_TRANSPARENT, lw=0)
-        for index, (task, norm) in enumerate(panel.norms.items()):
-            lower.plot(panel.frames, norm, label=task, **{**line_style(index), "lw": 1.0})
-        upper.set(ylim=(-1.02, 1.02), title=wrapped(panel.title, 30))
-        lower.set(xlabel="frames", yscale="log")
-        for each in (upper, lower):
-            engineering(each.xaxis)
-    for each in pairs[len(panels) :]:
-        each[0].set_visible(False)
-        each[1].set_visible(False)
-    for upper, lower in pairs[::columns]:
-        upper.set_ylabel("cosine between two tasks\nmean and range")
-        lower.set_ylabel("norm of a task's gradient")
-    legend_below(figure, pairs[0][1])
+    if (problem := too_many(panels)) is not None:
+        return problem
+    figure, places = panel_grid(panels, HEIGHTS)
+    styles = task_styles(panels)
+    for panel, (upper, lower) in zip(panels, places, strict=True):
+        _draw_cosines(upper, panel)
+        draw_values(lower, panel, styles)
+        lower.set(yscale="log", ylabel="norm of a task's gradient")
+        _short_numbers(lower.yaxis)
+    legend_below(figure, *(lower for _, lower in places))
     return figure
 
 
-def weight_names(rows: Sequence[LogRow], tasks: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the metrics that hold a weight per task, by network (empty if not said) and task.
-
-    A name has a part "weight" or "weights" and ends in the task, such as weight/critic/reach.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        for task in tasks:
-            prefix = name.removesuffix(f"/{task}")
-            if prefix != name and _WEIGHT.search(prefix):
-                rest = "/".join(part for part in prefix.split("/") if part not in ("weight", "weights", "grads"))
-                found.setdefault(rest, {})[task] = name
-    return found
+def _draw_cosines(axes: Any, panel: ConflictPanel) -> None:
+    """Draw the mean and the range of the cosines."""
+    lowest, middle, highest = panel.cosine
+    axes.axhline(0.0, color="#333333", lw=0.8)
+    axes.plot(panel.frames, middle, color=COLORS[0])
+    axes.fill_between(panel.frames, lowest, highest, color=COLORS[0], alpha=_TRANSPARENT, lw=0)
+    axes.set(ylim=(-1.02, 1.02), ylabel="cosine of two tasks\nmean and range")
 
 
-def draw_weights(pools: Sequence[Pool]) -> Any:
-    """Draw the weight of each task over frames, averaged over seeds, one panel per setting and network."""
-    panels: dict[str, dict[str, tuple[Array, Array]]] = {}
-    for one in pools:
-        seeds = [log.rows for log in one.logs]
-        for network, names in weight_names(seeds[0], one.logs[0].tasks).items():
-            lines = {task: aligned(seeds, name) for task, name in names.items()}
-            lines = {task: (at, values.mean(axis=0)) for task, (at, values) in lines.items() if len(at)}
-            if lines:
-                panels[f"{one.name}: {network}" if network else one.name] = lines
-    if not panels:
-        return "no setting logged the weights of its tasks"
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
-    figure, axes = new_figure(0.8 + 2.0 * rows, rows, columns, width=max(4.2, 2.4 * columns))
-    for place, (title, lines) in zip(axes.flat, panels.items(), strict=False):
-        for index, (task, (at, values)) in enumerate(lines.items()):
-            place.plot(at, values, label=task, **{**line_style(index), "lw": 1.0})
-        place.set(title=wrapped(title, 32), xlabel="frames")
-        engineering(place.xaxis)
-    for place in axes.flat[len(panels) :]:
-        place.set_visible(False)
-    for place in axes[:, 0]:
-        place.set_ylabel("weight of a task")
-    legend_below(figure, axes.flat[0])
-    return figure
+def _short_numbers(axis: Any) -> None:
+    """Write 0.1, 0.3, 1 and so on at a logarithmic axis."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())

@@ -19,6 +19,7 @@ from polytask.runs.report.read import RunLog
 from polytask.statistics import RATE, Array, Interval, iqm, mean, rate_interval, run_interval
 
 MEASURES = ("noiseless", "new_goals", "training")
+ROUNDING = 1e-9  # width of an interval that is one number
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _score(rates: Array, episodes: int) -> Score:
     """Summarize success rates (R, K), each of `episodes` episodes."""
     runs = len(rates)
     interval = run_interval(rates, bounds=RATE) if runs > 1 else (0.0, 0.0)
-    is_over_runs = interval[0] < interval[1]
+    is_over_runs = interval[1] - interval[0] > ROUNDING
     if not is_over_runs:  # runs that agree do not tell how much runs differ, but their episodes leave a doubt
         interval = rate_interval(rates.mean(axis=0), runs * episodes)
     return Score(float(mean(rates)), interval, float(iqm(rates)), runs, is_over_runs)
@@ -154,10 +155,30 @@ def remarks(pools: Sequence[Pool]) -> list[str]:
                 tasks = [] if found is None else [task for task, rate in found.by_task.items() if rate is None]
                 why = f"no episode of {', '.join(tasks)} ended" if tasks else "it was not evaluated"
                 lines.append(f"{one.name}: '{log.directory}' is missing from the {MEASURE_NAMES[measure]}: {why}")
+        lines += _incomplete(one)
         fewest, most = one.frames
         if most > 1.01 * fewest:
             lines.append(f"{one.name}: its runs have {fewest:,} to {most:,} frames")
-    return lines
+    return [*lines, *_different_frames(pools)]
+
+
+def _incomplete(one: Pool) -> list[str]:
+    """Return a line that names the runs of a setting that have not ended, or were stopped."""
+    found = [log for log in one.logs if not log.is_complete]
+    names = ", ".join(f"'{log.directory}' ({log.frames:,} frames)" for log in found)
+    return [f"{one.name}: not complete: {names}"] if found else []
+
+
+def _different_frames(pools: Sequence[Pool]) -> list[str]:
+    """Return a line that lists the frames of settings if these differ by more than 1 %."""
+    frames = [one.frames[1] for one in pools]
+    if not frames or max(frames) <= 1.01 * min(frames):
+        return []
+    groups: dict[str, list[str]] = {}
+    for one in sorted(pools, key=lambda one: one.frames[1]):
+        groups.setdefault(f"{one.frames[1] / 1e6:.3g} M", []).append(one.name)
+    listed = "; ".join(f"{number} frames: {', '.join(names)}" for number, names in groups.items())
+    return [f"the settings have different numbers of frames: {listed}"]
 
 
 MEASURE_NAMES = {

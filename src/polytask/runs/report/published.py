@@ -16,9 +16,10 @@ import yaml
 
 from polytask.config.compose import compose, to_plain
 from polytask.config.schema import TrainConfig
+from polytask.result import Share
 from polytask.runs.report.labels import Setting, identity, setting_of
 from polytask.runs.report.pool import Pool
-from polytask.runs.report.tables import comma_separated, interval_text
+from polytask.runs.report.tables import comma_separated, ends_text, interval_text
 
 FILE = Path(__file__).with_name("published.yaml")
 
@@ -30,6 +31,7 @@ class Published:
     preset: str
     suite: str
     table: str  # its title
+    measure: str  # of success: training or noiseless
     about: str  # what was measured
     source: str
     name: str  # of the method, in the source
@@ -50,6 +52,7 @@ def published() -> list[Published]:
             preset,
             table["suite"],
             table["title"],
+            table["measure"],
             table["about"],
             content["sources"][table["source"]],
             row["name"],
@@ -85,41 +88,56 @@ def _portable(setting: Setting) -> str:
 
 
 def beside(pools: Sequence[Pool], found: Mapping[str, Published]) -> tuple[list[str], list[list[Any]]]:
-    """Return the columns and rows of a table that has the published results beside ours, both of training."""
+    """Return the columns and rows of a table that has published results beside ours, measured in the same way."""
     columns = [
-        "setting", "published as", "training success", "95 % interval", "seeds", "M frames", "hours", "return",
+        "setting", "published as", "measure", "success", "95 % interval", "seeds", "M frames", "hours", "return",
         "published success", "published interval", "its seeds", "its M frames", "its hours", "its return",
     ]  # fmt: skip
     rows: list[list[Any]] = []
     for one in pools:
         if one.name not in found:
             continue
-        theirs, score, reward = found[one.name], one.scores.get("training"), one.episode_return()
-        ours = [None, None, None] if score is None else [score.value, interval_text(score, len(one.logs)), score.runs]
+        theirs, score, reward = found[one.name], one.scores.get(found[one.name].measure), one.episode_return()
+        ours: list[Any] = [None, None, None]
+        if score is not None:
+            ours = [Share(score.value), interval_text(score, len(one.logs), decimals=3), score.runs]
         hours = None if one.minutes is None else one.minutes / 60.0
-        bounds = theirs.interval and "{:.2f} to {:.2f}".format(*theirs.interval)
+        bounds = theirs.interval and ends_text(theirs.interval)
         row = [
             one.name,
             None if theirs.name == one.name else theirs.name,
+            theirs.measure,
             *ours,
             one.frames[1] / 1e6,
             hours,
             reward and reward[0],
         ]
         millions = theirs.frames and theirs.frames / 1e6
-        rows.append([*row, theirs.success, bounds, theirs.seeds, millions, theirs.hours, theirs.episode_return])
+        rows.append([*row, Share(theirs.success), bounds, theirs.seeds, millions, theirs.hours, theirs.episode_return])
     used = [index for index in range(len(columns)) if any(row[index] is not None for row in rows)]
     return [columns[index] for index in used], [[row[index] for index in used] for row in rows]
 
 
 def published_numbers(found: Mapping[str, Published]) -> str:
     """Return the published results of settings as comma-separated values."""
-    columns = ["setting", "preset", "published_as", "success", "low", "high", "return", "seeds", "frames", "hours"]
+    columns = [
+        "setting",
+        "preset",
+        "published_as",
+        "measure",
+        "success",
+        "low",
+        "high",
+        "return",
+        "seeds",
+        "frames",
+        "hours",
+    ]
     rows = []
     for name, each in found.items():
         low, high = each.interval or (None, None)
         measured = (each.success, low, high, each.episode_return, each.seeds, each.frames, each.hours)
-        rows.append([name, each.preset, each.name, *measured])
+        rows.append([name, each.preset, each.name, each.measure, *measured])
     return comma_separated(columns, rows)
 
 

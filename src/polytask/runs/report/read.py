@@ -88,6 +88,11 @@ class RunLog:
         seconds = self.rows[-1].get("seconds")
         return None if seconds is None else seconds / 60.0
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run has ended as it was meant to. Early versions did not save this; their summaries count."""
+        return bool(self.summary) and self.summary.get("complete") is not False
+
     def rates(self, measure: str) -> Rates | None:
         """Return the success of the run by one measure (see `measures.py`), or None if it was not measured."""
         if measure == "training":

@@ -10,6 +10,7 @@ from typing import Any
 
 from polytask.result import cell
 from polytask.runs.report.pool import Pool, Score, measure_titles
+from polytask.statistics import Interval
 
 Row = Sequence[Any]
 
@@ -32,15 +33,20 @@ def overview(pools: Sequence[Pool]) -> tuple[list[str], list[list[Any]]]:
     return columns, rows
 
 
-def interval_text(score: Score, seeds: int) -> str:
+def interval_text(score: Score, seeds: int, decimals: int = 2) -> str:
     """Write an interval, and say where it is not one over all seeds."""
-    low, high = score.interval
     remark = ""
     if score.runs < seeds:
         remark = f"{score.runs} of {seeds} seeds"
     if not score.is_over_runs:
         remark = "one seed" if score.runs == 1 else "equal seeds"
-    return f"{low:.2f} to {high:.2f}" + (f" ({remark})" if remark else "")
+    return ends_text(score.interval, decimals) + (f" ({remark})" if remark else "")
+
+
+def ends_text(interval: Interval, decimals: int = 3) -> str:
+    """Write the ends of an interval; beside published figures with three decimals, as those have."""
+    low, high = interval
+    return f"{low:.{decimals}f} to {high:.{decimals}f}"
 
 
 def numbers(pools: Sequence[Pool]) -> str:

@@ -14,10 +14,11 @@ from polytask.config.launching import ReproduceConfig
 from polytask.config.schema import ReportConfig
 from polytask.errors import UserError, suggest
 from polytask.files import Fields, read_json
-from polytask.result import Result, Table, note
+from polytask.result import Result, Share, Table, note
 from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.report import Known, report
 from polytask.runs.report.published import Published
+from polytask.runs.report.tables import ends_text
 from polytask.runs.reproduce.estimate import HOUR, estimate, sources
 from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table
 from polytask.runs.sweep.command import commands, conclude, train_all
@@ -60,8 +61,13 @@ def remarks_on(config: ReproduceConfig) -> tuple[str, ...]:
     """Return what a reader must know about all runs of a command."""
     sharing = math.ceil(jobs_of(config) / len(config.devices or [0])) if config.launcher == "local" else 1
     shared = f"up to {sharing} runs shared a device, so minutes are more and speeds less than those of a run alone"
+    share = f"budget={config.budget:g}: every run has {100 * config.budget:g} % of the published frames"
     changed = f"all runs have settings that the table does not have: {' '.join(config.changes or ())}"
-    return (*((shared,) if sharing > 1 else ()), *((changed,) if config.changes else ()))
+    return (
+        *((share,) if config.budget != 1.0 else ()),
+        *((shared,) if sharing > 1 else ()),
+        *((changed,) if config.changes else ()),
+    )
 
 
 def listing(config: ReproduceConfig) -> Result:
@@ -82,7 +88,8 @@ def listing(config: ReproduceConfig) -> Result:
             "runs": runs,
             "frames": frames,
             "seconds": time.seconds if time.known else None,
-            "measured_rows": time.known,
+            "measured_rows": time.measured,
+            "rows_like_measured": time.alike,
         })  # fmt: skip
     how = f"published tables and figures, seeds={config.seeds} budget={config.budget:g}"
     shown = Table(how, ("table", "what", "runs", "M frames", "time"), cells)
@@ -161,17 +168,28 @@ def compare(
     """
     done = [(row, item) for row, item in trained if item.state == "done"]
     facts = [beside(row, [item for other, item in done if other is row]) for row in rows]
-    columns = ("row", "seeds", "training success", "noiseless success", "M frames", "hours", "published", "interval")
+    columns = (
+        "row",
+        "seeds",
+        "training success",
+        "noiseless success",
+        "M frames",
+        "hours",
+        "published",
+        "interval",
+        "measure",
+    )
     cells = [
         (
             one["name"],
             one["seeds"],
-            one["training_success"],
-            one["noiseless_success"],
+            _share(one["training_success"]),
+            _share(one["noiseless_success"]),
             None if one["frames"] is None else one["frames"] / 1e6,
             one["hours"],
-            one["published"]["success"],
-            one["published"]["interval"] and "{:.2f} to {:.2f}".format(*one["published"]["interval"]),
+            _share(one["published"]["success"]),
+            one["published"]["interval"] and ends_text(one["published"]["interval"]),
+            one["published"]["measure"],
         )
         for one in facts
     ]
@@ -193,6 +211,10 @@ def compare(
     return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
 
 
+def _share(value: float | None) -> Share | None:
+    return None if value is None else Share(value)
+
+
 def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Known:
     """Return what the report cannot find in the folders: the names in the source, and its numbers."""
     numbers = {
@@ -200,6 +222,7 @@ def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Kn
             preset=row.preset,
             suite="",
             table=table.title,
+            measure=row.measure,
             about=table.paper or "",
             source=table.source,
             name=row.name,
@@ -248,5 +271,6 @@ def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
             "interval": None if row.interval is None else list(row.interval),
             "return": row.episode_return,
             "hours": row.hours,
+            "measure": None if row.success is None else row.measure,
         },
     }

@@ -1,12 +1,12 @@
 """The published tables and figures: their rows, what each trains, and what the source reports.
 
 A table is a YAML file in `tables/`. Its rows name a preset, words of `polytask train` that change it, the source's
-figures where they are known, and a measured speed from `speeds.yaml`.
+figures where they are known, and a measured speed from `speeds.yaml`, of such a run or of a similar one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ class Speed:
 
     frames_per_second: float
     source: str  # a file of benchmarks/results
+    share: float = 1.0  # of the measured speed, for a run that does more per frame
+    is_alike: bool = False  # of a similar run; such a run was not measured
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,11 @@ class Row:
         frames: Frames of a run.
         after: The row whose networks a run of the same seed starts from, if any.
         success: The source's success rate, if known.
+        measure: How the source measures success: in "training", with exploration noise, or "noiseless".
         interval: The source's 95 % interval, if known.
         hours: The source's hours, if known.
         episode_return: The source's return of an episode, if known.
-        speed: The speed of such a run, if one was measured.
+        speed: The speed of such a run, or of a similar one, if one was measured.
     """
 
     key: str
@@ -56,6 +59,7 @@ class Row:
     hours: float | None = None
     episode_return: float | None = None
     speed: Speed | None = None
+    measure: str = "training"
 
 
 @dataclass(frozen=True)
@@ -87,27 +91,39 @@ def read_table(name: str) -> PublishedTable:
     path = FOLDER / f"{require_known('table', name, names(), hints=3)}.yaml"
     content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     common = content.get("words", [])
-    rows = tuple(_row(key, row, content["frames"], common) for key, row in content["rows"].items())
+    shared: dict[str, Any] = {name: content[name] for name in ("frames", "measure", "like") if name in content}
+    rows = tuple(_row(key, {**shared, **row}, common) for key, row in content["rows"].items())
     title, kind, source = (content[each] for each in ("title", "kind", "source"))
     paper, seeds, baseline = (content.get(each) for each in ("paper", "seeds", "baseline"))
     return PublishedTable(name, title, kind, source, paper, seeds, rows, baseline)
 
 
-def _row(key: str, row: dict[str, Any], frames: int, common: list[str]) -> Row:
+def _row(key: str, row: dict[str, Any], common: list[str]) -> Row:
+    """Return a row; `row` has what all rows of the table share, too."""
     interval = row.get("interval")
     return Row(
         key=key,
         name=row["name"],
         preset=row["preset"],
         words=(*common, *row.get("words", [])),
-        frames=row.get("frames", frames),
+        frames=row["frames"],
         after=row.get("after"),
         success=row.get("success"),
         interval=None if interval is None else (interval[0], interval[1]),
         hours=row.get("hours"),
         episode_return=row.get("return"),
-        speed=speeds()[row["speed"]] if "speed" in row else None,
+        speed=_speed(row),
+        measure=row.get("measure", "training"),
     )
+
+
+def _speed(row: dict[str, Any]) -> Speed | None:
+    """Return the speed of a row: its own (`speed`), or that of a similar run (`like`, `share`)."""
+    if "speed" in row:
+        return speeds()[row["speed"]]
+    if row.get("like") is None:
+        return None
+    return replace(speeds()[row["like"]], share=row.get("share", 1.0), is_alike=True)
 
 
 @cache

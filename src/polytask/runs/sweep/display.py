@@ -113,7 +113,7 @@ def line_of(progress: Progress | None) -> str:
     if progress is None:
         return "starting"
     done = "" if progress.share is None else f"{100 * progress.share:.0f} % "
-    return f"{done}{cell(progress.frames)} frames {cell(progress.speed)}/s success {cell(progress.success)}"
+    return f"{done}{cell(progress.frames)} frames {cell(progress.speed)}/s training success {cell(progress.success)}"
 
 
 def last_row(path: Path) -> LogRow | None:

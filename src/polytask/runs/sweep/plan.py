@@ -30,6 +30,7 @@ class Item:
         run_dir: The folder.
         state: "new", "interrupted" (it can continue), "running", "done" or "failed".
         success: Of the evaluation, or of the last training episodes if there was none.
+        measure: Which of them: "noiseless" or "training".
         error: One line that says why it failed.
     """
 
@@ -39,6 +40,7 @@ class Item:
     run_dir: Path
     state: str
     success: float | None = None
+    measure: str | None = None
     error: str | None = None
 
     @property
@@ -73,6 +75,7 @@ class Item:
             "run_dir": str(self.run_dir),
             "state": self.state,
             "success": self.success,
+            "measure": self.measure,
             "error": self.error,
             "command": self.command,
         }
@@ -89,8 +92,8 @@ def plan(settings: Sequence[Setting], seeds: Sequence[int], root: Path, index: I
     return items
 
 
-def state_of(directory: Path) -> tuple[str, float | None]:
-    """Return the state of the run in a folder, and its success if it is done."""
+def state_of(directory: Path) -> tuple[str, float | None, str | None]:
+    """Return the state of the run in a folder, and if it is done, its success and how that was measured."""
     path = directory / SUMMARY_FILE
     try:
         summary = read_json(path, "summary of a run", SUMMARY_FIELDS) if exists(path) else {}
@@ -100,12 +103,12 @@ def state_of(directory: Path) -> tuple[str, float | None]:
         note(f"{error}; the run counts as not done")
         summary = {}
     if summary.get("complete"):
-        return "done", success_of(summary)
-    return ("interrupted" if (directory / CHECKPOINT_FILE).exists() else "new"), None
+        return "done", *success_of(summary)
+    return ("interrupted" if (directory / CHECKPOINT_FILE).exists() else "new"), None, None
 
 
-def success_of(summary: dict[str, Any]) -> float | None:
-    """Return the success of the evaluation, or of the last training episodes if there was no evaluation."""
+def success_of(summary: dict[str, Any]) -> tuple[float | None, str | None]:
+    """Return the success of the evaluation, or of the last training episodes if there was none, and its measure."""
     evaluation = summary.get("evaluation")
     success = summary.get("success") if evaluation is None else evaluation["mean_success"]
-    return None if success is None else float(success)
+    return (None, None) if success is None else (float(success), "training" if evaluation is None else "noiseless")

@@ -92,7 +92,7 @@ def run_all(items: Sequence[Item], launcher: Launcher, slots: Slots, changed: Ca
         finally:
             for one in running.values():
                 one.process.kill()
-                one.item.state, one.item.success = state_of(one.item.run_dir)
+                one.item.state, one.item.success, one.item.measure = state_of(one.item.run_dir)
                 changed(one.item)
     return exit_code(stops)
 
@@ -109,7 +109,7 @@ def _start(item: Item, job: Job, launcher: Launcher, place: int, running: dict[i
 def _end(one: Running, code: int) -> None:
     """Store how a run ended. A stopped one can continue, or is new if it had not begun."""
     item = one.item
-    item.state, item.success = state_of(item.run_dir)
+    item.state, item.success, item.measure = state_of(item.run_dir)
     if item.state == "done" or code in STOPPED:
         return
     item.state = "failed"
@@ -119,7 +119,9 @@ def _end(one: Running, code: int) -> None:
 def _tell(display: SweepDisplay, item: Item) -> None:
     """Say in one line that a run has begun or ended."""
     if item.state == "done":
-        display.tell(f"done: {item.name}" + ("" if item.success is None else f", success {item.success:.2f}"))
+        display.tell(
+            f"done: {item.name}" + ("" if item.success is None else f", {item.measure} success {item.success:.2f}")
+        )
     elif item.state == "failed":
         display.tell(failure(item))
     else:
