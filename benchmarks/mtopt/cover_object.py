@@ -17,27 +17,23 @@ continues: a job that a time limit interrupted starts again, and finished arms a
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from experiment import Report, contrast, pooled, run
+from runs import WEIGHTS, Deadline, TimeIsUpError, copy_run, evaluation, run_config, study_flags, updates_of
 
-from polytask.config.compose import compose
 from polytask.mtopt.config.commands import TaskConfig
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.detector.folder import path_of
-from polytask.mtopt.learning.weights import WeightFolder
-from polytask.mtopt.roles import Collector, Evaluator
+from polytask.mtopt.roles import Collector
 from polytask.mtopt.roles.orders import SCRIPT, Order
-from polytask.mtopt.roles.trainer import STATE, load_state
-from polytask.mtopt.runtime.checks import check_devices, prepared
+from polytask.mtopt.runtime.checks import check_devices
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.label_jobs import LabelJobs
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -56,31 +52,6 @@ SIZES: dict[str, dict[str, Any]] = {
 FREE = ("seconds", "seeds", "arms", "work", "threads")  # flags that may differ from one command to the next
 
 
-class TimeIsUpError(Exception):
-    """Ends a command whose time is over; the next one continues."""
-
-
-class Deadline(Sequence[int]):
-    """Looks like a list of signals, as runtimes ask for them, and is empty until the time is over."""
-
-    def __init__(self, report: Report) -> None:
-        """Watch the clock of a report."""
-        self._report = report
-
-    def __len__(self) -> int:
-        """Count one signal when the time is over."""
-        return int(self._report.left < 0)
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return the signal: that of a polite stop."""
-        return [15][index]
-
-    def check(self) -> None:
-        """Raise `TimeIsUpError` if the time is over."""
-        if self:
-            raise TimeIsUpError
-
-
 class Study:
     """The runs of one seed."""
 
@@ -91,14 +62,9 @@ class Study:
 
     def config(self, name: str, tasks: Sequence[str], **parts: Any) -> RunConfig:
         """Return the settings of a run below the working folder that learns some tasks."""
-        size = SIZES[self.arguments.size]
-        words = [f"preset={size['preset']}", "controller.rounds=0", "evaluator.chains=false", "evaluator.simple=false"]
-        words += [f"seed={self.seed}", f"learner.seed={self.seed}", f"evaluator.episodes={self.arguments.episodes}"]
-        config = compose(RunConfig, [*words, *self.arguments.words])
-        config.run_dir, config.tasks = str(self.root / name), list(tasks)
-        for key, value in parts.items():
-            setattr(config, key, value)
-        return prepared(config)
+        preset = SIZES[self.arguments.size]["preset"]
+        config = run_config(self.arguments, self.root / name, self.seed, preset, [f"tasks=[{','.join(tasks)}]"])
+        return replace(config, **parts)
 
     @property
     def old(self) -> tuple[str, ...]:
@@ -142,7 +108,7 @@ class Study:
         tasks = whole.learned if name == "joined" else (NEW,)
         config = replace(whole, run_dir=str(self.root / name), tasks=list(tasks))
         if not config.root.exists():
-            copy_run(whole.root, config.root, with_weights=name != "scratch")
+            copy_run(whole.root, config.root, without=WEIGHTS if name == "scratch" else ())
         start = 0 if name == "scratch" else updates_of(whole.root)
         left = start + self.arguments.updates - updates_of(config.root)
         if left > 0:
@@ -204,42 +170,6 @@ class Study:
                 self.report.say(f"{done} episodes of {NEW}")
 
 
-def copy_run(source: Path, target: Path, *, with_weights: bool) -> None:
-    """Copy a run's folder in one step. Shards, which only grow by new files here, are links where that is possible."""
-
-    def copy(old: str, new: str) -> str:
-        if Path(old).parent.name == "shards":
-            try:
-                os.link(old, new)
-            except OSError:  # another file system
-                shutil.copy2(old, new)
-            return new
-        return shutil.copy2(old, new)
-
-    part = target.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    names = [] if with_weights else [STATE, "weights"]
-    shutil.copytree(source, part, copy_function=copy, ignore=shutil.ignore_patterns("lock", *names))
-    part.replace(target)
-
-
-def updates_of(root: Path) -> int:
-    """Return the updates of the learner that a run has saved."""
-    path = root / STATE
-    return int(load_state(path)["learner"]["step"]) if path.exists() else 0
-
-
-def evaluation(config: RunConfig, tasks: Sequence[str], *, is_scripted: bool = False) -> dict[str, dict[str, Any]]:
-    """Evaluate the newest weights of a run, or the scripts, and return each task's result."""
-    evaluator = Evaluator(config)
-    with closing(evaluator.world):
-        if is_scripted:
-            evaluator.judge.sync()
-        else:
-            evaluator.sync(WeightFolder(config.weights).newest())
-        return {row.task: asdict(row) for row in evaluator.step(tasks, is_scripted=is_scripted).tasks}
-
-
 def summarize(report: Report) -> None:
     """Pool the seeds of each arm, and compare the arms with `scratch` and with the best simple policy."""
     rates: dict[str, list[dict[str, float | int]]] = {}
@@ -289,22 +219,11 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     """Read the flags and run."""
-    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add, is_cuda = flags.add_argument, torch.cuda.is_available()
-    add("--seconds", type=float, default=500, help="when to begin no further job, counted from the start")
-    add("--out", type=Path, default=None, help="file of the finished rows; keep it to continue")
-    add("--device", default="cuda" if is_cuda else "cpu", help="that the report names")
-    add("--size", choices=tuple(SIZES), default="gpu" if is_cuda else "tiny")
-    add("--work", default="runs/cover_object", help="folder of the runs; keep it to continue")
-    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    add("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    flags = study_flags(__doc__, "runs/cover_object", SIZES, ARMS)
+    add = flags.add_argument
     add("--tasks", nargs="+", default=None, help="of the base (default: the size's)")
     add("--new-episodes", type=int, default=None, help="of cover-object, at least (default: the size's)")
-    add("--updates", type=int, default=None, help="of each arm (default: the size's)")
-    add("--episodes", type=int, default=None, help="of evaluation (default: the size's)")
     add("--watched", nargs="*", default=["lift-any", "place-any"], help="old tasks that are evaluated too")
-    add("--threads", type=int, default=torch.get_num_threads(), help="of torch on the CPU")
-    add("words", nargs="*", help="settings of the runs, such as trainer.updates=1000")
     arguments = flags.parse_args(argv)
     size = SIZES[arguments.size]
     for name, key in (("tasks", "tasks"), ("new_episodes", "new"), ("updates", "updates"), ("episodes", "episodes")):

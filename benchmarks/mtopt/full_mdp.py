@@ -2,7 +2,8 @@
 
 Scripted picks fill the buffers. A detector that was trained from a few hundred labels grades them (or the truth does,
 to separate errors of the detector from errors of Q). The report has success, length, modes of action and the
-calibration of Q over updates and rounds, by the truth of greedy episodes.
+calibration of Q over updates and rounds, by the truth of greedy episodes. The same starts are played by the same policy
+with one action, by constant commands, by random actions and by the script.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from experiment import (
     wait,
 )
 from labelled import Pool, detector_flags, fit_detector, labels_flag, verdicts
+from simple import simple_rates
 from torch import Tensor
 
 from polytask.mtopt.config.action import ActionConfig
@@ -37,6 +39,8 @@ from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.tasks import ALL_TASKS
 from polytask.mtopt.world import EpisodeBatch, ScriptedPick, run_episodes
+
+EVALUATION = 1234  # seed of the drops of every evaluation
 
 
 class Study:
@@ -98,8 +102,7 @@ class Study:
     def scripted(self) -> None:
         """Fill the buffers with scripted picks; the first of them also train the detector."""
         arguments, report = self.arguments, self.report
-        script = ScriptConfig(detour=arguments.detour, early_end=arguments.early_end, seed=arguments.seed)
-        policy = ScriptedPick(self.world, script)
+        policy = self.script()
         waiting: list[tuple[EpisodeBatch, Tensor]] = []
         row: dict[str, float] = {}
         count, start, is_last = 0, report.left, False
@@ -130,10 +133,12 @@ class Study:
         pool = Pool(frames, truth, torch.zeros_like(truth[:, 0]))
         arguments = self.arguments
         labels = arguments.labels_per_task
-        self.detector, counts, is_new = fit_detector(pool, self.tasks, labels, arguments, self.generator)
+        found = fit_detector(pool, self.tasks, labels, arguments, self.generator)
+        self.detector, is_new = found.detector, found.is_new
         is_right = verdicts(self.detector, frames[is_new], self.tasks) == truth[is_new][:, self.columns]
         agreement = dict(zip(self.tasks, is_right.float().mean(0).tolist(), strict=True))
-        self.report.put("detector", {"successes_labelled": counts, "agreement": agreement})
+        labelled = {"successes_labelled": found.successes, "pictures_viewed": found.viewed, "agreement": agreement}
+        self.report.put("detector", {**labelled, "refused": self.detector.refused})
 
     def train(self, updates: int, deadline: float) -> dict[str, float]:
         """Take updates until the seconds left fall to the deadline."""
@@ -148,24 +153,54 @@ class Study:
         row = {name: float(value) for name, value in metrics.items()}
         return {**row, "updates_per_second": (self.learner.step - before) / max(1e-9, start - self.report.left)}
 
-    def play(self, epsilon: float = 0.0, noise: float = 0.0) -> tuple[EpisodeBatch, Tensor]:
-        """Run one episode in every world after a new drop; also return the expected values of the first actions."""
+    def play(self, steps: int, epsilon: float = 0.0, noise: float = 0.0) -> tuple[EpisodeBatch, Tensor]:
+        """Run one episode in every world from where it is; also return the expected values of the first actions."""
         policy = First(self.learner, self.tasks, self.generator, epsilon=epsilon, noise=noise)
         task = self.columns[torch.arange(self.world.num_envs, device=self.world.device) % len(self.tasks)]
-        self.world.reset()
-        episodes = run_episodes(self.world, policy, task, self.arguments.max_steps)
+        episodes = run_episodes(self.world, policy, task, steps)
         assert policy.first is not None
         return episodes, policy.first
 
+    def start(self) -> None:
+        """Drop the objects as in every evaluation; what is collected afterwards does not depend on it."""
+        state = self.world.generator.get_state()
+        self.world.generator.manual_seed(EVALUATION)
+        self.world.reset()
+        self.world.generator.set_state(state)
+
     def evaluate(self) -> dict[str, Any]:
-        """Run greedy episodes and describe them."""
-        episodes, value = self.play()
-        own = episodes.truth.gather(1, episodes.task[:, None]).squeeze(1)  # success of the commanded task
-        result: dict[str, Any] = {"updates": self.learner.step}
-        for index, name in zip(self.columns.tolist(), self.tasks, strict=True):
-            mine = episodes.task == index
-            result[name] = rate(own[mine])
-        return {**result, **habits(episodes), **calibration(value, own)}
+        """Run greedy episodes and describe them; the same policy with one action shows what several steps add."""
+        self.start()
+        episodes, value = self.play(self.arguments.max_steps)
+        result: dict[str, Any] = {"updates": self.learner.step, **self._rates(episodes)}
+        if self.arguments.max_steps > 1:
+            self.start()
+            result["same_policy_with_one_action"] = self._rates(self.play(1)[0])
+        return {**result, **habits(episodes), **calibration(value, own_truth(episodes))}
+
+    def _rates(self, episodes: EpisodeBatch) -> dict[str, Any]:
+        own = own_truth(episodes)
+        return {
+            name: rate(own[episodes.task == index])
+            for index, name in zip(self.columns.tolist(), self.tasks, strict=True)
+        }
+
+    def baselines(self) -> None:
+        """Report what simple policies and the script reach from the starts of the evaluation."""
+        rates = simple_rates(self.world, [self.start], self.tasks, self.script(), self.arguments.max_steps)
+        self.world.reset()  # collection begins with new episodes
+        self.report.put("simple", rates)
+
+    def script(self) -> ScriptedPick:
+        """Return the script that collects."""
+        arguments = self.arguments
+        config = ScriptConfig(detour=arguments.detour, early_end=arguments.early_end, seed=arguments.seed)
+        return ScriptedPick(self.world, config)
+
+
+def own_truth(episodes: EpisodeBatch) -> Tensor:
+    """Return the success (N,) of the commanded task of each episode."""
+    return episodes.truth.gather(1, episodes.task[:, None]).squeeze(1)
 
 
 class First(QPolicy):
@@ -205,6 +240,7 @@ def calibration(value: Tensor, success: Tensor) -> dict[str, Any]:
 def body(arguments: argparse.Namespace, report: Report) -> None:
     """Collect, train offline, then rounds."""
     study = Study(arguments, report)
+    study.baselines()
     study.scripted()
     stages = [("offline", arguments.updates)]
     stages += [(f"round_{index + 1}", arguments.round_updates) for index in range(arguments.rounds)]
@@ -216,7 +252,8 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
         if name != "offline":
             rows = []
             for _ in range(arguments.round_batches):
-                episodes, _ = study.play(arguments.epsilon, arguments.noise)
+                study.world.reset()
+                episodes, _ = study.play(arguments.max_steps, arguments.epsilon, arguments.noise)
                 rows.append(study.keep(episodes, study.world.broken))
             report.append("collected", {"round": name, "episodes": study.world.num_envs * len(rows), **rows[-1]})
         done = 0

@@ -10,14 +10,26 @@ import torch
 from experiment import Report, make_world, wait
 from torch import Tensor
 
-from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.config.learning import MEASURED, DetectorConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector, train_detector
+from polytask.mtopt.detector.labelled import admit
+from polytask.mtopt.detector.metrics import score
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
 from polytask.mtopt.world import BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
 
 FIRST_SHARE = 0.4  # of a task's labels, for random pictures, before a detector helps to choose
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A detector, after the gate that refuses imprecise tasks, and what its labels were."""
+
+    detector: Detector
+    successes: dict[str, int]  # among a task's labels
+    viewed: dict[str, int | None]  # pictures that a person looked at for a task; None if labels were chosen by truth
+    is_new: Tensor  # (M,) rows of the pool that it has never seen
 
 
 @dataclass
@@ -38,11 +50,16 @@ class Pool:
         return self.of(broad) & ~self.of(task)
 
 
+def script_config(max_steps: int, seed: int) -> ScriptConfig:
+    """Return how scripts err; where one action does everything, it must not be interrupted."""
+    if max_steps == 1:
+        return ScriptConfig(noise=0.0, early_end=0.0, early_grip=0.0, margin=0.02, seed=seed)
+    return ScriptConfig(seed=seed)
+
+
 def pick_and_place(world: BinWorld, max_steps: int, seed: int) -> tuple[EpisodeBatch, EpisodeBatch]:
     """Run a scripted pick in every world after a new drop, then a scripted place after another."""
-    script = ScriptConfig(seed=seed)
-    if max_steps == 1:  # one action does everything, so it must not be interrupted
-        script = ScriptConfig(noise=0.0, early_end=0.0, early_grip=0.0, margin=0.02, seed=seed)
+    script = script_config(max_steps, seed)
     world.reset()
     picks = run_episodes(world, ScriptedPick(world, script), ["lift-any"], max_steps)
     world.reset()
@@ -98,11 +115,12 @@ def view(
 ) -> list[Tensor]:
     """Choose rows to label as a person does on the page, who sees pictures and not the truth: every one is labelled.
 
-    First come random pictures of the task's skill. A detector is trained from them. Half of the rest are pictures that
-    it finds likely, half those of which it is least certain. A task that it cannot judge yet gets more random ones.
+    First come random pictures of the task's skill, of which the first `kept_aside` only measure. A detector is trained
+    from the others. Half of the rest are pictures that it finds likely, half those of which it is least certain. A task
+    that it cannot judge yet gets more random ones.
     """
     seen = [look(pool, name, round(FIRST_SHARE * labels), generator) for name in tasks]
-    detector = train_on(pool, tasks, seen, arguments, generator)
+    detector = train_on(pool, tasks, [rows[kept_aside(labels) :] for rows in seen], arguments, generator)
     score = detector.predict_all(pool.frames)
     for number, name in enumerate(tasks):
         left = labels - len(seen[number])
@@ -148,30 +166,52 @@ def train_on(
     return train_detector(pool.frames[rows], task, value.float(), config, generator)
 
 
+def kept_aside(labels: int) -> int:
+    """Return how many of a task's random labels only measure a detector: the share that the page keeps aside."""
+    return round(MEASURED * FIRST_SHARE * labels)
+
+
 def fit_detector(
     pool: Pool, tasks: tuple[str, ...], labels: int, arguments: argparse.Namespace, generator: torch.Generator
-) -> tuple[Detector, dict[str, int], Tensor]:
+) -> Fitted:
     """Train a detector from at most `labels` labels a task, chosen as a person does or by truth (`--labels`).
 
-    Also return how many of them were successes, and which rows (M,) of the pool it has never seen.
+    As in a run, some random labels only measure it, and tasks that it is too imprecise for give no rewards.
     """
-    if arguments.labels == "person":
+    aside = kept_aside(labels)
+    is_person = arguments.labels == "person"
+    if is_person:
         chosen = view(pool, tasks, labels, arguments, generator)
     else:
-        chosen = [choose(pool, name, labels, generator) for name in tasks]
-    detector = train_on(pool, tasks, chosen, arguments, generator)
-    counts = {name: int(pool.of(name)[part].sum()) for name, part in zip(tasks, chosen, strict=True)}
+        chosen = [
+            torch.cat([look(pool, name, aside, generator), choose(pool, name, labels, generator)]) for name in tasks
+        ]
+    detector = train_on(pool, tasks, [rows[aside:] for rows in chosen], arguments, generator)
+    gate(detector, pool, dict(zip(tasks, (rows[:aside] for rows in chosen), strict=True)), arguments.least_precision)
+    counts = {name: int(pool.of(name)[rows].sum()) for name, rows in zip(tasks, chosen, strict=True)}
+    viewed = {name: len(rows) if is_person else None for name, rows in zip(tasks, chosen, strict=True)}
     is_new = torch.ones_like(pool.is_place, dtype=torch.bool)
     is_new[torch.cat(chosen)] = False
-    return detector, counts, is_new
+    return Fitted(detector, counts, viewed, is_new)
+
+
+def gate(detector: Detector, pool: Pool, aside: dict[str, Tensor], least: float) -> None:
+    """Refuse the tasks whose precision on random labels, rows that did not train it, is too low."""
+    scores = {}
+    for name, rows in aside.items():
+        if name in detector.taught and len(rows):
+            task = torch.full_like(rows, detector.index(name))
+            said = detector.predict(pool.frames[rows], task)
+            scores[name] = score(name, said, pool.of(name)[rows].float(), detector.threshold_of(name))
+    admit(detector, scores, least)
 
 
 def verdicts(detector: Detector, outcome: Tensor, tasks: tuple[str, ...]) -> Tensor:
-    """Return the verdicts (M, K) of a detector on outcomes (M, V, S, S, 3); tasks it was not taught never succeed."""
+    """Return the verdicts (M, K) of a detector on outcomes (M, V, S, S, 3); no success of tasks it does not judge."""
     columns = [detector.index(name) for name in tasks]
-    taught = torch.tensor([name in detector.taught for name in tasks], device=outcome.device)
+    used = torch.tensor([name in detector.used for name in tasks], device=outcome.device)
     bounds = torch.tensor([detector.threshold_of(name) for name in tasks], device=outcome.device)
-    return (detector.predict_all(outcome)[:, columns] > bounds) & taught
+    return (detector.predict_all(outcome)[:, columns] > bounds) & used
 
 
 def detector_flags(flags: argparse.ArgumentParser) -> None:
@@ -181,6 +221,9 @@ def detector_flags(flags: argparse.ArgumentParser) -> None:
     flags.add_argument("--detector-batch", type=int, default=128)
     flags.add_argument("--turned", type=int, nargs="*", default=[2], help="views that training turns and mirrors")
     flags.add_argument("--labels-per-task", type=int, default=500)
+    flags.add_argument(
+        "--least-precision", type=float, default=0.5, help="precision on random labels below which a task is no reward"
+    )
 
 
 def labels_flag(flags: argparse.ArgumentParser) -> None:

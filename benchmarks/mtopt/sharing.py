@@ -3,7 +3,11 @@
 The data are scripted one-action picks and places, each collected for a task drawn from uneven shares: broad tasks are
 more frequent than narrow ones. For each of the 3 x 2 settings and each seed, a network is trained for the same number
 of updates on the same episodes, and evaluated by the simulator's truth on every task. Then one more task, for which no
-episode was collected, is learned from new labels on the old episodes alone.
+episode was collected, is learned from new labels on the old episodes alone. Constant commands, random actions and the
+scripts play the starts of the evaluation.
+
+The same command continues with the settings and seeds that `--out` lacks. It collects the same episodes again (on a GPU
+up to the last bits), which takes a part of the time.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,7 +35,8 @@ from experiment import (
     train_updates,
     wait,
 )
-from labelled import Pool, detector_flags, fit_detector, labels_flag, pick_and_place, verdicts
+from labelled import Pool, detector_flags, fit_detector, labels_flag, pick_and_place, script_config, verdicts
+from simple import best_blind, simple_rates
 from torch import Tensor
 
 from polytask.mtopt.config.learning import STRATEGIES, CEMConfig, ReplayConfig
@@ -38,11 +44,12 @@ from polytask.mtopt.learning.buffers import TaskBuffers
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.sharing import impersonate
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, MAIN_TASKS, TASKS
-from polytask.mtopt.world import BinWorld, EpisodeBatch, run_episodes
+from polytask.mtopt.world import BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
 
 # Share of each task in the episodes of its skill; broad tasks collect data for narrow ones.
 LIFT_SHARES = (0.50, 0.16, 0.11, 0.08, 0.06, 0.04, 0.03, 0.02)
 PLACE_SHARES = (0.60, 0.20, 0.12, 0.08)
+FREE = ("seconds", "seeds", "strategies")  # flags that may differ from one command to the next
 Rates = dict[str, dict[str, float | int]]  # task -> rate with its interval
 
 
@@ -76,6 +83,7 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
             commanded.append(deal(share, first, world.num_envs, generator))
             total += world.num_envs
         wait(world.device)
+    require_equal(report, total)
     report.put("collected", {"episodes": total, "seconds": start - report.left})
     truth = [torch.stack([batch.truth[:, ALL_TASKS.index(name)] for name in tasks], 1) for batch in episodes]
     success = truth
@@ -87,7 +95,8 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
             torch.cat([batch.truth for batch in episodes[:use]]),
             torch.cat(is_place),
         )
-        detector, counts, is_new = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
+        found = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
+        detector, is_new = found.detector, found.is_new
         success = [verdicts(detector, batch.outcome, tasks) for batch in episodes]
         is_unseen = torch.cat([is_new, is_new.new_ones(sum(map(len, success)) - len(is_new))])
         said, true = torch.cat(success)[is_unseen], torch.cat(truth)[is_unseen]
@@ -95,9 +104,22 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
         recall = (said & true).sum(0) / true.sum(0).clamp(min=1)
         report.put(
             "detector",
-            {name: [counts[name], float(precision[k]), float(recall[k])] for k, name in enumerate(tasks)},
+            {name: [found.successes[name], float(precision[k]), float(recall[k])] for k, name in enumerate(tasks)},
         )
+        report.put("pictures_viewed", found.viewed)
+        report.put("refused", detector.refused)
     return world, Log(episodes, commanded, success)
+
+
+def require_equal(report: Report, total: int) -> None:
+    """Check that a study goes on with as many episodes as before.
+
+    Raises:
+        ValueError: If the time sufficed for another number.
+    """
+    before = report.results.get("collected", {}).get("episodes", total)
+    if before != total:
+        raise ValueError(f"{total} episodes were collected, {before} before: give a longer --seconds")
 
 
 def fill(
@@ -148,15 +170,32 @@ def judge(
         policy = QPolicy(learner, tasks, generator, cem=cem)
         index = torch.tensor([ALL_TASKS.index(name) for name in names], device=world.device)
         which = torch.arange(world.num_envs, device=world.device) % len(names)
-        for _ in range(arguments.rounds):
-            world.generator.manual_seed(1234 + len(result[names[0]]))  # the same drops for every setting
-            world.reset()
-            if skill == "place":
-                world.hand_over()
+        for number in range(arguments.rounds):
+            begin(world, skill, number)
             episodes = run_episodes(world, policy, index[which], max_steps=1)
-            for number, name in enumerate(names):
-                result[name].append(episodes.truth[which == number])
+            for place, name in enumerate(names):
+                result[name].append(episodes.truth[which == place])
     return {name: torch.cat(parts) for name, parts in result.items()}
+
+
+def begin(world: BinWorld, skill: str, number: int) -> None:
+    """Bring all worlds to the starts of a round of judging: the same drops for every setting."""
+    world.generator.manual_seed(1234 + number)
+    world.reset()
+    if skill == "place":
+        world.hand_over()
+
+
+def baselines(arguments: argparse.Namespace, report: Report, world: BinWorld, tasks: tuple[str, ...]) -> None:
+    """Report what simple policies and scripts reach from the starts of the judging."""
+    found: dict[str, dict[str, Any]] = {}
+    config = script_config(1, arguments.seed)
+    for skill, script in (("lift", ScriptedPick(world, config)), ("place", ScriptedPlace(world, config))):
+        names = [name for name in tasks if TASKS[name].skill == skill]
+        starts = [partial(begin, world, skill, number) for number in range(arguments.rounds)]
+        found |= simple_rates(world, starts, names, script, 1)
+    report.put("simple", found)
+    report.put("best_blind", best_blind(found))
 
 
 def own_rates(truths: dict[str, Tensor]) -> Rates:
@@ -180,7 +219,8 @@ def summary(rows: list[Rates], rare: tuple[str, ...]) -> dict[str, Any]:
 def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log: Log, tasks: tuple[str, ...]) -> None:
     """Learn the new task from labels on old episodes alone."""
     new = arguments.new_task
-    for seed in arguments.seeds:
+    done = {row["seed"] for row in report.results.get("relabelling", [])}
+    for seed in (one for one in arguments.seeds if one not in done):
         if report.left < arguments.cell_seconds and seed != arguments.seeds[0]:
             return
         config = learner_config(arguments, arguments.merge, arguments.reach, seed)
@@ -221,6 +261,16 @@ def describe(arguments: argparse.Namespace, report: Report, log: Log, tasks: tup
     return rare
 
 
+def finished(report: Report) -> tuple[dict[str, list[Rates]], set[tuple[str, int]]]:
+    """Return the rates of each setting from the cells that are there already, and the settings and seeds of these."""
+    rows: dict[str, list[Rates]] = {}
+    cells = report.results.get("cells", [])
+    for cell in cells:
+        found: Rates = {name: {"mean": cell[name], "count": count} for name, count in cell["counts"].items()}
+        rows.setdefault(cell["setting"], []).append(found)
+    return rows, {(cell["setting"], cell["seed"]) for cell in cells}
+
+
 def fill_table(
     arguments: argparse.Namespace,
     report: Report,
@@ -230,10 +280,13 @@ def fill_table(
     rare: tuple[str, ...],
 ) -> tuple[dict[str, list[Rates]], float]:
     """Train and evaluate every setting, seed by seed; return the rates of each, and the seconds of the last."""
-    rows: dict[str, list[Rates]] = {}
+    rows, done = finished(report)
     spent = arguments.cell_seconds
     for seed in arguments.seeds:
         for strategy, balanced in itertools.product(arguments.strategies, (False, True)):
+            key = f"{strategy}/{'balanced' if balanced else 'uniform'}"
+            if (key, seed) in done:
+                continue
             if report.left < 1.3 * spent and rows:
                 report.say("no time for another setting")
                 break
@@ -243,11 +296,11 @@ def fill_table(
             buffers = fill(log, tasks, MAIN_TASKS, strategy, balanced, arguments)
             train(learner, buffers, arguments.updates, seed, arguments)
             found = own_rates(judge(learner, world, tasks, MAIN_TASKS, arguments))
-            key = f"{strategy}/{'balanced' if balanced else 'uniform'}"
             rows.setdefault(key, []).append(found)
             spent = start - report.left
             means = {name: value["mean"] for name, value in found.items()}
-            report.append("cells", {"setting": key, "seed": seed, "seconds": spent, **means})
+            counts = {name: value["count"] for name, value in found.items()}
+            report.append("cells", {"setting": key, "seed": seed, "seconds": spent, **means, "counts": counts})
             report.put("table", {name: summary(part, rare) for name, part in rows.items()}, quiet=True)
     return rows, spent
 
@@ -268,8 +321,11 @@ def conclude(report: Report, rows: dict[str, list[Rates]], rare: tuple[str, ...]
 def body(arguments: argparse.Namespace, report: Report) -> None:
     """Collect, then fill the table seed by seed, then relabel."""
     tasks = (*MAIN_TASKS, arguments.new_task)
+    report.resume(("collected", "simple", "best_blind", "cells", "table", "relabelling"), FREE)
     world, log = collect(arguments, report, tasks)
     rare = describe(arguments, report, log, tasks)
+    if "simple" not in report.results:
+        baselines(arguments, report, world, tasks)
     if arguments.relabel_first:
         relabel(arguments, report, world, log, tasks)
     rows, spent = fill_table(arguments, report, world, log, tasks, rare)

@@ -1,5 +1,6 @@
 """The GPU experiments of MT-Opt run through at toy sizes, and their statistics are right."""
 
+import argparse
 import importlib
 import json
 import math
@@ -26,9 +27,9 @@ TINY = {
 FOUND = {
     "speed": ("collection", "training"),
     "one_step": ("scripted", "auc", "acting_located", "acting_added"),
-    "full_mdp": ("detector", "buffers", "curve", "collected"),
+    "full_mdp": ("detector", "buffers", "curve", "collected", "simple"),
     "detector": ("store", "rounds"),
-    "sharing": ("own_data", "table", "relabelling"),
+    "sharing": ("own_data", "table", "relabelling", "simple"),
     "scale": ("ingest", "judge", "grade", "status", "page", "replay", "prune", "workers", "check", "rebuild"),
 }
 
@@ -49,6 +50,77 @@ def test_runs_through(name, load, tmp_path, capsys):
     assert results["finished"] and all(results[key] for key in FOUND[name])
     written = json.loads(out.read_text(encoding="utf-8"))
     assert written["name"] == name and json.loads(capsys.readouterr().out) == written
+
+
+PERSON = (
+    "--seconds 200 --device cpu --sim cpu --outcome-size 64 --worlds 12 --episodes 24 --labels person "
+    "--labels-per-task 10 --least-precision 0 --detector-updates 1 --detector-batch 4 --detector-outcomes 24 "
+    "--updates 1 --fine-tuning 1 --batch 13 --strategies skill --cem-samples 8 --cem-rounds 1"
+)
+
+
+@pytest.mark.slow
+def test_sharing_with_labels_of_a_person_continues_where_it_ended(load, tmp_path):
+    main, out = load("sharing").main, tmp_path / "result.json"
+    first = main([*PERSON.split(), "--seeds", "0", "--out", str(out)])
+    assert set(first["pictures_viewed"].values()) == {10}, "each labelled picture was looked at"
+    policies = {"close now", "open now", "end now", "random", "script"}
+    assert all(set(row) == policies for row in first["simple"].values()) and len(first["simple"]) == 13
+    assert first["best_blind"]["place-any"]["mean"] >= first["simple"]["place-any"]["close now"]["mean"]
+    assert all(row["policy"] != "script" for row in first["best_blind"].values())
+    then = main([*PERSON.split(), "--seeds", "0", "1", "--out", str(out)])
+    assert [(cell["setting"], cell["seed"]) for cell in then["cells"]] == [
+        (f"skill/{mix}", seed) for seed in (0, 1) for mix in ("uniform", "balanced")
+    ]
+    assert then["cells"][:2] == load("experiment").clean(first["cells"]), "not trained again"
+    assert then["table"]["skill/balanced"]["tasks"]["lift-any"]["seeds"] == 2
+    assert [row["seed"] for row in then["relabelling"]] == [0, 1]
+
+
+def test_a_study_goes_on_with_the_same_episodes_only(load):
+    started = argparse.Namespace(results={"collected": {"episodes": 24}})
+    load("sharing").require_equal(started, 24)
+    with pytest.raises(ValueError, match="12 episodes were collected, 24 before"):
+        load("sharing").require_equal(started, 12)
+
+
+class YesDetector:
+    """Says yes to everything, as a new detector of two tasks."""
+
+    taught, tasks = ("lift-any", "place-any"), ("lift-any", "place-any")
+
+    def predict(self, frames, task):
+        return torch.ones(len(frames))
+
+    def predict_all(self, frames):
+        return torch.ones(len(frames), 2)
+
+    def index(self, task):
+        return self.tasks.index(task)
+
+    def threshold_of(self, task):
+        return 0.5
+
+    @property
+    def used(self):
+        return tuple(task for task in self.taught if task not in self.refused)
+
+
+def test_a_detector_that_is_wrong_on_random_pictures_gives_no_reward(load, monkeypatch):
+    labelled = load("labelled")
+    detector, trained = YesDetector(), []
+    monkeypatch.setattr(labelled, "train_on", lambda pool, tasks, chosen, *_: trained.append(chosen) or detector)
+    is_place = torch.arange(400) % 2 == 1
+    truth = torch.zeros(400, len(labelled.ALL_TASKS), dtype=torch.bool)
+    truth[1::2, labelled.ALL_TASKS.index("place-any")] = True
+    pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3), truth, is_place)
+    arguments = argparse.Namespace(labels="person", least_precision=0.5)
+    found = labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
+    assert list(detector.refused) == ["lift-any"] and found.viewed == {"lift-any": 50, "place-any": 50}
+    assert labelled.kept_aside(50) == 4 and {len(rows) for rows in trained[-1]} == {46}, "some only measure"
+    assert int((~found.is_new).sum()) == 100, "those that measure were seen, too"
+    verdicts = labelled.verdicts(detector, pool.frames, detector.tasks)
+    assert not verdicts[:, 0].any() and verdicts[:, 1].all()
 
 
 COVER = (
@@ -99,6 +171,94 @@ def test_a_study_whose_detector_gives_no_reward_is_not_complete(load, tmp_path, 
     found = module.main(["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), *COVER.split()])
     assert found["without_reward"] == [0] and not found["complete"]
     assert [row["arm"] for row in found["rows"]] == ["before"]
+
+
+ARMS = (
+    "--seeds 0 --size tiny --threads 1 --device cpu --tasks lift-any lift-sausage place-any --updates 4 --episodes 2 "
+    "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=16 "
+    "collector.max_steps=2 labels.per_task=8 detector.updates=2 detector.batch=4 detector.least_precision=0 "
+    "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.batch=8 trainer.publish_every=2 "
+    "trainer.buffer=64 updater.rows=16 replay.capacity=200"
+)
+
+
+@pytest.mark.slow
+def test_arms_learn_from_the_same_data_beside_simple_policies_and_continue_after_a_stop(load, tmp_path):
+    pytest.importorskip("fastapi")  # the stand-in labels through the page
+    module, out, work = load("arms"), tmp_path / "result.json", tmp_path / "work"
+
+    def go(*flags):
+        return module.main([*flags, "--out", str(out), "--work", str(work), *ARMS.split()])
+
+    assert not go("--seconds", "-1")["complete"]
+    found = go("--seconds", "600", "--arms", "twelve")
+    base = work / "tiny-seed0" / "base"
+    assert not (base / "learner.pt").exists() and (base / "index.sqlite").exists(), "the base learns nothing"
+    assert [row["arm"] for row in found["rows"]] == ["twelve"]
+    (simple,) = found["simple"]
+    assert set(simple["tasks"]["place-any"]) == {"script", "close now", "open now", "end now", "random", "episodes"}
+    found = go("--seconds", "600", "--arms", "twelve", "two", "sausage", "multi-head", "all-uniform")
+    rows = {row["arm"]: row for row in found["rows"]}
+    assert found["without_reward"] == [{"seed": 0, "arm": "sausage"}], "eight labels show no sausage in a hand"
+    assert not found["complete"] and {row["updates"] for row in found["rows"]} == {4} and len(found["simple"]) == 1
+    assert list(rows["two"]["tasks"]) == ["lift-any", "place-any"]
+    files = {name: work / "tiny-seed0" / name / "run.json" for name in rows}
+    settings = {name: json.loads(file.read_text(encoding="utf-8"))["config"] for name, file in files.items()}
+    assert settings["multi-head"]["learner"]["network"]["heads"] == "multi"
+    assert settings["twelve"]["learner"]["network"]["heads"] == "single"
+    shared = {name: (one["sharing"]["strategy"], one["replay"]["success_ratio"]) for name, one in settings.items()}
+    assert (shared["all-uniform"], shared["twelve"]) == (("all", None), ("skill", 0.5))
+    shards = [sorted((work / "tiny-seed0" / name / "shards").iterdir()) for name in ("base", "two")]
+    assert [path.stat().st_ino for path in shards[0]] == [path.stat().st_ino for path in shards[1]], "links, not copies"
+    assert set(found["twelve_above"]) == {"two", "multi-head", "all-uniform"}
+    assert set(found["twelve_above"]["two"]["tasks"]) == {"lift-any", "place-any"}
+    assert found["above_blind"]["two"]["place-any"]["policy"] != "script"
+
+
+def test_arms_are_compared_by_hand(load):
+    module = load("arms")
+
+    def row(seed, first, second):
+        rates = {"a": first, "b": second}
+        return {"seed": seed, "tasks": {task: {"success": rate, "episodes": 100} for task, rate in rates.items()}}
+
+    many, few = [row(0, 0.8, 0.6), row(1, 0.6, 0.6)], [row(0, 0.3, 0.6), row(1, 0.1, 0.6)]
+    assert module.rates_of(many, ["a", "b"])[0] == {"mean": pytest.approx(0.7), "count": 200}
+    found = module.compared(many, few)
+    assert found["mean"]["difference"] == pytest.approx(0.25)
+    assert found["tasks"]["a"]["low"] > 0 > found["tasks"]["b"]["low"]
+    simple = [{"tasks": {"a": {"script": 0.9, "end now": 0.1, "random": 0.2, "episodes": 100}}}]
+    blind = module.above_blind([{"tasks": {"a": {"success": 0.5, "episodes": 100}}}], simple)
+    assert blind["a"]["policy"] == "random" and blind["a"]["difference"] == pytest.approx(0.3)
+
+
+DRAWER = (
+    "--device cpu --limits 1 10 --episodes 2 world.num_envs=4 world.image_size=16 world.outcome_size=16 "
+    "learner.network.image_size=16 collector.episodes=16 labels.per_task=24 detector.updates=2 detector.batch=4 "
+    "detector.least_precision=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 "
+    "trainer.batch=8 trainer.publish_every=4 trainer.buffer=64 updater.rows=16 replay.capacity=200 "
+    "collector.round_episodes=4 trainer.round_updates=2"
+)
+
+
+@pytest.mark.slow
+def test_the_drawer_is_evaluated_with_fewer_and_fewer_actions(load, tmp_path):
+    pytest.importorskip("fastapi")  # the stand-in labels through the page
+    out = tmp_path / "result.json"
+    words = ["--seeds", "0", "--out", str(out), "--work", str(tmp_path / "work"), *DRAWER.split()]
+    found = load("drawer").main(words)
+    rows = [(row["round"], row["limit"]) for row in found["rows"]]
+    assert found["complete"] and rows == [(0, 1), (0, 10), (1, 1), (1, 10)]
+    assert all(row["length"] == 1.0 for row in found["rows"][0]["tasks"].values())
+    updates = json.loads((tmp_path / "work" / "seed0" / "run.json").read_text(encoding="utf-8"))["controller"][
+        "updates"
+    ]
+    assert updates == 6, "four, then two of the round"
+    assert set(found["baselines"]["drawer-close"]) == {"episodes", "script", "end now", "random"}
+    assert set(found["table_round_1"]["drawer-close"]) == {1, 10}
+    assert found["gaps_round_1"]["drawer-open"]["above_blind"]["policy"] in ("end now", "random")
+    again = load("drawer").main(words)
+    assert len(again["rows"]) == 4, "nothing was left to do"
 
 
 @pytest.mark.slow

@@ -86,8 +86,9 @@ def evaluate(config: EvaluateConfig) -> Result:
     """Run `polytask mtopt eval`."""
     settings = RunFolder(config.root).config()
     tasks_of(settings).require(config.tasks)
-    episodes = config.episodes or settings.evaluator.episodes
-    settings.evaluator = replace(settings.evaluator, episodes=episodes, seed=config.seed)
+    own = settings.evaluator
+    episodes, max_steps = config.episodes or own.episodes, config.max_steps or own.max_steps
+    settings.evaluator = replace(own, episodes=episodes, max_steps=max_steps, seed=config.seed)
     if config.device is not None:
         settings.device = settings.world.device = config.device
     check_devices({"device": settings.world.device})
@@ -180,7 +181,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
             f"there is no detector in '{settings.detectors}'; label first: polytask label run_dir={config.run_dir}"
         )
     with closing(Grader(settings, version)) as grader:
-        _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", str(config.root))
+        _require_taught(config.add, grader.judge.taught(config.add), f"detector {version}", settings)
         choose(settings.detectors, version)
         done = grader.run(stops)
         is_stopped = bool(stops) and grader.has_more()
@@ -204,18 +205,21 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
     return Result({**done, **found.plain()}, [found.verdicts_table()], lines, code)
 
 
-def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, run_dir: str) -> None:
+def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, config: RunConfig) -> None:
     """Check that a detector was taught the tasks.
 
     Raises:
         UserError: If it was not taught one of them.
     """
     missing = [task for task in wanted if task not in taught]
-    if missing:
-        raise UserError(
-            f"{who} was taught no success and failure of '{missing[0]}'; label both, then train a detector: "
-            f"polytask label run_dir={run_dir} tasks=[{missing[0]}]"
-        )
+    if not missing:
+        return
+    with closing(DetectorTrainer(config)) as trainer:
+        lack = trainer.lacking(missing[0]) or "there are labels of both kinds now; train a new one"
+    raise UserError(
+        f"{who} was taught no success and failure of '{missing[0]}': {lack}; label, then train a detector: "
+        f"polytask label run_dir={config.root} tasks=[{missing[0]}]"
+    )
 
 
 def _train_detector(config: RunConfig, wanted: Sequence[str], stops: Sequence[int]) -> str:
@@ -236,7 +240,7 @@ def _train_detector(config: RunConfig, wanted: Sequence[str], stops: Sequence[in
             note(f"training detector {version}: {share:.0%}")
 
     with closing(DetectorTrainer(config)) as trainer:
-        _require_taught(wanted, trainer.teachable(), "a detector trained now", str(config.root))
+        _require_taught(wanted, trainer.teachable(), "a detector trained now", config)
         trainer.step(version, progress, in_use(config.detectors))
     return version
 

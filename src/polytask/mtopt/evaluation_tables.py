@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from polytask.mtopt.roles.evaluation import ChainResult, Evaluation
+from polytask.mtopt.roles.evaluation import ChainResult, Evaluation, TaskResult
 from polytask.mtopt.tasks import BROAD
 from polytask.result import Result, Table
+
+ONE_ACTION = "same policy, one action"  # column: its episodes end after one action
 
 
 def evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
@@ -16,7 +19,7 @@ def evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
     means = evaluation.simple_means()
     if means:
         best = max(means, key=lambda name: means[name])
-        lines.append(f"best policy that sees nothing, from the same starts: {best}, mean success {means[best]:.3f}")
+        lines.append(f"best simple policy from the same starts: {best}, mean success {means[best]:.3f}")
     payload = {**asdict(evaluation), "success": evaluation.mean, "simple": means, "run_dir": run_dir}
     return Result(payload, tables, lines)
 
@@ -58,10 +61,20 @@ def _simple(evaluation: Evaluation) -> list[Table]:
     names = list(graded[0].simple or ()) if graded else []
     if not names:
         return []
-    rows = [(row.task, row.success, *((row.simple or {}).get(name) for name in names), row.script) for row in graded]
+    has_short = all(row.one_action is not None for row in graded)
+    short = [ONE_ACTION] if has_short else []
+    rows = [
+        (row.task, row.success, *([row.one_action] if has_short else []), *_rates(row, names), row.script)
+        for row in graded
+    ]
     means = evaluation.simple_means()
-    rows.append(("mean", evaluation.mean, *(means[name] for name in names), means.get("script")))
-    return [Table("success from the same starts", ("task", evaluation.policy, *names, "scripts"), rows)]
+    mean_short = [evaluation.mean_one_action] if has_short else []
+    rows.append(("mean", evaluation.mean, *mean_short, *(means[name] for name in names), means.get("script")))
+    return [Table("success from the same starts", ("task", evaluation.policy, *short, *names, "scripts"), rows)]
+
+
+def _rates(row: TaskResult, names: Sequence[str]) -> list[float | None]:
+    return [(row.simple or {}).get(name) for name in names]
 
 
 def _chains(evaluation: Evaluation) -> list[Table]:

@@ -38,3 +38,4 @@ def test_the_reason_says_what_was_counted():
     )
     assert needs(measured(40, 1), None, 0.6) is None
     assert "successes and failures" in needs(None, None, 0.6)
+    assert needs(None, None, 0.6, "its 3 successes are all kept aside") == "its 3 successes are all kept aside"

@@ -4,7 +4,7 @@ import pytest
 from helpers.episodes import make
 
 from polytask.mtopt.config.store import StoreConfig
-from polytask.mtopt.detector.labels import labels_by_task, split, stand_in_counts, teachable
+from polytask.mtopt.detector.labels import labels_by_task, lacking, split, stand_in_counts, teachable
 from polytask.mtopt.records import Label
 from polytask.mtopt.store import EpisodeStore
 
@@ -22,6 +22,26 @@ def test_labels_are_kept_aside_by_episode_for_ever():
 def test_a_task_is_teachable_with_labels_of_both_kinds():
     labels = {"a": {1: True, 2: False}, "b": {1: True, 2: True}, "c": {3: False}, "d": {}}
     assert teachable(labels) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("learned", "held", "line"),
+    [
+        ({1: True, 2: False}, {}, None),
+        (
+            {1: False, 2: False},
+            {3: True, 4: True, 5: True, 6: False},
+            "its 3 successes are all kept aside to measure; label more (0 successes and 2 failures train a detector, "
+            "3 and 1 only measure it)",
+        ),
+        ({1: True}, {2: False}, "its only failure is kept aside to measure; label more"),
+        ({1: False}, {2: False}, "no success of it is labelled; label more (0 successes and 1 failures train"),
+        ({}, {1: False, 2: False}, "its 2 failures are all kept aside"),
+    ],
+)
+def test_what_a_task_lacks_is_said_with_the_counts_of_both_sides(learned, held, line):
+    found = lacking(learned, held)
+    assert found is None if line is None else found.startswith(line)
 
 
 def test_people_outrank_the_stand_in_and_detectors_teach_nothing(tmp_path):

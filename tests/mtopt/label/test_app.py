@@ -103,7 +103,7 @@ def test_new_asks_once_about_everything_and_not_about_the_answered(page):
     page.answer(asked[0], True)
     page.answer(asked[1], False)
     page.answer(asked[2], None)
-    assert page.ask(count=100) == asked[3:]
+    assert sorted(page.ask(count=100)) == sorted(asked[3:])
     assert page.ask("lift-can", count=100) != []  # answers count for their task only
 
 

@@ -205,7 +205,7 @@ def test_training_shows_its_figures_and_opens_the_queues(open_page, store, confi
     sync_api.expect(page.locator("#detector-version")).to_have_text("page-1")
     page.click("#show-label")
     page.select_option("#order", "uncertain")
-    sync_api.expect(page.locator("#queue-size")).to_have_text("15 to go")  # two of 17 are kept for random draws
+    sync_api.expect(page.locator("#queue-size")).to_have_text("10 to go")  # all seven that measure are among the 17
 
 
 def test_a_phone_shows_everything_in_its_width(open_page, store):

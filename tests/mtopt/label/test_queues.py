@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from polytask.mtopt.detector.labels import is_held_out
 from polytask.mtopt.label import queues
 from polytask.mtopt.seeds import uniform_hash
 
@@ -23,6 +24,16 @@ def test_new_keeps_its_order_as_the_store_grows_and_differs_between_tasks():
     assert sorted(few) == list(range(50))
     assert few != sorted(few)
     assert few != new(range(50), "b")
+
+
+def test_episodes_that_train_come_first_and_keep_their_order():
+    order = new(range(60), "a")
+    held = is_held_out(order, 0.3)
+    trains, aside = [one for one in order if one not in held], [one for one in order if one in held]
+    assert queues.training_first(iter(order), 0.3, 10) == trains[:10]
+    assert queues.training_first(iter(order), 0.3, 60) == [*trains, *aside], "those that measure come last"
+    assert queues.training_first(iter(order), 0.0, 10) == order[:10]
+    assert queues.training_first(iter([]), 0.3, 10) == []
 
 
 def test_uncertain_puts_one_half_first_and_leaves_out_the_unseen():

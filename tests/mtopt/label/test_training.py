@@ -22,6 +22,12 @@ def config(config):
     return config
 
 
+def label(stand_in):
+    """Give 25 labels; once both kinds train, the questions are about random episodes."""
+    stand_in.label("lift-any", 5)
+    stand_in.label("lift-any", 20)
+
+
 def wait(page):
     end = time.monotonic() + 60
     while (status := page.get("/api/train").json())["state"] == "running":
@@ -39,9 +45,27 @@ def test_without_both_kinds_of_label_it_says_what_to_do(page):
     assert status["figures"] == []
 
 
+def test_new_asks_about_episodes_that_train_until_both_kinds_do(page, store, config):
+    """Else the first successes of a rare task may all be kept aside, and no detector learns it."""
+    aside = is_held_out(range(1, 41), config.held_out)
+    every = page.ask(count=40)
+    assert set(every[-len(aside) :]) == aside, "those that measure come last"
+    held = sorted(one for one in aside if store.truth(one)["lift-any"])
+    for episode in held:
+        page.answer(episode, True)
+    trains = [one for one in every if one not in aside]
+    page.answer(trains[0], False)
+    assert not aside.intersection(page.ask(count=20)), "a success that only measures does not count"
+    page.post("/api/train", {})
+    assert f"lift-any: its {len(held)} successes are all kept aside to measure" in wait(page)["message"]
+    page.answer(trains[1], True)
+    asked = page.ask(count=40)
+    assert set(asked[-len(aside - set(held)) :]) != aside - set(held), "from now on in random order"
+
+
 def test_a_detector_learns_from_labels_and_fills_the_queues(page, store, config):
     stand_in = StandIn(page, store.truth)
-    stand_in.label("lift-any", 25)
+    label(stand_in)
     wrong = page.ask(count=1)[0]
     page.answer(wrong, not store.truth(wrong)["lift-any"])
     first = stand_in.train(poll=0.02)
@@ -79,7 +103,7 @@ def test_a_task_with_one_kind_of_label_is_not_judged(page, store):
     page.answer(30, True, "place-any")
     assert page.post("/api/train", {}).status == 202
     assert "of a task first" in wait(page)["message"]
-    stand_in.label("lift-any", 25)
+    label(stand_in)
     stand_in.train(poll=0.02)
     assert page.get("/api/state").json()["judged"] == ["lift-any"]
     assert len(page.ask(order="likely", count=100)) == 14
@@ -90,7 +114,7 @@ def test_a_task_with_one_kind_of_label_is_not_judged(page, store):
 def test_the_page_shows_what_training_uses_and_continues_from_it(page, store, monkeypatch):
     stand_in = StandIn(page, store.truth)
     assert page.get("/api/state").json()["in_use"] is None
-    stand_in.label("lift-any", 25)
+    label(stand_in)
     stand_in.train(poll=0.02)
     choose(store.root / "detectors", "page-1")
     started = []

@@ -78,6 +78,37 @@ def test_commands_are_counted_until_the_end_of_an_episode(config):
         assert scores.length == [length, length]
 
 
+def test_the_same_policy_with_one_action_shows_what_several_steps_add(config):
+    """Going on until the limit grips nothing more: the row of one action is that of a limit of one action."""
+    config.world.num_envs = config.evaluator.episodes = 4
+    config.evaluator.simple = True
+    evaluator = Evaluator(config)
+    asked = []
+    run = evaluator._run
+    evaluator._run = lambda skill, kind, tasks, steps=None: (
+        asked.append((kind, steps)) or run(skill, kind, tasks, steps)
+    )
+    row = evaluator.step(["place-any"], is_scripted=True).tasks[0]
+    assert asked.count(("script", 1)) == 1 and asked.count(("random", 1)) == 0, "only the policy itself has one action"
+    config.evaluator.max_steps = 1
+    limited = evaluator._skill("place", ["place-any"], "script")["place-any"]
+    assert limited.length == [1.0] * 4 and config.collector.max_steps == 2
+    assert row.one_action == pytest.approx(sum(limited.truth) / 4)
+    alone = Evaluator(config, evaluator.world).step(["place-any"], is_scripted=True)
+    assert alone.tasks[0].one_action is None, "with one action there is nothing to compare"
+    assert alone.mean_one_action is None and "one_action" not in alone.metrics()
+
+
+def test_a_limit_of_the_evaluation_changes_no_collection(config):
+    config.evaluator.max_steps = 5
+    evaluator = Evaluator(config)
+    assert evaluator.steps == 5
+    scores = evaluator._skill("place", ["place-any"], "close now")["place-any"]
+    assert set(scores.length) == {5.0}, "a closed hand closes again, and nothing ends the episode"
+    config.evaluator.max_steps = None
+    assert evaluator.steps == config.collector.max_steps == 2
+
+
 def test_a_chain_succeeds_only_where_something_was_lifted(config, monkeypatch):
     config.world.num_envs = config.evaluator.episodes = 3
     config.evaluator.chains, config.evaluator.simple = True, True

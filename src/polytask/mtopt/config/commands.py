@@ -40,6 +40,9 @@ class EvaluateConfig(FolderCommandConfig):
     episodes: int | None = setting(
         None, "episodes per task (default: evaluator.episodes of the run)", within=(1, 10**6)
     )
+    max_steps: int | None = setting(
+        None, "most actions of an episode (default: evaluator.max_steps of the run)", within=(1, 10_000)
+    )
     seed: int = setting(1000, "seed of the scenes", within=(0, MAX_SEED))
     device: str | None = setting(None, "torch device (default: that of the run)")
 

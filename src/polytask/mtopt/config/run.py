@@ -95,6 +95,9 @@ class EvaluatorConfig:
 
     episodes: int = setting(50, "episodes per task", within=(1, 10**6))
     seed: int = setting(1_000, "seed of the scenes", within=(0, MAX_SEED))
+    max_steps: int | None = setting(
+        None, "most actions of an episode (default: collector.max_steps)", within=(1, 10_000)
+    )
     simple: bool = setting(True, "also play the same starts by constant commands, random actions and scripts")
     chains: bool = setting(True, "also play whole chains: lift something, then place what was lifted")
 

@@ -44,14 +44,17 @@ def refusals(scores: Mapping[str, TaskScore], least: float) -> dict[str, str]:
     return found
 
 
-def needs(score: TaskScore | None, refusal: str | None, least: float) -> str | None:
+def needs(score: TaskScore | None, refusal: str | None, least: float, lack: str | None = None) -> str | None:
     """Say why a task needs more labels; None if it does not.
 
     Args:
         score: On randomly drawn labels; None if the detector was not taught the task or there are none.
         refusal: Why its verdicts are no rewards, if so.
         least: Smallest precision.
+        lack: Which kind of labels is missing among those that train, if so (`labels.lacking`).
     """
+    if lack is not None:
+        return lack
     if score is None:
         return "it needs successes and failures, among them random ones that measure the detector"
     if refusal is not None:

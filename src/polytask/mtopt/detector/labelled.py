@@ -14,7 +14,7 @@ from polytask.files import make_folder, write_text
 from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.detector.folder import figures_path, path_of, scores_path
 from polytask.mtopt.detector.gate import needs, refusals
-from polytask.mtopt.detector.labels import Labels
+from polytask.mtopt.detector.labels import Labels, lacking
 from polytask.mtopt.detector.metrics import TaskScore, score
 from polytask.mtopt.detector.model import Detector
 from polytask.mtopt.detector.train import train_detector
@@ -138,6 +138,7 @@ def compare(  # noqa: PLR0913 - the columns of a table
     for task in (task for task in learned if learned[task] or held[task]):
         old, new, successes = before.get(task), after.get(task), sum(held[task].values())
         is_taught = task in detector.taught
+        lack = lacking(learned[task], held[task]) if not is_taught else None
         rows.append(
             TaskFigures(
                 task=task,
@@ -151,7 +152,7 @@ def compare(  # noqa: PLR0913 - the columns of a table
                 recall_after=new.recall if new else None,
                 threshold=detector.threshold_of(task) if is_taught else None,
                 is_used=task in detector.used,
-                why=needs(new if is_taught else None, detector.refused.get(task), least_precision),
+                why=needs(new if is_taught else None, detector.refused.get(task), least_precision, lack),
             )
         )
     return rows

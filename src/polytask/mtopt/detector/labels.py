@@ -28,6 +28,28 @@ def teachable(labels: Labels) -> tuple[str, ...]:
     return tuple(task for task, each in labels.items() if set(each.values()) == {True, False})
 
 
+def lacking(learned: Mapping[int, bool], held: Mapping[int, bool]) -> str | None:
+    """Say which kind of labels of a task is missing among those that train; None if they teach it.
+
+    Args:
+        learned: Labels of the task that train, by episode.
+        held: Those that are kept aside to measure.
+    """
+    train, measure = ((sum(part.values()), len(part) - sum(part.values())) for part in (learned, held))
+    counts = (
+        f"{train[0]} successes and {train[1]} failures train a detector, {measure[0]} and {measure[1]} only measure it"
+    )
+    missing = [(word, measure[place]) for place, word in enumerate(("success", "failure")) if not train[place]]
+    if not missing:
+        return None
+    word, kept = max(missing, key=lambda one: one[1])
+    if not kept:
+        return f"no {word} of it is labelled; label more ({counts})"
+    noun = {"success": "successes", "failure": "failures"}[word]
+    which = f"its {kept} {noun} are all" if kept > 1 else f"its only {word} is"
+    return f"{which} kept aside to measure; label more ({counts})"
+
+
 def is_held_out(episodes: Sequence[int], share: float) -> set[int]:
     """Return which episodes only measure detectors: a share of all, fixed for ever."""
     chance = uniform_hashes(list(episodes), "held out").tolist()

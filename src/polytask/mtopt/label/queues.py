@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polytask.mtopt.detector.labels import is_held_out
 from polytask.mtopt.detector.metrics import disagreements, uncertain_first
 from polytask.mtopt.seeds import uniform_hash, uniform_hashes
 
@@ -21,6 +23,20 @@ ORDERS = {
 def shuffled(episodes: NDArray[np.int64], task: str) -> NDArray[np.int64]:
     """Order episodes at random, the same way every time."""
     return episodes[np.argsort(uniform_hashes(episodes, task), kind="stable")]
+
+
+def training_first(episodes: Iterator[int], share: float, count: int) -> list[int]:
+    """Return the first `count` episodes, those that train a detector before those that are kept aside to measure it.
+
+    Within both, the order is that of the episodes, so each remains a random draw if the episodes are in random order.
+    """
+    trains: list[int] = []
+    aside: list[int] = []
+    while len(trains) < count and (part := list(islice(episodes, count))):
+        held = is_held_out(part, share)
+        trains += [one for one in part if one not in held]
+        aside += [one for one in part if one in held]
+    return [*trains, *aside][:count]
 
 
 def uncertain(unlabelled: Iterable[int], probability: Mapping[int, float], threshold: float) -> list[int]:

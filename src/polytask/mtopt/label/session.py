@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from threading import RLock
@@ -12,7 +12,7 @@ from typing import Literal
 
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
-from polytask.mtopt.detector.labels import is_held_out, labels_by_task
+from polytask.mtopt.detector.labels import is_held_out, labels_by_task, split, teachable
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.candidates import Candidates
 from polytask.mtopt.label.journal import Journal, SecondAnswer
@@ -159,13 +159,21 @@ class LabelSession:
             )
             left = len(queue)
         else:
-            queue = list(islice(self.candidates.shuffled(task, closed), count))
+            queue = self._new(task, labels, closed, count)
             left = self.candidates.count(task) - len(self.candidates.among(task, closed))
         settled = (e for e in labels if e not in self._recent[task] and e not in self._skipped[task])
         again = queues.due_again(settled, task, self.config.reask, self.journal.done(task))
         asked = queues.interleave(queue, again, count)
         self._asked_again |= {(task, e) for e in asked if e in labels}
         return [Question(e) for e in asked], left
+
+    def _new(self, task: str, labels: Mapping[int, bool], closed: Collection[int], count: int) -> list[int]:
+        """Return random episodes to judge; until successes and failures train, those that train come first."""
+        order, share = self.candidates.shuffled(task, closed), self.config.held_out
+        is_taught = bool(teachable(split({task: labels}, share)[0]))
+        if not is_taught and labels:  # finding the uploaded examples reads the whole index
+            is_taught = bool(teachable(split({task: labels}, share, self.store.examples())[0]))
+        return list(islice(order, count)) if is_taught else queues.training_first(order, share, count)
 
     def answer(self, task: str, episode: int, value: bool | None, order: str) -> None:
         """Save an answer: success, failure or, with None, a skip. A later answer replaces an earlier one.

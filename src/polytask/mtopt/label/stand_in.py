@@ -16,7 +16,7 @@ from urllib.parse import quote
 from polytask.errors import UserError
 from polytask.mtopt.label.client import Client, get, post
 
-BATCH = 100  # questions at once
+BATCH = 24  # questions at once, as the page asks
 
 
 @dataclass

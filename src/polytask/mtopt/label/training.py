@@ -24,7 +24,7 @@ from polytask.mtopt.detector.labelled import (
     publish,
     train_on_labels,
 )
-from polytask.mtopt.detector.labels import Labels, labels_by_task, split, stand_in_counts, teachable
+from polytask.mtopt.detector.labels import Labels, labels_by_task, lacking, split, stand_in_counts, teachable
 from polytask.mtopt.label.session import LabelSession, Verdicts
 
 _log = logging.getLogger(__name__)
@@ -141,7 +141,9 @@ class DetectorTraining:
             examples = session.store.examples()
         learned, held = split(labels, config.held_out, examples)
         if not teachable(learned):
-            raise UserError("Label some successes and some failures of a task first; a few dozen of each are a start.")
+            hint = "Label some successes and some failures of a task first; a few dozen of each are a start."
+            lacks = {task: lacking(learned[task], held[task]) for task in labels if labels[task]}
+            raise UserError(" ".join((hint, *(f"{task}: {lack}." for task, lack in lacks.items()))))
         count = sum(map(len, learned.values()))
 
         def progress(share: float) -> None:

@@ -11,7 +11,7 @@ from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import choose, path_of
 from polytask.mtopt.detector.labelled import admit, compare, measure, publish, train_on_labels
-from polytask.mtopt.detector.labels import Labels, labels_by_task, split, stand_in_counts, teachable
+from polytask.mtopt.detector.labels import Labels, labels_by_task, lacking, split, stand_in_counts, teachable
 from polytask.mtopt.detector.metrics import TaskScore
 from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.seeds import derive
@@ -29,6 +29,11 @@ class DetectorTrainer:
     def teachable(self) -> tuple[str, ...]:
         """Return the tasks that the present labels can teach a detector."""
         return teachable(self._split()[0])
+
+    def lacking(self, task: str) -> str | None:
+        """Say which kind of labels of a task is missing among those that train; None if they teach it."""
+        learned, held = self._split()
+        return lacking(learned.get(task, {}), held.get(task, {}))
 
     def step(
         self, version: str, progress: Callable[[float], None] | None = None, start: str | None = None

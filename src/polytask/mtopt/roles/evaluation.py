@@ -21,6 +21,7 @@ class TaskResult:
     length: float  # mean number of actions
     commands: dict[str, float] | None = None  # share of moving alone and of each command among the actions
     simple: dict[str, float] | None = None  # success of simple policies from the same starts, by name
+    one_action: float | None = None  # success of the same policy where its episodes end after one action
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ class Evaluation:
         known = [row.verdict for row in self.tasks if row.verdict is not None]
         return sum(known) / len(known) if known else None
 
+    @property
+    def mean_one_action(self) -> float | None:
+        """Return the mean success of the same policy with one action; None if it was not played."""
+        known = [row.one_action for row in self.tasks if row.one_action is not None]
+        return sum(known) / len(known) if known else None
+
     def simple_means(self) -> dict[str, float]:
         """Return the mean success over the tasks of every simple policy and of the scripts."""
         graded = [row for row in self.tasks if row.success is not None]
@@ -75,6 +82,7 @@ class Evaluation:
         flat |= {f"verdict/{row.task}": row.verdict for row in self.tasks if row.verdict is not None}
         flat |= {f"chain/{row.task}": row.success for row in self.chains or ()}
         flat |= {f"simple/{name}": value for name, value in self.simple_means().items()}
+        flat |= {} if self.mean_one_action is None else {"one_action": self.mean_one_action}
         flat |= {} if self.mean is None else {"success": self.mean}
         return {"weights": float(self.weights), **flat}
 

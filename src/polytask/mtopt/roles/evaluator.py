@@ -1,7 +1,8 @@
 """Evaluate a policy per task on scenes of fixed seeds: the simulator's truth beside the detector's verdict.
 
 The same starts are played by simple policies (one command, random actions) and by the scripts: a success rate means
-little without theirs. In the bins, places start anywhere above the plate with an object in the hand. *Chains* continue
+little without theirs. They are also played by the same policy with one action: only what it loses there was a task of
+several steps. In the bins, places start anywhere above the plate with an object in the hand. *Chains* continue
 from what the policy itself has reached: it picks any object and places what it has lifted. A task that a person added
 has no truth, and neither has a real robot: there, only the detector's verdict is known.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -109,11 +110,13 @@ class Evaluator:
             mine = [task for task in names if self.tasks[task].skill == skill]
             found = self._skill(skill, mine, kind)
             has_simple = settings.simple and any(task in self.spec.graded for task in mine)
+            short = self._skill(skill, mine, kind, 1) if has_simple and self.steps > 1 else {}
             simple = {name: self._simple_rates(skill, name) for name in self._simple if has_simple}
             script = self._simple_rates(skill, SCRIPT) if has_simple else {}
             for task in mine:
                 rates = {name: each[task] for name, each in simple.items() if task in each}
-                rows.append(self._result(task, found[task], script.get(task), rates or None))
+                row = self._result(task, found[task], script.get(task), rates or None)
+                rows.append(replace(row, one_action=_mean(short[task].truth) if short else None))
         chains = [row for pair in self.spec.chains for row in self._chains(*pair, names, kind)]
         self.world.warn()
         weights = None if is_scripted else self.weights
@@ -124,13 +127,18 @@ class Evaluator:
     def _simple(self) -> tuple[str, ...]:
         return simple_policies(self.action)
 
+    @property
+    def steps(self) -> int:
+        """Return the most actions of an episode."""
+        return self.config.evaluator.max_steps or self.config.collector.max_steps
+
     # --- single tasks -----------------------------------------------------------------------------------------------
 
-    def _skill(self, skill: str, tasks: Sequence[str], kind: str) -> dict[str, _Scores]:
-        """Run the episodes of all tasks of a skill."""
+    def _skill(self, skill: str, tasks: Sequence[str], kind: str, steps: int | None = None) -> dict[str, _Scores]:
+        """Run the episodes of all tasks of a skill; the most actions are those of the settings unless given."""
         rows = [task for task in tasks for _ in range(self.config.evaluator.episodes)]
         found = {task: _Scores() for task in tasks}
-        for commanded, batch in self._batches(skill, rows, kind):
+        for commanded, batch in self._batches(skill, rows, kind, steps):
             truth = dict(zip(batch.graded, batch.truth.T.tolist(), strict=True))
             length, given = batch.length.tolist(), self._modes(batch).tolist()
             verdicts = self._verdicts(batch.outcome, [self.tasks.names[task] for task in batch.task.tolist()])
@@ -154,17 +162,18 @@ class Evaluator:
             self._known[key] = dict(zip(self.spec.graded, truth.float().mean(0).tolist(), strict=True))
         return self._known[key]
 
-    def _batches(self, skill: str, rows: Sequence[str], kind: str) -> Iterator[tuple[Sequence[str], EpisodeBatch]]:
+    def _batches(
+        self, skill: str, rows: Sequence[str], kind: str, steps: int | None = None
+    ) -> Iterator[tuple[Sequence[str], EpisodeBatch]]:
         """Run an episode of each row's task, in batches of all worlds; yield the rows of a batch with its episodes."""
         for number, commanded, padded in self._parts(rows):
             self.world.reseed(derive(self.config.evaluator.seed, skill, number))
             self.world.start(skill)
-            yield commanded, self._run(skill, kind, padded)
+            yield commanded, self._run(skill, kind, padded, steps)
 
-    def _run(self, skill: str, kind: str, tasks: Sequence[str]) -> EpisodeBatch:
+    def _run(self, skill: str, kind: str, tasks: Sequence[str], steps: int | None = None) -> EpisodeBatch:
         """Run an episode in every world from where it is."""
-        steps = self.config.collector.max_steps
-        return run_episodes(self.world, self._policy(skill, kind), tasks, steps, self.tasks)
+        return run_episodes(self.world, self._policy(skill, kind), tasks, steps or self.steps, self.tasks)
 
     def _parts(self, rows: Sequence[str]) -> Iterator[tuple[int, Sequence[str], list[str]]]:
         """Divide rows into batches of all worlds; also yield each batch filled up, whose last rows are ignored."""
@@ -270,3 +279,7 @@ class Evaluator:
             commands=dict(zip(modes, (given / max(1, given.sum())).tolist(), strict=True)),
             simple=simple,
         )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

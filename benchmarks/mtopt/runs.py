@@ -1,0 +1,119 @@
+"""Runs of the package inside a study: stop them in time, copy their folders, and evaluate what they have learned."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from experiment import Report
+
+from polytask.config.compose import compose
+from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.learning.weights import WeightFolder
+from polytask.mtopt.roles import Evaluator
+from polytask.mtopt.roles.trainer import STATE, load_state
+from polytask.mtopt.runtime.checks import prepared
+
+WEIGHTS = (STATE, "weights")  # what a run has learned
+
+
+class TimeIsUpError(Exception):
+    """Ends a command whose time is over; the next one continues."""
+
+
+class Deadline(Sequence[int]):
+    """Looks like a list of signals, as runtimes ask for them, and is empty until the time is over."""
+
+    def __init__(self, report: Report) -> None:
+        """Watch the clock of a report."""
+        self._report = report
+
+    def __len__(self) -> int:
+        """Count one signal when the time is over."""
+        return int(self._report.left < 0)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the signal: that of a polite stop."""
+        return [15][index]
+
+    def check(self) -> None:
+        """Raise `TimeIsUpError` if the time is over."""
+        if self:
+            raise TimeIsUpError
+
+
+def run_config(arguments: argparse.Namespace, root: Path, seed: int, preset: str, words: Sequence[str]) -> RunConfig:
+    """Return the settings of a study's run in a folder: one round without simple policies or chains.
+
+    Args:
+        arguments: Flags of the study; it has `episodes` of evaluation and `words` for all its runs.
+        root: Folder of the run.
+        seed: Of everything.
+        preset: Of the run.
+        words: Further settings of this run, which come last.
+    """
+    own = [f"preset={preset}", "controller.rounds=0", "evaluator.chains=false", "evaluator.simple=false"]
+    own += [f"seed={seed}", f"learner.seed={seed}", f"evaluator.episodes={arguments.episodes}"]
+    config = compose(RunConfig, [*own, *arguments.words, *words])
+    config.run_dir = str(root)
+    return prepared(config)
+
+
+def study_flags(about: str | None, work: str, sizes: Collection[str], arms: Collection[str]) -> argparse.ArgumentParser:
+    """Return the flags that all studies with arms have."""
+    flags = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add, is_cuda = flags.add_argument, torch.cuda.is_available()
+    add("--seconds", type=float, default=500, help="when to begin no further job, counted from the start")
+    add("--out", type=Path, default=None, help="file of the finished rows; keep it to continue")
+    add("--device", default="cuda" if is_cuda else "cpu", help="that the report names")
+    add("--size", choices=tuple(sizes), default="gpu" if is_cuda else "tiny")
+    add("--work", default=work, help="folder of the runs; keep it to continue")
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    add("--arms", nargs="+", choices=tuple(arms), default=list(arms))
+    add("--updates", type=int, default=None, help="of each arm (default: the size's)")
+    add("--episodes", type=int, default=None, help="of evaluation (default: the size's)")
+    add("--threads", type=int, default=torch.get_num_threads(), help="of torch on the CPU")
+    add("words", nargs="*", help="settings of the runs, such as trainer.updates=1000")
+    return flags
+
+
+def copy_run(source: Path, target: Path, *, without: Sequence[str] = ()) -> None:
+    """Copy a run's folder in one step. Shards, which only grow by new files here, are links where that is possible."""
+
+    def copy(old: str, new: str) -> str:
+        if Path(old).parent.name == "shards":
+            try:
+                os.link(old, new)
+            except OSError:  # another file system
+                shutil.copy2(old, new)
+            return new
+        return shutil.copy2(old, new)
+
+    part = target.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(source, part, copy_function=copy, ignore=shutil.ignore_patterns("lock", *without))
+    part.replace(target)
+
+
+def updates_of(root: Path) -> int:
+    """Return the updates of the learner that a run has saved."""
+    path = root / STATE
+    return int(load_state(path)["learner"]["step"]) if path.exists() else 0
+
+
+def evaluation(config: RunConfig, tasks: Sequence[str], *, is_scripted: bool = False) -> dict[str, dict[str, Any]]:
+    """Evaluate the newest weights of a run, or the scripts, and return each task's result."""
+    evaluator = Evaluator(config)
+    with closing(evaluator.world):
+        if is_scripted:
+            evaluator.judge.sync()
+        else:
+            evaluator.sync(WeightFolder(config.weights).newest())
+        return {row.task: asdict(row) for row in evaluator.step(tasks, is_scripted=is_scripted).tasks}
