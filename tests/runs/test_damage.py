@@ -198,7 +198,7 @@ def test_a_damaged_summary_counts_as_not_done_with_a_note(directory, capsys, con
     path = directory / "summary.json"
     path.unlink()
     path.mkdir() if content is None else path.write_bytes(content)
-    assert state_of(directory) == ("interrupted", None)
+    assert state_of(directory) == ("interrupted", None, None)
     note = capsys.readouterr().err
     assert note.count("\n") == 1
     assert str(path) in note
