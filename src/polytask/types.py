@@ -7,7 +7,7 @@ axis first, are float32 and are on one device. Quaternions are wxyz. Units are S
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -111,4 +111,19 @@ class Algo(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
+        ...
+
+
+@runtime_checkable
+class Imitates(Protocol):
+    """An algorithm that can learn from demonstrations besides its own experience."""
+
+    def imitate(self, task: Tensor, obs: Tensor, action: Tensor) -> None:
+        """Before the first iteration, remember steps that led others to success, to imitate them in tasks that fail.
+
+        Args:
+            task: Task of each step. (M,)
+            obs: Raw observation before the action. (M, O)
+            action: Action in [-1, 1]. (M, A)
+        """
         ...

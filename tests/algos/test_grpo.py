@@ -206,6 +206,23 @@ def test_worlds_are_reset_only_when_they_are_out_of_step(endless: None) -> None:
     assert env.resets == 2
 
 
+def test_what_counts_episodes_learns_of_a_reset_between_rollouts(endless: None) -> None:
+    env = Counting((4, 4))
+    grpo = make(env, imitation_coef=1.0, novelty_coef=0.1)
+    memory, novelty, success = grpo.actor.success_memory, grpo.actor.novelty, grpo.actor.success
+    assert memory is not None and novelty is not None and success is not None
+    seen = []
+    env.diverges_at = 10
+    grpo.iterate(env)
+    grpo.actor.begin = lambda: seen.append(  # type: ignore[method-assign]
+        (memory.state_dict()["_last_done"][-1].all(), novelty.state_dict()["is_new"].all(), success._succeeded.any())
+    )
+    assert not memory.state_dict()["_last_done"][-1, 0]  # the world's second episode, which the reset cuts off
+    success._succeeded.fill_(1)
+    grpo.iterate(env)
+    assert seen == [(True, True, False)]
+
+
 def test_a_diverged_world_does_not_stop_the_first_iteration(endless: None) -> None:
     env = Counting((4, 4))
     env.diverges_at = 10

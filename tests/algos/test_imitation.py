@@ -38,7 +38,7 @@ def test_the_loss_adds_the_distance_from_actions_that_led_to_success() -> None:
     for _ in range(10):
         success = ppo.actor.success.rate()
         ppo.iterate(env)
-    count = ppo.actor.own_successes.count
+    count = ppo.actor.success_memory.count
     assert 0 < success[0] < 1 and 0 < count[0] < 2000 and count[1] == 0
     coef = 3.0 * (1 - success) * count / 2000
     assert_close(ppo.actor.imitation_coef, coef)
@@ -53,7 +53,7 @@ def test_minibatches_pair_every_row_with_a_normalized_step_of_its_task() -> None
     env, ppo = with_one_solvable_task(imitation_coef=3.0)
     for _ in range(3):
         ppo.iterate(env)
-    memory = ppo.actor.own_successes.state_dict()["_obs"][0, : int(ppo.actor.own_successes.count[0])]
+    memory = ppo.actor.success_memory.state_dict()["_obs"][0, : int(ppo.actor.success_memory.count[0])]
     own = ppo.rows.past_obs[ppo.rows.task == 0]
     assert (own[:, None] == memory).all(dim=-1).any(dim=-1).all()
     assert not ppo.rows.past_obs[ppo.rows.task == 1].any()

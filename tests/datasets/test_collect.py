@@ -12,10 +12,10 @@ from torch.testing import assert_close
 
 import polytask
 from polytask.cli.main import main
-from polytask.datasets import read as read_module
 from polytask.datasets.collect import play, seed_of
 from polytask.datasets.read import load, stream
 from polytask.errors import UserError
+from polytask.runs import episode_data
 
 WORDS = ["tasks=[reach,drawer-close]", "policy=scripted", "episode_length=12", "threads=1"]
 
@@ -163,7 +163,7 @@ def test_a_folder_that_refuses_files_is_named_before_anything_is_played(capsys, 
 
 
 def test_a_changed_task_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(read_module, "TASKS", {})
+    monkeypatch.setattr(episode_data, "TASKS", {})
     with pytest.raises(UserError, match="has version 1 of 'reach', which is unknown now"):
         load(folder)
     assert len(load(folder, any_version=True)) == 6

@@ -119,10 +119,15 @@ class GRPO:
 
     # Collect
 
+    def imitate(self, task: Tensor, obs: Tensor, action: Tensor) -> None:
+        """Begin with demonstrated steps (M, ...); `types.Imitates` documents it."""
+        self.actor.imitate(task, obs, action)
+
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect one episode in every world, learn from them, and return metrics."""
         if not self._in_step.item():  # read while no work is queued; false at first and after an early end
             env.reset()
+            self.actor.restart()
         self.actor.begin()
         self.loop.collect(env)
         self.actor.reward_search()

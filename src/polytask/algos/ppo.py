@@ -141,6 +141,10 @@ class PPO:
 
     # Collect
 
+    def imitate(self, task: Tensor, obs: Tensor, action: Tensor) -> None:
+        """Begin with demonstrated steps (M, ...); `types.Imitates` documents it."""
+        self.actor.imitate(task, obs, action)
+
     def iterate(self, env: VecEnv) -> dict[str, Tensor]:
         """Collect T steps of every world, learn from them, and return metrics."""
         self.actor.begin()

@@ -76,6 +76,12 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
         "adapt quickly, a large one keeps a policy's inputs as they were",
         within=(1, 10**15),
     )
+    demos: str | None = setting(
+        None,
+        "folder of a data set of `polytask collect`, whose successful episodes are imitated in tasks that fail; needs "
+        "algo.imitation_coef (algo=ppo, algo=grpo)",
+        is_path=True,
+    )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
     save_minutes: float = setting(
         10.0,
@@ -150,6 +156,8 @@ class BenchConfig(TrainConfig):
             raise UserError(f"a policy acts only with {prefix}what=env; what={self.what} does not use one")
         if self.what != "train" and self.init_from is not None:
             raise UserError(f"{prefix}init_from needs {prefix}what=train; what={self.what} trains no networks")
+        if self.demos is not None:
+            raise UserError(f"{prefix}demos make no difference to the speed; leave them out")
 
 
 @dataclass

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from polytask.datasets.read import EpisodeDataset, load_with, read_index
 from polytask.errors import UserError
+from polytask.runs.episode_data import EpisodeDataset, load_with, read_index
 from polytask.runs.episode_files import INDEX
 from polytask.runs.history.writer import FOLDER
 

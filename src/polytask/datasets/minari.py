@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from polytask.datasets.export_folder import export_folder
-from polytask.datasets.read import EpisodeDataset, load
 from polytask.errors import UserError
+from polytask.runs.episode_data import EpisodeDataset, load
 
 _VARIABLE = "MINARI_DATASETS_PATH"
 _AT_ONCE = 256  # episodes held in memory

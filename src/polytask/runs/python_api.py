@@ -66,6 +66,7 @@ class TrainSettings(TypedDict, total=False):
     checkpoint: str | Path | None
     init_from: str | Path | None
     init_rows: int
+    demos: str | Path | None
     save_every: int
     save_minutes: float
     eval_every: int

@@ -21,6 +21,7 @@ from polytask.files.folder_lock import FolderLock
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.plugins.needs import used_plugins
 from polytask.runs.checkpoint import load, locate, save
+from polytask.runs.demonstrations import demonstrate
 from polytask.runs.divergence import check_state
 from polytask.runs.evaluate import Evaluator, Goals, goals_of
 from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE
@@ -55,6 +56,7 @@ class Run:
     frames: int = 0  # control steps so far, summed over all worlds
     seconds: float = 0.0  # duration of all iterations, including those before a resume
     initialization: Initialization | None = None  # what was loaded from a finished run at the start (init_from)
+    demonstrations: dict[str, int] | None = None  # episodes of each task that were imitated from the start (demos)
 
     @property
     def is_over(self) -> bool:
@@ -131,6 +133,7 @@ class Run:
             "frames": self.frames,
             "seconds": self.seconds,
             "initialization": self.initialization and asdict(self.initialization),
+            "demonstrations": self.demonstrations,
         }
         if not self.ranks.is_alone:
             state["ranks"] = self.ranks.size
@@ -142,6 +145,8 @@ class Run:
     def restore(self, state: dict[str, Any]) -> None:
         """Load the state of a checkpoint."""
         check_ranks(state.get("ranks") or 1, self.ranks)
+        if self.config.demos != state["config"].get("demos"):
+            raise UserError("demos begin a new run, and checkpoint continues one: leave demos out, or use init_from")
         now = asdict(self.env.total_spec)
         for name, value in now.items():
             if state["spec"].get(name, value) != value:
@@ -160,6 +165,7 @@ class Run:
         self.config = replace(self.config, init_from=state["config"].get("init_from"))
         if state.get("initialization") is not None:
             self.initialization = Initialization(**state["initialization"])
+        self.demonstrations = state.get("demonstrations")
 
     def close(self) -> None:
         """Close the environment and release the folder."""
@@ -216,6 +222,8 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         if start is not None:
             tasks = run.env.spec.tasks
             run.initialization = initialize(run.algo, tasks, start, str(config.init_from), config.init_rows)
+        if state is None and config.demos is not None:
+            run.demonstrations = demonstrate(run.algo, run.env, config.demos)
         if run.env.config.options.goals == "fixed":
             run.goals = goals_of(run.world_state(), run.env.spec.tasks)
         if ranks.is_first:

@@ -67,4 +67,6 @@ def training_command(saved: dict[str, Any]) -> str | None:
     config = to_plain(compose(TrainConfig, [], saved=saved))
     if saved.get("init_from") is not None:  # a run that continues does not take it over
         config["init_from"] = Path(saved["init_from"]).name  # its folder is of no use to a reader
+    if saved.get("demos") is not None:
+        config["demos"] = Path(saved["demos"]).name
     return command_of({name: value for name, value in config.items() if name not in NO_MATTER})

@@ -42,3 +42,11 @@ def test_agrees_with_a_loop_over_steps_and_resumes() -> None:
         assert_close(recent.rate(), counts[0] / counts[1])
         resumed.load_state_dict(recent.state_dict())
         recent, resumed = resumed, RecentSuccess(TASK, 2)
+
+
+def test_after_a_reset_of_all_worlds_a_success_before_it_does_not_count() -> None:
+    recent, nothing = RecentSuccess(TASK, 2), torch.zeros(1, 3, dtype=torch.bool)
+    recent.update(torch.tensor([[True, False, False]]), nothing)
+    recent.restart()
+    recent.update(nothing, torch.tensor([[True, False, False]]))
+    assert recent.rate()[0].item() == 0.0

@@ -14,10 +14,10 @@ from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl
 from polytask.algos.shared.learner import Learner, adam, autocast
 from polytask.algos.shared.novelty import Novelty
 from polytask.algos.shared.on_policy import OnPolicyLoop, Rows
-from polytask.algos.shared.own_successes import OwnSuccesses
 from polytask.algos.shared.policy_change import AdaptiveRate, PolicyChange
 from polytask.algos.shared.recent_success import RecentSuccess
 from polytask.algos.shared.rollout import Choice
+from polytask.algos.shared.success_memory import SuccessMemory
 from polytask.algos.shared.surrogate import Surrogate, SurrogateConfig, distribution, surrogate_loss
 from polytask.cuda_graph import fused
 from polytask.errors import UserError
@@ -41,7 +41,7 @@ class GaussianActor:
         is_correlated = cfg.search_correlation > 0
         self.noise = CorrelatedNoise(loop.own_task, spec.num_tasks, spec.action_dim) if is_correlated else None
         self.imitation_coef = torch.zeros_like(self.entropy_coef)
-        self.own_successes = self._own_successes(spec)
+        self.success_memory = self._success_memory(spec)
         self.mean_bonus = torch.zeros((), device=self.device)
         self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
         self.bounds_noise = any(std is not None for std in (cfg.final_std, cfg.search_std, cfg.search_correlation_std))
@@ -61,15 +61,21 @@ class GaussianActor:
             raise UserError("algo.novelty_coef does not apply: these tasks declare no places of objects; leave it at 0")
         return Novelty(spec.places, self.loop.task, spec.num_tasks)
 
-    def _own_successes(self, spec: EnvSpec) -> OwnSuccesses | None:
+    def _success_memory(self, spec: EnvSpec) -> SuccessMemory | None:
         if self.cfg.imitation_coef == 0:
             return None
-        return OwnSuccesses(spec, self.loop.task, len(self.loop.rollout.reward), self.cfg.imitation_steps)
+        return SuccessMemory(spec, self.loop.task, len(self.loop.rollout.reward), self.cfg.imitation_steps)
+
+    def imitate(self, task: Tensor, obs: Tensor, action: Tensor) -> None:
+        """Remember demonstrated steps (M, ...) as if they were own successes."""
+        if self.success_memory is None:
+            raise UserError("demos are imitated with the weight algo.imitation_coef, which is 0; try 1")
+        self.success_memory.fill(task, obs, action)
 
     def columns(self) -> tuple[Tensor, ...]:
         """Return the columns of the rollout that the loss needs, from `log_prob` to `past_action`."""
         spec, rows = self.loop.spec, self.loop.frames_per_iteration
-        widths = (spec.obs_dim, spec.action_dim) if self.own_successes is not None else (0, 0)
+        widths = (spec.obs_dim, spec.action_dim) if self.success_memory is not None else (0, 0)
         self._past = tuple(torch.zeros(rows, width, device=self.device) for width in widths)
         return *self.loop.gaussian_columns(), *self.loop.last_columns(self.noise is not None), *self._past
 
@@ -86,6 +92,12 @@ class GaussianActor:
         if self.noise is not None:
             obs, action = self.loop.own.end
             self.noise.continue_from(action - self.at(obs, self.loop.own_task)[0])
+
+    def restart(self) -> None:
+        """Forget the episodes that go on, because all worlds were reset between two rollouts."""
+        for part in (self.success, self.novelty, self.success_memory):
+            if part is not None:
+                part.restart()
 
     def reward_search(self) -> None:
         """After a rollout, pay tasks that fail for new places of hand and objects, and for steps that succeed."""
@@ -108,13 +120,13 @@ class GaussianActor:
         if self.success is None:
             return
         success = self.success.rate()
-        if self.own_successes is not None:
-            self.own_successes.add(self.loop.rollout)
+        if self.success_memory is not None:
+            self.success_memory.add(self.loop.rollout)
             self.imitation_coef.copy_(
-                cfg.imitation_coef * (1 - success) * self.own_successes.count / cfg.imitation_steps
+                cfg.imitation_coef * (1 - success) * self.success_memory.count / cfg.imitation_steps
             )
             task = self.loop.task.repeat(len(self.loop.rollout.reward))
-            for column, drawn in zip(self._past, self.own_successes.draw(task, self.generator), strict=True):
+            for column, drawn in zip(self._past, self.success_memory.draw(task, self.generator), strict=True):
                 column.copy_(drawn)
         self.loss_weight.copy_(1 - (1 - cfg.solved_weight) * success)
         if cfg.search_entropy_coef is not None:
@@ -174,7 +186,7 @@ class GaussianActor:
     def surrogate(self, policy: Net, rows: Rows) -> Surrogate:
         """Return the surrogate of rows (R, ...), with the entropy and the noise of today."""
         found = surrogate_loss(self.cfg, self.entropy_coef, policy, rows, self.share)
-        if self.own_successes is None:
+        if self.success_memory is None:
             return found
         error = (policy(rows.past_obs, rows.task)[0] - rows.past_action).square().sum(dim=-1)
         return Surrogate(found.loss + self.imitation_coef[rows.task] * error, found.log_ratio, found.facts)
@@ -236,7 +248,7 @@ class GaussianActor:
     def state_dict(self) -> dict[str, Any]:
         """Return the recent success of the tasks, the places of objects and the noise, if something depends on them."""
         found = {} if self.success is None else self.success.state_dict()
-        parts = {"novelty": self.novelty, "noise": self.noise, "own_successes": self.own_successes}
+        parts = {"novelty": self.novelty, "noise": self.noise, "success_memory": self.success_memory}
         found |= {name: part.state_dict() for name, part in parts.items() if part is not None}
         if self.noise is not None:
             found["last_step"] = {name: each.clone() for name, each in self.loop.rollout.end._asdict().items()}
@@ -247,7 +259,7 @@ class GaussianActor:
         if self.success is not None:
             self.success.load_state_dict(state)
             self._bound_noise(self.success)
-        for name, part in (("novelty", self.novelty), ("noise", self.noise), ("own_successes", self.own_successes)):
+        for name, part in (("novelty", self.novelty), ("noise", self.noise), ("success_memory", self.success_memory)):
             if part is not None and name in state:  # a run may be continued with settings that it did not have
                 part.load_state_dict(state[name])
         if "last_step" in state:

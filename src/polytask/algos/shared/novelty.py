@@ -54,6 +54,10 @@ class Novelty:
         self._counts.index_add_(0, index.flatten(), torch.ones_like(index.flatten(), dtype=torch.int32))
         return self._counts[index].float().rsqrt().sum(dim=-1)
 
+    def restart(self) -> None:
+        """Let an episode start next in every world, because all were reset."""
+        self._is_new.fill_(True)
+
     def _starts(self, place: Tensor, done: Tensor) -> Tensor:
         """Return where the things were at the start of each step's episode. (T, N, M, 3)"""
         is_first = torch.cat([self._is_new[None], done[:-1]])

@@ -36,6 +36,10 @@ class RecentSuccess:
         self._counts.mul_(MEMORY).add_(ended.double() @ self._member)
         self._succeeded.copy_(hits[-1] > by_end[-1])
 
+    def restart(self) -> None:
+        """Forget the episodes that go on, because all worlds were reset."""
+        self._succeeded.zero_()
+
     def rate(self) -> Tensor:
         """Return the share of each task (K,); zero for a task without episodes."""
         successes, episodes = self._counts

@@ -81,8 +81,9 @@ class SurrogateConfig(OnPolicyConfig):
     )
     imitation_steps: int = setting(
         16_384,
-        "number of such actions that each task remembers, the latest ones; with fewer the weight is smaller",
-        within=(1, 10**7),
+        "number of such actions that each task remembers, the latest ones; with fewer the weight is smaller. "
+        "Checkpoints contain them",
+        within=(1, 10**6),
     )
     solved_weight: float = setting(
         1.0,

@@ -4,6 +4,8 @@ A success that comes once in a hundred episodes is in the rows of one iteration 
 like it fail and cost reward: the policy gradient then leads away from it. So the steps that led to each task's own
 successes are kept and imitated until the task succeeds (after Oh et al., "Self-Imitation Learning", ICML 2018, arXiv
 1806.05635; there a step counts if its return was above the value, here if its episode succeeded).
+
+A memory may begin with demonstrations, which a task's own successes overwrite in time.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ import torch
 from torch import Tensor
 
 from polytask.algos.shared.rollout import Rollout
+from polytask.errors import UserError
 from polytask.types import EnvSpec
 
 STEPS = 96  # that are kept at least, until a success shows which of them led to it
 
 
-class OwnSuccesses:
+class SuccessMemory:
     """The latest steps of each task that led to the first success of an episode.
 
     Attributes:
@@ -50,9 +53,21 @@ class OwnSuccesses:
         """Number of steps that each task has. (K,)"""
         return self._written.clamp_max(self._capacity)
 
+    def fill(self, task: Tensor, obs: Tensor, action: Tensor) -> None:
+        """Fill the memory of tasks with demonstrated steps (M, ...): with each equally often, or with as many as fit.
+
+        Equally often means that the numbers of copies of two steps differ by one at most.
+        """
+        for number in task.unique():
+            rows = (task == number).nonzero().squeeze(-1)
+            place = torch.arange(self._capacity, device=task.device)
+            turn = place * len(rows) // self._capacity if len(rows) > self._capacity else place % len(rows)
+            self._obs[number], self._action[number] = obs[rows[turn]], action[rows[turn]].clamp(-1.0, 1.0)
+            self._written[number] = self._capacity
+
     @torch.no_grad()
     def add(self, rollout: Rollout) -> None:
-        """Keep the steps that led to the successes of a rollout. Waits for the device once."""
+        """Keep the steps that led to the successes of a rollout. Waits for the device, to learn how many these are."""
         horizon = len(rollout.reward)
         for kept, new in (
             (self._last_obs, rollout.obs),
@@ -63,6 +78,11 @@ class OwnSuccesses:
             kept[-horizon:] = new
         step, world = self._led_to_success(rollout.success).nonzero().unbind(-1)  # (M,) each
         self._write(self._task[world], self._last_obs[step, world], self._last_action[step, world])
+
+    def restart(self) -> None:
+        """Forget the episodes that go on, because all worlds were reset."""
+        self._last_done[-1] = True
+        self._succeeded.zero_()
 
     def _led_to_success(self, success: Tensor) -> Tensor:
         """Find the last steps (S, N) of episodes that first succeeded in the rollout, up to their last success in it.
@@ -87,12 +107,12 @@ class OwnSuccesses:
         """Write steps (M, ...) over the oldest ones of their tasks (M,)."""
         order = torch.argsort(task, stable=True)
         task = task[order]
-        count = torch.bincount(task, minlength=len(self._written))  # (K,)
+        count = torch.zeros_like(self._written).index_add_(0, task, torch.ones_like(task))  # (K,)
         turn = torch.arange(len(task), device=task.device) - (count.cumsum(0) - count)[task]  # among those of the task
-        is_kept = turn >= (count - self._capacity)[task]
-        place = ((self._written[task] + turn) % self._capacity)[is_kept]
-        self._obs[task[is_kept], place] = obs[order[is_kept]]
-        self._action[task[is_kept], place] = action[order[is_kept]].clamp(-1.0, 1.0)
+        kept = (turn >= (count - self._capacity)[task]).nonzero().squeeze(-1)
+        number, place = task[kept], (self._written[task] + turn)[kept] % self._capacity
+        self._obs[number, place] = obs[order[kept]]
+        self._action[number, place] = action[order[kept]].clamp(-1.0, 1.0)
         self._written += count
 
     def draw(self, task: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -109,9 +129,22 @@ class OwnSuccesses:
         return {name: getattr(self, name).clone() for name in self._saved}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        for name in self._saved:
+        """Restore what `state_dict` returned; with another horizon, the newest of the steps that may still count.
+
+        Raises:
+            UserError: If each task kept another number of steps.
+        """
+        if len(state["_obs"][0]) != self._capacity:
+            raise UserError(
+                f"the run has algo.imitation_steps={len(state['_obs'][0])}, which cannot be changed when it continues"
+            )
+        for name in ("_obs", "_action", "_written", "_succeeded"):
             getattr(self, name).copy_(state[name])
+        self._last_done.fill_(True)  # where nothing is known, an episode ended
+        for name in ("_last_obs", "_last_action", "_last_done"):
+            mine = getattr(self, name)
+            newest = min(len(mine), len(state[name]))
+            mine[-newest:] = state[name][-newest:]
 
     @property
     def _saved(self) -> tuple[str, ...]:

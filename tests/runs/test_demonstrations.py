@@ -1,0 +1,137 @@
+"""Demonstrations: which steps of a data set a run imitates, what comes of it, and which data sets it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.ppo import make as make_ppo
+from helpers.toy import GOALS, PointMass
+from torch.testing import assert_close
+
+from polytask.cli.main import main
+from polytask.datasets.read import EpisodeDataset, load
+from polytask.envs.make import make_env
+from polytask.envs.options import EnvOptions
+from polytask.runs.demonstrations import last_success, read_demonstrations
+
+TASKS = "tasks=[drawer-close,button-press-topdown]"
+RUN = [
+    "tasks=[button-press-topdown,push]",
+    "num_envs=4",
+    "algo.horizon=4",
+    "eval_episodes=0",
+    "threads=1",
+    "video=false",
+]
+IMITATES = ["algo.imitation_coef=1", "algo.imitation_steps=300"]
+
+
+def collect(folder: Path, *words: str) -> Path:
+    """Collect two episodes of a task."""
+    assert main(["collect", "episodes=2", "num_envs=4", "threads=1", *words, f"output={folder}"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return four short episodes, of which only one succeeds, in button-press-topdown."""
+    return collect(tmp_path_factory.mktemp("data") / "expert", TASKS, "policy=scripted", "episode_length=70")
+
+
+def test_steps_up_to_the_last_success_are_imitated(expert: Path) -> None:
+    env = make_env(EnvOptions(tasks=["push", "button-press-topdown"], num_envs=2))
+    found, data = read_demonstrations(str(expert), env), load(expert)
+    (shown,) = (each for each in map(data.episode, range(4)) if each.success.any())
+    last = int(shown.success.nonzero().max())
+    assert found.episodes == {"button-press-topdown": 1} and found.task.tolist() == (last + 1) * [1]
+    assert_close(found.obs, shown.obs[: last + 1])
+    assert_close(found.action, shown.action[: last + 1])
+    env.close()
+
+
+def test_the_last_success_of_every_episode() -> None:
+    flags = torch.tensor([0, 1, 0, 0, 0, 0, 1, 1, 0, 1]).bool()  # episodes of 3, 2 and 5 steps
+    empty, numbers = torch.zeros(10, 1), torch.zeros(3, dtype=torch.int64)
+    data = EpisodeDataset(
+        ("a",), {}, empty, empty, empty[:, 0], flags, flags, flags, *(3 * [numbers]), torch.tensor([3, 2, 5]), empty
+    )  # fmt: skip
+    assert last_success(data).tolist() == [1, -1, 4]
+
+
+def test_a_run_begins_with_them_and_continues_without_the_folder(
+    expert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, run = Path(shutil.copytree(expert, tmp_path / "data")), tmp_path / "run"
+    words = [*RUN, *IMITATES, f"demos={folder}", f"run_dir={run}"]
+    assert main(["train", *words, "max_iterations=1"]) == 0
+    assert f"demos {folder}: successful episodes: button-press-topdown 1; 1 tasks have none" in capsys.readouterr().err
+    memory = torch.load(run / "checkpoint.pt", weights_only=True)["algo"]["success_memory"]
+    assert memory["_written"].tolist() == [300, 0]
+    shown = load(folder)
+    is_from_them = (memory["_obs"][0][:, None] == shown.obs[shown.step_task == 1]).all(dim=-1).any(dim=-1)
+    assert is_from_them.all()
+    shutil.rmtree(folder)
+    assert main(["train", f"checkpoint={run}", "max_iterations=2"]) == 0
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["demonstrations"] == {"button-press-topdown": 1} and summary["iterations"] == 2
+
+
+def test_a_task_without_reward_that_noise_does_not_find_is_learned() -> None:
+    rates = {}
+    for is_shown in (False, True):
+        torch.manual_seed(0)  # of the networks
+        env = PointMass((64,))
+        env.scale.zero_()  # nothing pays
+        ppo = make_ppo(env, imitation_coef=5.0, imitation_steps=20_000, entropy_coef=0.0, lr=3e-3, initial_std=0.1)
+        if is_shown:
+            obs = 2 * torch.rand(200, 3) - 1
+            obs[:, 2] = 3.0
+            towards = torch.tensor(GOALS[0]) - obs[:, :2]
+            ppo.imitate(torch.zeros(200, dtype=torch.int64), obs, (4 * towards).clamp(-1, 1))
+        for _ in range(10):
+            ppo.iterate(env)
+        env.reset()
+        steps = [env.step(ppo.act(env.obs, env.task, explore=False)) for _ in range(29)]
+        rates[is_shown] = torch.stack([step.success for step in steps]).any(dim=0).float().mean().item()
+    assert rates[False] < 0.2 and rates[True] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the weight algo.imitation_coef, which is 0; try 1"),
+        (["algo=sac"], "use algo=ppo or algo=grpo, or leave demos out"),
+        ([*IMITATES, "robot=panda"], "shows the robot sawyer, and this run has panda"),
+        (
+            [*IMITATES, "tasks=[push]"],
+            "has episodes of drawer-close, button-press-topdown, and this run has none of these tasks",
+        ),
+        ([*IMITATES, "tasks=[drawer-close]"], "succeeds in a task of this run, so there is nothing to imitate"),
+        ([*IMITATES, "tasks=[flat]"], "shows the robot sawyer, and this run has go1"),
+    ],
+)
+def test_what_cannot_be_imitated_is_one_line_and_leaves_nothing(
+    words: list[str], message: str, expert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = [word for word in RUN if not (words[:1] == ["algo=sac"] and word.startswith("algo."))]
+    assert main(["train", *plain, *words, "max_iterations=1", f"demos={expert}", f"run_dir={tmp_path / 'run'}"]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_demonstrations_cannot_join_a_run_that_goes_on(
+    expert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert main(["train", *RUN, *IMITATES, "max_iterations=1", f"run_dir={run}"]) == 0
+    assert main(["train", f"checkpoint={run}", "max_iterations=2", f"demos={expert}"]) == 2
+    assert "demos begin a new run, and checkpoint continues one" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_benchmark_refuses_them(expert: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "what=train", "tasks=[reach]", f"demos={expert}"]) == 2
+    assert "demos make no difference to the speed" in capsys.readouterr().err
