@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.scripts import load_script
 
 import polytask
 from polytask.cli.main import main
@@ -99,3 +100,9 @@ def test_pages_link_to_existing_files() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_page_of_mt50s_tasks_has_the_numbers_of_the_raw_files() -> None:
+    script = load_script("write_mt50_tasks")
+    assert script.PAGE.read_text() == script.page(), "run python tools/write_mt50_tasks.py"
+    assert "| stick-pull | 0.93 | 0.00 | 0.00 | 0.31 | [0.00, 1.00] | 0.33 | 0.00 | 0.00 |" in script.rows()
