@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 import polytask
 from polytask.cli.main import main
@@ -160,8 +161,24 @@ def test_a_shipped_policy_has_a_card_and_is_small(path):
     assert pretrained()[path.stem.replace("_", "-")] == path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("suite", ["mt10", "mt50"])
+def test_a_shipped_policy_does_not_act_on_numerical_dust(suite):
+    policy, env = polytask.load_policy(suite), polytask.make(suite, num_envs={"mt10": 10, "mt50": 50}[suite], threads=1)
+    for _ in range(20):
+        env.step(policy(env.obs, env.task))
+    hardly_varies = policy.actor.scale[env.task] > 99.0  # divided by the floor of 1 cm
+    assert hardly_varies.float().mean() > 0.4
+    moved = torch.where(hardly_varies, env.obs + 2e-4, env.obs)  # 0.2 mm
+    change = (policy(moved, env.task) - policy(env.obs, env.task)).abs()
+    assert change.max() < 0.15  # with a floor of 1 mm more than 0.5
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.slow if "parkour" in path.stem else ()) for path in SHIPPED],
+    ids=lambda path: path.stem,
+)
 def test_a_shipped_policy_is_as_good_as_its_card_says(path):
     card, suite = read_card(path), path.stem.replace("_", "-")
     names = sorted(card["tasks"])
