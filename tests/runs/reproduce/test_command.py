@@ -7,7 +7,9 @@ from html import unescape
 import pytest
 
 from polytask.cli.main import main
+from polytask.errors import UserError
 from polytask.runs.reproduce import tables
+from polytask.runs.sweep import slots
 
 TINY = ["tasks=[reach,drawer-close]", "num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
 TINY += ["device=cpu", "sim=cpu", "eval_episodes=0", "threads=1"]
@@ -110,6 +112,24 @@ def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_pa
     assert "A tiny table: success of nobody. Source: nobody." in out
     assert "at the speed of these runs, the whole table as published, one run at a time, 2 seeds: at least" in out
     assert "(1 of 3 rows measured)" in out
+
+
+def test_complete_runs_are_reported_where_their_device_is_missing(table, tmp_path, capsys, monkeypatch):
+    words = ["reproduce", table, "budget=0.1", *TINY, "format=json"]
+    assert main([*words, "rows=[plain]"]) == 0
+    capsys.readouterr()
+
+    def missing(name, key="device"):
+        raise UserError("this machine has no such device")
+
+    monkeypatch.setattr(slots, "check_device", missing)
+    assert main([*words, "rows=[plain]"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"]["settings"].keys() == {"Plain"}
+    index = tmp_path / "runs/reproduce/some/table-budget0.1/index.json"
+    written = index.read_bytes()
+    assert main([*words, "rows=[plain,start]"]) == 2  # one is not complete
+    assert "this machine has no such device" in capsys.readouterr().err
+    assert index.read_bytes() == written
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from typing import Any
 from polytask.config.launching import LaunchConfig, SweepConfig
 from polytask.config.schema import ReportConfig
 from polytask.errors import UserError
-from polytask.files import make_folder
+from polytask.files import exists, make_folder
 from polytask.files.folder_lock import FolderLock
 from polytask.result import Result, Table, note
 from polytask.runs.report import report
 from polytask.runs.sweep.grid import Setting, settings_of
-from polytask.runs.sweep.index import Index
+from polytask.runs.sweep.index import INDEX_FILE, Index
 from polytask.runs.sweep.plan import Item, plan
 from polytask.runs.sweep.pool import failure, run_all
 from polytask.runs.sweep.slots import check_start, launcher_of, slots_of
@@ -46,13 +46,17 @@ def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> 
     Raises:
         UserError: If a setting cannot run here, or another sweep uses the folder. Nothing was started then.
     """
-    check_start(settings, config)
+    is_new = not exists(root / INDEX_FILE)
+    if is_new:
+        check_start(settings, config)  # first, so that a mistake leaves no folder behind
     make_folder(root)
     lock = FolderLock(root)
     lock.take()
     try:
         index = Index(root)
         items = plan(settings, config.all_seeds, root, index)
+        if not is_new:  # complete runs need nothing of this machine, not even their device
+            check_start(unfinished(settings, items), config)
 
         def changed(*some: Item) -> None:
             for item in some:
@@ -71,6 +75,11 @@ def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> 
             launcher.close()
     finally:
         lock.release()
+
+
+def unfinished(settings: Sequence[Setting], items: Sequence[Item]) -> list[Setting]:
+    """Return the settings with a run that is not complete; the plan has all settings for each seed."""
+    return [one for number, one in enumerate(settings) if any(i.state != "done" for i in items[number :: len(settings)])]
 
 
 def commands(items: Sequence[Item]) -> Result:
