@@ -74,10 +74,20 @@ def test_a_run_begins_with_them_and_continues_without_the_folder(
     shown = load(folder)
     is_from_them = (memory["_obs"][0][:, None] == shown.obs[shown.step_task == 1]).all(dim=-1).any(dim=-1)
     assert is_from_them.all()
+    assert main(["train", *words, "max_iterations=3", f"run_dir={tmp_path / 'whole'}"]) == 0
     shutil.rmtree(folder)
-    assert main(["train", f"checkpoint={run}", "max_iterations=2"]) == 0
+    preset = ["preset=cpu_demo", *words[:-1], "algo.lr=5e-4", "algo.minibatch=null", "net=mlp"]
+    for iteration, more in ((2, []), (3, [word for word in preset if not word.startswith("demos=")])):
+        assert main(["train", f"checkpoint={run}", *more, f"max_iterations={iteration}"]) == 0
     summary = json.loads((run / "summary.json").read_text())
-    assert summary["demonstrations"] == {"button-press-topdown": 1} and summary["iterations"] == 2
+    assert summary["demonstrations"] == {"button-press-topdown": 1} and summary["iterations"] == 3
+    for each in (run, tmp_path / "whole"):
+        assert torch.load(each / "checkpoint.pt", weights_only=True)["config"]["demos"] == str(folder)
+        assert f"demos: {folder}" in (each / "config.yaml").read_text()
+    resumed, uninterrupted = (
+        torch.load(each / "checkpoint.pt", weights_only=True)["algo"] for each in (run, tmp_path / "whole")
+    )
+    assert_close(resumed, uninterrupted, rtol=0, atol=0)
 
 
 def test_a_task_without_reward_that_noise_does_not_find_is_learned() -> None:
@@ -126,12 +136,18 @@ def test_what_cannot_be_imitated_is_one_line_and_leaves_nothing(
 def test_other_demonstrations_cannot_join_a_run_that_goes_on(
     expert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = tmp_path / "run"
-    assert main(["train", *RUN, *IMITATES, "max_iterations=1", f"run_dir={run}"]) == 0
-    assert main(["train", f"checkpoint={run}", "max_iterations=2", f"demos={expert}"]) == 2
-    assert "demos begin a new run, and checkpoint continues one" in " ".join(capsys.readouterr().err.split())
+    plain, shown = tmp_path / "plain", tmp_path / "shown"
+    assert main(["train", *RUN, *IMITATES, "max_iterations=1", f"run_dir={plain}"]) == 0
+    assert main(["train", f"checkpoint={plain}", "max_iterations=2", f"demos={expert}"]) == 2
+    assert "continues one that began with demos=null: leave demos out" in " ".join(capsys.readouterr().err.split())
+    assert main(["train", *RUN, *IMITATES, "max_iterations=1", f"demos={expert}", f"run_dir={shown}"]) == 0
+    assert main(["train", f"checkpoint={shown}", "max_iterations=2", "demos=others"]) == 2
+    assert f"began with demos={expert}: leave demos out" in " ".join(capsys.readouterr().err.split())
+    assert main(["train", f"checkpoint={shown}", "max_iterations=2", f"demos={expert}"]) == 0  # as a preset may say it
 
 
-def test_a_benchmark_refuses_them(expert: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "what=train", "tasks=[reach]", f"demos={expert}"]) == 2
-    assert "demos make no difference to the speed" in capsys.readouterr().err
+def test_a_benchmark_does_not_read_them(expert: Path, tmp_path: Path) -> None:
+    run, words = tmp_path / "run", ["threads=1", "iterations=1", "warmup=1", "steps=1", "format=json"]
+    assert main(["train", *RUN, *IMITATES, "max_iterations=1", f"demos={expert}", f"run_dir={run}"]) == 0
+    assert main(["bench", f"checkpoint={run}", "episode_length=3", *words]) == 0
+    assert main(["bench", "what=train", "tasks=[reach]", "num_envs=2", "demos=nowhere", *words]) == 0

@@ -81,6 +81,7 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
         "folder of a data set of `polytask collect`, whose successful episodes are imitated in tasks that fail; needs "
         "algo.imitation_coef (algo=ppo, algo=grpo)",
         is_path=True,
+        is_transient=True,
     )
     save_every: int = setting(50, "iterations between checkpoints (0: only at the start and at the end)", at_least=0)
     save_minutes: float = setting(
@@ -138,6 +139,9 @@ class BenchConfig(TrainConfig):
         is_path=True,
         is_transient=True,
     )
+    demos: str | None = setting(
+        None, "as in training; not read, because it makes no difference to the speed", is_path=True, is_transient=True
+    )
     warmup: int = setting(3, "iterations before the timed ones", at_least=0)
     iterations: int = setting(10, "timed iterations", at_least=1)
     steps: int = setting(32, "control steps per iteration of sim and env; updates per iteration of grads", at_least=1)
@@ -156,8 +160,6 @@ class BenchConfig(TrainConfig):
             raise UserError(f"a policy acts only with {prefix}what=env; what={self.what} does not use one")
         if self.what != "train" and self.init_from is not None:
             raise UserError(f"{prefix}init_from needs {prefix}what=train; what={self.what} trains no networks")
-        if self.demos is not None:
-            raise UserError(f"{prefix}demos make no difference to the speed; leave them out")
 
 
 @dataclass

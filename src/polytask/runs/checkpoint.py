@@ -44,6 +44,7 @@ FIELDS: Fields = {
     "frames": int | None,  # version 0.1 did not save them
     "seconds": float,
     "initialization": dict | None,
+    "demonstrations": dict | None,  # of a run that began with some: episodes of each task
 }
 LEARNER_FIELDS: Fields = {"net": dict, "optimizer": dict, "grads": dict | None}
 INITIALIZATION_FIELDS: Fields = {
@@ -104,6 +105,8 @@ def load(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
         check_fields(learner["optimizer"], moments, file, f"algo.learners.{name}.optimizer.")
     if state.get("initialization") is not None:
         check_fields(state["initialization"], INITIALIZATION_FIELDS, file, "initialization.")
+    shown = state.get("demonstrations") or {}
+    check_fields(shown, dict.fromkeys(shown, int), file, "demonstrations.")
     if names := not_finite(state["algo"]):
         raise UserError(f"'{file}' holds non-finite weights ({shorten(names)}); use an older checkpoint")
     return state

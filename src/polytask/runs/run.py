@@ -145,8 +145,12 @@ class Run:
     def restore(self, state: dict[str, Any]) -> None:
         """Load the state of a checkpoint."""
         check_ranks(state.get("ranks") or 1, self.ranks)
-        if self.config.demos != state["config"].get("demos"):
-            raise UserError("demos begin a new run, and checkpoint continues one: leave demos out, or use init_from")
+        began_with = state["config"].get("demos")
+        if self.config.demos not in (None, began_with):
+            raise UserError(
+                f"demos begin a new run, and checkpoint continues one that began with demos={began_with or 'null'}: "
+                "leave demos out, or use init_from instead of checkpoint"
+            )
         now = asdict(self.env.total_spec)
         for name, value in now.items():
             if state["spec"].get(name, value) != value:
@@ -162,7 +166,7 @@ class Run:
         self.iteration, self.seconds = state["iteration"], state["seconds"]
         self.saved_iteration, self.saved_seconds = self.iteration, self.seconds
         self.frames = state.get("frames", self.iteration * self.algo.frames_per_iteration)
-        self.config = replace(self.config, init_from=state["config"].get("init_from"))
+        self.config = replace(self.config, init_from=state["config"].get("init_from"), demos=began_with)
         if state.get("initialization") is not None:
             self.initialization = Initialization(**state["initialization"])
         self.demonstrations = state.get("demonstrations")

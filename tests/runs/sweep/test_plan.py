@@ -90,7 +90,7 @@ def test_a_damaged_index_is_one_line(tmp_path, content, line):
 
 
 def test_complete_runs_are_done_and_others_new_or_interrupted(tmp_path):
-    settings = settings_of([TASKS, "init_from=runs/flat"])
+    settings = settings_of([TASKS, "init_from=runs/flat", "demos=expert"])
     complete(tmp_path / "00-ppo-mlp/seed-0")
     complete(tmp_path / "00-ppo-mlp/seed-1", is_complete=False)
     (tmp_path / "00-ppo-mlp/seed-1" / CHECKPOINT_FILE).touch()
@@ -101,7 +101,7 @@ def test_complete_runs_are_done_and_others_new_or_interrupted(tmp_path):
         ("done", 0.5, "noiseless"), ("interrupted", None, None), ("new", None, None),
     ]  # fmt: skip
     assert (items[0].facts()["success"], items[0].facts()["measure"]) == (0.5, "noiseless")
-    assert "init_from=runs/flat" in items[2].words
+    assert {"init_from=runs/flat", "demos=expert"} <= set(items[2].words)
     assert f"checkpoint={tmp_path}/00-ppo-mlp/seed-1" in items[1].words
-    assert "init_from=runs/flat" not in items[1].words, "its networks are in the checkpoint"
+    assert not {"init_from=runs/flat", "demos=expert"} & set(items[1].words), "the checkpoint has what they brought"
     assert shlex.split(items[2].command) == ["polytask", "train", *items[2].words]

@@ -88,5 +88,6 @@ def _upgrade(config: dict[str, Any]) -> dict[str, Any]:
         now: TrainConfig = compose(TrainConfig, [], saved=config)
     except UserError:  # an option that no longer exists, so it equals no setting of today
         return {}
-    now.init_from = config.get("init_from")  # not a saved setting of a run, but one of a sweep
+    for name in ("init_from", "demos"):  # no settings of a run that continues, but settings of a sweep
+        setattr(now, name, config.get(name))
     return identity(now)

@@ -52,13 +52,13 @@ class Item:
     def words(self) -> list[str]:
         """The words after `polytask train`. `{seed}` stands for the seed, as in init_from=runs/flat/seed-{seed}.
 
-        A run that continues has its networks already.
+        A run that continues has its networks and its demonstrations already.
         """
         own = [f"seed={self.seed}", f"run_dir={self.run_dir}"]
         words = [word.replace("{seed}", str(self.seed)) for word in self.setting.words]
         if self.state != "interrupted":
             return [*words, *own]
-        kept = [word for word in words if not word.startswith("init_from=")]
+        kept = [word for word in words if not word.startswith(("init_from=", "demos="))]
         return [*kept, *own, f"checkpoint={self.run_dir}"]
 
     @property
