@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from helpers.ppo import make as make_ppo
@@ -59,7 +64,9 @@ def test_the_last_success_of_every_episode() -> None:
     data = EpisodeDataset(
         ("a",), {}, empty, empty, empty[:, 0], flags, flags, flags, *(3 * [numbers]), torch.tensor([3, 2, 5]), empty
     )  # fmt: skip
-    assert last_success(data).tolist() == [1, -1, 4]
+    assert last_success(data, 5).tolist() == [1, -1, 4]
+    assert last_success(data, 4).tolist() == [1, -1, 2]  # only these steps count
+    assert last_success(data, 1).tolist() == [-1, -1, -1]
 
 
 def test_a_run_begins_with_them_and_continues_without_the_folder(
@@ -120,7 +127,8 @@ def test_a_task_without_reward_that_noise_does_not_find_is_learned() -> None:
             [*IMITATES, "tasks=[push]"],
             "has episodes of drawer-close, button-press-topdown, and this run has none of these tasks",
         ),
-        ([*IMITATES, "tasks=[drawer-close]"], "succeeds in a task of this run, so there is nothing to imitate"),
+        ([*IMITATES, "tasks=[drawer-close]"], "succeeds in a task of this run within its 150 steps, so there is noth"),
+        ([*IMITATES, "episode_length=20"], "succeeds in a task of this run within its 20 steps, so there is noth"),
         ([*IMITATES, "tasks=[flat]"], "shows the robot sawyer, and this run has go1"),
     ],
 )
@@ -131,6 +139,66 @@ def test_what_cannot_be_imitated_is_one_line_and_leaves_nothing(
     assert main(["train", *plain, *words, "max_iterations=1", f"demos={expert}", f"run_dir={tmp_path / 'run'}"]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def changed(expert: Path, tmp_path: Path) -> Callable[[bool, str, int, float], int]:
+    """Return what copies the episodes to `data`, with another number in a step of the first that succeeds or fails."""
+
+    def change(succeeds: bool, array: str, step: int, value: float) -> int:
+        folder, data = Path(shutil.copytree(expert, tmp_path / "data")), load(expert)
+        number = next(each for each in range(4) if bool(data.episode(each).success.any()) == succeeds)
+        with np.load(folder / "shard-00000.npz") as file:
+            arrays = dict(file)
+        arrays[array][int(data.start[number]) + step, 1] = value
+        np.savez(folder / "shard-00000.npz", **arrays)
+        return number
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        (("action", 3), 1.01, "has 1.01 in the action of step 3; every action must be in [-1, 1]"),
+        (("action", 0), -math.inf, "has -inf in the action of step 0; every action must be in [-1, 1]"),
+        (("obs", 2), math.nan, "has nan in the observation of step 2; every observation must be finite"),
+    ],
+)
+def test_numbers_that_no_world_shows_are_refused_with_their_episode(
+    where: tuple[str, int], value: float, message: str, changed: Callable[..., int], tmp_path: Path
+) -> None:
+    number = changed(True, *where, value)
+    run = ["train", *RUN, *IMITATES, f"demos={tmp_path / 'data'}", f"run_dir={tmp_path / 'run'}", "max_iterations=1"]
+    with redirect_stderr(StringIO()) as printed:
+        assert main(run) == 2
+    line = " ".join(printed.getvalue().split())
+    assert f"demos: episode {number} in '{tmp_path / 'data'}', of button-press-topdown, {message}" in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_episodes_that_fail_are_not_imitated_whatever_their_numbers(
+    changed: Callable[..., int], tmp_path: Path
+) -> None:
+    changed(False, "action", 0, 2.0)
+    env = make_env(EnvOptions(tasks=["button-press-topdown"], num_envs=1))
+    assert read_demonstrations(str(tmp_path / "data"), env).episodes == {"button-press-topdown": 1}
+    env.close()
+
+
+@pytest.mark.parametrize("scan", ["scan.every=1", "scan.spacing=0.2"])
+def test_what_an_observation_shows_must_be_the_same(
+    scan: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tasks=[flat]", "level=0", "num_envs=1", "threads=1"]
+    assert main(["collect", *words, "policy=random", "episodes=1", "episode_length=4", f"output={tmp_path}/d"]) == 0
+    run = ["train", *words, *IMITATES, "max_iterations=1", "eval_episodes=0", "algo.horizon=4", f"demos={tmp_path}/d"]
+    name = scan.split("=")[0]
+    assert main([*run, scan, f"run_dir={tmp_path}/run"]) == 2
+    assert f"shows worlds with {name}=" in (line := " ".join(capsys.readouterr().err.split()))
+    assert f"and this run has {scan}; collect the episodes with the same options" in line
+    assert main([*run, f"run_dir={tmp_path}/run"]) == 2  # the same worlds, in which nothing succeeded
+    assert "succeeds in a task of this run" in " ".join(capsys.readouterr().err.split())
 
 
 def test_other_demonstrations_cannot_join_a_run_that_goes_on(

@@ -6,13 +6,14 @@ reward alone, so its settings, its summary and its reports name them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.options import ScanOptions
 from polytask.errors import UserError
 from polytask.result import note
 from polytask.runs.episode_data import EpisodeDataset, load
@@ -21,7 +22,7 @@ from polytask.types import Algo, Imitates
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """M steps of successful episodes, each up to its last success.
+    """M steps of successful episodes, each up to its last success within the length of this run's episodes.
 
     Attributes:
         task: Task of the run, of each step. (M,)
@@ -65,34 +66,63 @@ def read_demonstrations(folder: str, env: MultiTaskEnv) -> Demonstrations:
         raise UserError(
             f"demos: '{folder}' has episodes of {', '.join(data.tasks)}, and this run has none of these tasks"
         )
-    last = last_success(data)  # (E,)
+    last = last_success(data, spec.episode_length)  # (E,)
     is_shown = (last >= 0) & (number[data.task] >= 0)  # (E,)
     if not is_shown.any():
         raise UserError(
-            f"demos: no episode in '{folder}' succeeds in a task of this run, so there is nothing to imitate"
+            f"demos: no episode in '{folder}' succeeds in a task of this run within its {spec.episode_length} steps, "
+            "so there is nothing to imitate"
         )
     step = torch.arange(len(data.obs)) - data.start.repeat_interleave(data.length)  # within its episode
     rows = (step <= last.repeat_interleave(data.length)) & is_shown.repeat_interleave(data.length)
+    _check_steps(folder, data, rows)
     count = torch.bincount(number[data.task[is_shown]], minlength=spec.num_tasks).tolist()
     episodes = {task: each for task, each in zip(spec.tasks, count, strict=True) if each}
     return Demonstrations(number[data.step_task[rows]], data.obs[rows], data.action[rows], episodes)
 
 
-def last_success(data: EpisodeDataset) -> Tensor:
-    """Return the last step of each episode that was a success, counted from its start; -1 if none was. (E,)"""
+def last_success(data: EpisodeDataset, limit: int) -> Tensor:
+    """Return which of the first `limit` steps of each episode was the last success; -1 if none was. (E,)"""
     episode = torch.arange(len(data)).repeat_interleave(data.length)
     step = torch.arange(len(data.obs)) - data.start.repeat_interleave(data.length)
-    return torch.full((len(data),), -1).scatter_reduce(0, episode, torch.where(data.success, step, -1), "amax")
+    counted = torch.where(data.success & (step < limit), step, -1)
+    return torch.full((len(data),), -1).scatter_reduce(0, episode, counted, "amax")
+
+
+def _check_steps(folder: str, data: EpisodeDataset, rows: Tensor) -> None:
+    """Check the numbers of the steps (S,) bool that are to be imitated."""
+    for what, values, limit in (("observation", data.obs, torch.inf), ("action", data.action, 1.0)):
+        is_wrong = ~(values.isfinite() & (values.abs() <= limit)) & rows.unsqueeze(-1)
+        if not is_wrong.any():
+            continue
+        row = int(is_wrong.any(dim=-1).nonzero()[0])
+        episode = int((data.start <= row).sum()) - 1
+        valid = "finite" if limit == torch.inf else "in [-1, 1]"
+        raise UserError(
+            f"demos: episode {episode} in '{folder}', of {data.tasks[int(data.task[episode])]}, has "
+            f"{values[row][is_wrong[row]][0]:.6g} in the {what} of step {row - int(data.start[episode])}; "
+            f"every {what} must be {valid}"
+        )
 
 
 def _check_worlds(folder: str, data: EpisodeDataset, env: MultiTaskEnv) -> None:
-    """Check that a policy of this run could have taken the steps of a data set."""
+    """Check that a policy of this run could have taken the steps of a data set. A robot fixes what actions mean."""
     shown, own = data.index["robot"], env.config.robot.name
     if shown != own:
         raise UserError(f"demos: '{folder}' shows the robot {shown}, and this run has {own}")
     for what in ("obs_dim", "action_dim"):
         if data.index[what] != getattr(env.spec, what):
             raise UserError(
-                f"demos: '{Path(folder).name}' has {what} {data.index[what]}, and this run has "
+                f"demos: '{folder}' has {what} {data.index[what]}, and this run has "
                 f"{getattr(env.spec, what)}; collect the episodes with the same options of the worlds"
+            )
+    # The two options that change what an observation shows, but not its size.
+    recorded, scan = data.index["config"].get("scan"), env.config.options.scan
+    for name in ("every", "spacing"):
+        default = getattr(ScanOptions, name)
+        value = recorded.get(name, default) if isinstance(recorded, Mapping) else default
+        if value != getattr(scan, name):
+            raise UserError(
+                f"demos: '{folder}' shows worlds with scan.{name}={value}, and this run has scan.{name}="
+                f"{getattr(scan, name)}; collect the episodes with the same options of the worlds"
             )

@@ -193,7 +193,8 @@ def _check_versions(folder: Path, tasks: Mapping[str, Mapping[str, Any]]) -> Non
         if current != saved["version"]:
             now = "is unknown now" if current is None else f"has version {current} now"
             raise UserError(
-                f"'{folder}' has version {saved['version']} of '{name}', which {now}; use load(..., any_version=True)"
+                f"'{folder}' has version {saved['version']} of '{name}', which {now}; collect the episodes again, or "
+                "read them with load(..., any_version=True)"
             )
 
 
