@@ -12,6 +12,8 @@ import torch
 
 from polytask.runs.provenance import provenance
 
+TABLES = ("tasks", "settings", "runs")  # keys whose value has one line for each of its own keys
+
 
 def origin(device: str = "cpu") -> dict[str, Any]:
     """Return the command, the date, the code version and the machine."""
@@ -29,12 +31,12 @@ def publish(result: dict[str, Any], out: Path | None) -> None:
 
 
 def layout(result: dict[str, Any]) -> str:
-    """Format an object as JSON, with one line per key and one line per task."""
+    """Format an object as JSON, with one line per key, and one per task, setting and run."""
     lines = []
     for key, value in result.items():
         text = json.dumps(value)
-        if key == "tasks":
-            rows = [f"  {json.dumps(task)}: {json.dumps(one)}" for task, one in value.items()]
+        if key in TABLES:
+            rows = [f"  {json.dumps(name)}: {json.dumps(one)}" for name, one in value.items()]
             text = "{\n" + ",\n".join(rows) + "\n }"
         lines.append(f" {json.dumps(key)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}"

@@ -5,37 +5,16 @@ import shlex
 from html import unescape
 
 import pytest
+from helpers.tiny_table import TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
-from polytask.runs.reproduce import tables
 from polytask.runs.sweep import slots
-
-TINY = ["tasks=[reach,drawer-close]", "num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
-TINY += ["device=cpu", "sim=cpu", "eval_episodes=0", "threads=1"]
-TABLE = """
-title: A tiny table
-kind: table
-source: nobody
-paper: success of nobody.
-seeds: 2
-frames: 480
-baseline: start
-rows:
-  plain: {name: Plain, preset: cpu_demo, success: 0.5, interval: [0.4, 0.6]}
-  start: {name: Start, preset: cpu_demo, words: ['net.hidden=[8]']}
-  later: {name: Later, preset: cpu_demo, words: ['net.hidden=[8]'], after: start}
-"""
 
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    (tmp_path / "data" / "some").mkdir(parents=True)
-    (tmp_path / "data" / "some" / "table.yaml").write_text(TABLE)
-    monkeypatch.setattr(tables, "FOLDER", tmp_path / "data")
-    monkeypatch.setattr(tables, "names", lambda: ["some/table"])
-    monkeypatch.chdir(tmp_path)
-    return "table=some/table"
+    return add_table(tmp_path, monkeypatch)
 
 
 def test_alone_it_lists_all_tables_with_runs_frames_and_times(capsys):

@@ -79,7 +79,9 @@ def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> 
 
 def unfinished(settings: Sequence[Setting], items: Sequence[Item]) -> list[Setting]:
     """Return the settings with a run that is not complete; the plan has all settings for each seed."""
-    return [one for number, one in enumerate(settings) if any(i.state != "done" for i in items[number :: len(settings)])]
+    return [
+        one for number, one in enumerate(settings) if any(i.state != "done" for i in items[number :: len(settings)])
+    ]
 
 
 def commands(items: Sequence[Item]) -> Result:

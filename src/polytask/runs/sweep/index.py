@@ -19,6 +19,7 @@ from polytask.files import Fields, check_fields, exists, finite, read_json, writ
 from polytask.runs.sweep.grid import Setting, identity
 
 INDEX_FILE, VERSION = "index.json", 1
+OUTPUT = "{output}/"  # stands for the folder of the sweep
 FIELDS: Fields = {"version": int, "settings": dict, "runs": dict}
 SETTING_FIELDS: Fields = {"label": str, "words": [str], "config": dict}
 
@@ -33,6 +34,7 @@ class Index:
             UserError: If the file is damaged, or of another version.
         """
         self.path = root / INDEX_FILE
+        self._root = root
         self.settings: dict[str, dict[str, Any]] = {}  # by the name of the folder
         self.runs: dict[str, dict[str, Any]] = {}  # by folder and seed
         self._read: dict[str, dict[str, Any]] = {}  # the settings that the file had
@@ -48,9 +50,9 @@ class Index:
 
     def folder_of(self, setting: Setting) -> str:
         """Return the name of a setting's folder, which is new if no folder has this setting."""
-        wanted = identity(setting.config)
+        wanted = self._inside(identity(setting.config))
         for name, saved in self.settings.items():
-            if saved["config"] == wanted:
+            if self._inside(saved["config"]) == wanted:
                 return name
         for name, now in self._upgraded.items():
             if now == wanted:
@@ -62,7 +64,14 @@ class Index:
     @cached_property
     def _upgraded(self) -> dict[str, dict[str, Any]]:
         """The settings in the file as this version would save them; they are slow to compose."""
-        return {name: _upgrade(saved["config"]) for name, saved in self._read.items()}
+        return {name: self._inside(_upgrade(saved["config"])) for name, saved in self._read.items()}
+
+    def _inside(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Return settings that name runs of this folder without the folder, which may be moved."""
+        start, root = config.get("init_from"), f"{self._root}/"
+        if not isinstance(start, str) or not start.startswith(root):
+            return config
+        return {**config, "init_from": OUTPUT + start.removeprefix(root)}
 
     def record(self, folder: str, facts: Mapping[str, Any]) -> None:
         """Remember how a run stands."""

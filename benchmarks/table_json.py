@@ -1,0 +1,133 @@
+"""Bring the runs of a sweep or of a reproduced table home: one JSON file to publish, or what another machine needs.
+
+The JSON file has what the settings differ in, and of every run its results, commit and hardware. The zip file
+(`--pack`) has the settings, metrics and summary of every complete run, and the sweep's index: where it is unpacked, the
+same command finds nothing to run and makes the report. Checkpoints and runs that are not complete are left out.
+
+    python benchmarks/table_json.py runs/sweep --command "polytask sweep ..." --out benchmarks/results/h200_sweep.json
+    python benchmarks/table_json.py runs/sweep --pack sweep.zip
+    unzip sweep.zip -d runs/sweep    # on the other machine
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from publish import layout
+from run_json import read_summary
+
+from polytask.errors import UserError
+from polytask.files import write_atomically, write_text
+from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
+from polytask.runs.report.labels import differences, setting_of
+from polytask.runs.report.read import RunLog, read_run
+from polytask.runs.sweep.index import INDEX_FILE, Index
+from polytask.runs.sweep.plan import state_of
+
+RUN_FILES = (CONFIG_FILE, METRICS_FILE, SUMMARY_FILE)
+FOLDER_KEYS = ("init_from", "demos")  # settings that name a folder
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The runs of a sweep's folder.
+
+    Attributes:
+        root: The folder.
+        index: What the sweep knows about them.
+        runs: The runs that are complete, by folder and seed, such as "00-plain/seed-0".
+        left_out: The others.
+    """
+
+    root: Path
+    index: Index
+    runs: dict[str, RunLog]
+    left_out: list[str]
+
+
+def read_sweep(root: Path) -> Sweep:
+    """Read the folder of a sweep.
+
+    Raises:
+        UserError: If it is none, no run in it is complete, or a file of a complete run is damaged.
+    """
+    index = Index(root)
+    done = {name: state_of(root / name)[0] == "done" for name in index.runs}
+    if not any(done.values()):
+        raise UserError(f"'{root}' has no complete run of a sweep; name the folder that has {INDEX_FILE}")
+    runs = {name: read_run(root / name) for name, is_done in done.items() if is_done}
+    return Sweep(root, index, runs, [name for name, is_done in done.items() if not is_done])
+
+
+def described(sweep: Sweep, command: str, note: str | None) -> dict[str, Any]:
+    """Return what is published about the runs."""
+    first = {name.partition("/")[0]: log for name, log in reversed(sweep.runs.items())}
+    folders = [name for name in sweep.index.settings if name in first]
+    differing = differences([setting_of(first[name].config) for name in folders])
+    settings = {
+        name: {
+            "label": sweep.index.settings[name]["label"],
+            "differs": {key: _portable(key, values[at], sweep) for key, values in differing.items()},
+        }
+        for at, name in enumerate(folders)
+    }
+    runs = {
+        name: {"seed": log.seed, **read_summary(log.directory / SUMMARY_FILE, log.rows[-1])}
+        for name, log in sweep.runs.items()
+    }
+    head = {"command": command, **({"note": note} if note else {})}
+    return {**head, "settings": settings, "runs": runs, "not_complete": sweep.left_out}
+
+
+def _portable(key: str, value: Any, sweep: Sweep) -> Any:
+    """Return the value of a setting without the folders of the machine that trained."""
+    if key not in FOLDER_KEYS or value is None:
+        return value
+    parts = Path(value).parts
+    first = next((at for at, part in enumerate(parts) if part in sweep.index.settings), len(parts) - 1)
+    return "/".join(parts[first:])
+
+
+def pack(sweep: Sweep, path: Path) -> None:
+    """Write what another machine needs to take the runs for complete and to report them."""
+    names = [INDEX_FILE, *(f"{run}/{file}" for run in sweep.runs for file in RUN_FILES)]
+
+    def write(temporary: Path) -> None:
+        with ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
+            for name in names:
+                archive.write(sweep.root / name, name)
+
+    write_atomically(path, write)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Write the files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder of a sweep or of a reproduced table")
+    parser.add_argument("--command", help="command line that made the runs; needed by --out")
+    parser.add_argument("--note", help="remark on the runs, such as a disturbance")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--pack", type=Path, metavar="FILE.zip", help="zip file to write")
+    options = parser.parse_args(argv)
+    if options.out is None and options.pack is None:
+        parser.error("name what to write: --out FILE.json, --pack FILE.zip, or both")
+    if options.out is not None and options.command is None:
+        parser.error("--out needs --command: what made the runs is published with them")
+    try:
+        sweep = read_sweep(options.folder)
+        if options.out is not None:
+            write_text(options.out, layout(described(sweep, options.command, options.note)) + "\n")
+        if options.pack is not None:
+            pack(sweep, options.pack)
+    except UserError as error:
+        parser.exit(2, f"{error}\n")
+    for name in sweep.left_out:
+        print(f"left out: {name} is not complete")
+
+
+if __name__ == "__main__":
+    main()

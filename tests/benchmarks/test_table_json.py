@@ -1,0 +1,85 @@
+"""The runs of a reproduced table as one JSON file, and as a pack from which another machine makes the report."""
+
+import json
+from zipfile import ZipFile
+
+import pytest
+import table_json
+from helpers.tiny_table import TINY, add_table
+
+from polytask.cli.main import main
+from polytask.errors import UserError
+from polytask.runs.sweep import local, slots
+
+COMMAND = "polytask reproduce table=some/table budget=0.1"
+NAMES = ["00-plain/seed-0", "01-start/seed-0", "02-later/seed-0"]
+
+
+@pytest.fixture
+def words(tmp_path, monkeypatch):
+    return ["reproduce", add_table(tmp_path, monkeypatch), "budget=0.1", *TINY, "format=json"]
+
+
+def refuse(*args, **more):
+    raise UserError("this machine starts nothing")
+
+
+def test_an_unpacked_table_is_reported_elsewhere_without_running_anything(words, tmp_path, monkeypatch, capsys):
+    there, here = tmp_path / "there" / "table", tmp_path / "here"
+    assert main([*words, f"output={there}"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    table_json.main([str(there), "--pack", str(tmp_path / "runs.zip")])
+    with ZipFile(tmp_path / "runs.zip") as archive:
+        assert sorted(archive.namelist()) == sorted([
+            "index.json",
+            *(f"{name}/{file}" for name in NAMES for file in ("config.yaml", "metrics.jsonl", "summary.json")),
+        ])  # fmt: skip
+        archive.extractall(here)
+    there.rename(tmp_path / "gone")
+    for module, name in ((slots, "check_device"), (local, "spawn")):
+        monkeypatch.setattr(module, name, refuse)
+    assert main([*words, f"output={here}"]) == 0  # also the row that starts from runs of the folder it was made in
+    found = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in found["runs"]] == ["done"] * 3
+    assert [run["setting"] for run in found["runs"]] == ["00-plain", "01-start", "02-later"]
+    assert found["rows"] == made["rows"]
+    assert {name: one["seeds"] for name, one in found["report"]["settings"].items()} == {
+        "Plain": [0], "Start": [0], "Later": [0],
+    }  # fmt: skip
+    assert (here / "report" / "index.html").is_file()
+
+
+def test_the_json_file_has_what_differs_and_every_run_with_its_commit_and_hardware(words, tmp_path, capsys):
+    root = tmp_path / "runs" / "table"
+    assert main([*words, f"output={root}"]) == 0
+    summary = json.loads((root / NAMES[2] / "summary.json").read_text())
+    (root / NAMES[1] / "summary.json").write_text(json.dumps({**summary, "complete": False}))
+    out = tmp_path / "out.json"
+    capsys.readouterr()
+    table_json.main([str(root), "--command", COMMAND, "--note", "alone", "--out", str(out)])
+    assert capsys.readouterr().out == f"left out: {NAMES[1]} is not complete\n"
+    assert str(tmp_path) not in out.read_text()
+    found = json.loads(out.read_text())
+    assert (found["command"], found["note"], found["not_complete"]) == (COMMAND, "alone", [NAMES[1]])
+    assert found["settings"]["00-plain"]["differs"]["init_from"] is None
+    assert found["settings"]["02-later"]["differs"] == {"init_from": "01-start/seed", "net.hidden": [8]}
+    assert list(found["runs"]) == [NAMES[0], NAMES[2]]
+    run = found["runs"][NAMES[2]]
+    for key in ("frames", "seconds", "success", "tasks", "commit", "device", "version", "torch"):
+        assert run[key] == summary[key], key
+    assert run["seed"] == 0 and run["initialization"]["checkpoint"] == "seed-0"
+    assert next(line for line in out.read_text().splitlines() if NAMES[0] in line).startswith(f'  "{NAMES[0]}": {{')
+
+
+def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    for words, line in [
+        ([str(tmp_path)], "name what to write"),
+        ([str(tmp_path), "--out", str(out)], "--out needs --command"),
+        ([str(tmp_path), "--command", COMMAND, "--out", str(out)], "has no complete run of a sweep"),
+    ]:
+        with pytest.raises(SystemExit) as end:
+            table_json.main(words)
+        assert end.value.code == 2
+        assert line in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
