@@ -16,11 +16,15 @@ import torch
 from helpers.ppo import make as make_ppo
 from helpers.toy import GOALS, PointMass
 from torch.testing import assert_close
+from torch.utils._pytree import tree_leaves
 
 from polytask.cli.main import main
 from polytask.datasets.read import EpisodeDataset, load
 from polytask.envs.make import make_env
 from polytask.envs.options import EnvOptions
+from polytask.files import read_json_lines
+from polytask.runs.checkpoint import load as load_checkpoint
+from polytask.runs.checkpoint import save
 from polytask.runs.demonstrations import last_success, read_demonstrations
 
 TASKS = "tasks=[drawer-close,button-press-topdown]"
@@ -95,6 +99,63 @@ def test_a_run_begins_with_them_and_continues_without_the_folder(
         torch.load(each / "checkpoint.pt", weights_only=True)["algo"] for each in (run, tmp_path / "whole")
     )
     assert_close(resumed, uninterrupted, rtol=0, atol=0)
+
+
+@pytest.fixture(scope="module")
+def reaching(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return two episodes that reach."""
+    folder = tmp_path_factory.mktemp("data") / "reaching"
+    return collect(folder, "tasks=[reach]", "policy=scripted", "episode_length=60")
+
+
+REACHES = ["tasks=[reach]", "num_envs=4", "algo.horizon=50", "threads=1", "eval_episodes=0", "video=false"]
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    """Return what a run has logged, without its times."""
+    rows = read_json_lines(run / "metrics.jsonl")
+    return [{name: row[name] for name in row if name not in ("seconds", "frames_per_second")} for row in rows]
+
+
+def test_half_a_run_and_the_other_half_are_the_run_bit_for_bit(reaching: Path, tmp_path: Path) -> None:
+    words = [*REACHES, *IMITATES, f"demos={reaching}"]
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    assert main(["train", *words, "max_iterations=6", f"run_dir={whole}"]) == 0
+    assert main(["train", *words, "max_iterations=3", f"run_dir={halves}"]) == 0
+    assert main(["train", f"checkpoint={halves}", "max_iterations=6"]) == 0
+    one, other = (torch.load(each / "checkpoint.pt", weights_only=True) for each in (whole, halves))
+    parts = (tree_leaves([state["algo"], state["env"]]) for state in (one, other))
+    for mine, theirs in zip(*parts, strict=True):
+        assert torch.equal(mine, theirs) if isinstance(mine, torch.Tensor) else mine == theirs
+    assert metrics(halves) == metrics(whole)
+    memory = one["algo"]["success_memory"]
+    is_shown = (memory["_obs"][0][:, None] == load(reaching).obs).all(dim=-1).any(dim=-1)
+    assert 0 < is_shown.sum() < 300  # own successes have overwritten some of the steps
+
+
+def test_a_memory_of_the_name_that_it_had_before_is_read(reaching: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert main(["train", *REACHES, *IMITATES, "max_iterations=1", f"demos={reaching}", f"run_dir={run}"]) == 0
+    state = load_checkpoint(run)
+    memory = state["algo"]["own_successes"] = state["algo"].pop("success_memory")
+    save(run / "checkpoint.pt", state)
+    assert main(["train", f"checkpoint={run}", "max_iterations=2"]) == 0
+    found = load_checkpoint(run)["algo"]["success_memory"]
+    assert found["_written"].min() >= 300 and (found["_obs"] == memory["_obs"]).float().mean() > 0.5
+
+
+def test_a_memory_of_another_version_is_one_line(
+    reaching: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert main(["train", *REACHES, *IMITATES, "max_iterations=1", f"demos={reaching}", f"run_dir={run}"]) == 0
+    state = load_checkpoint(run)
+    del state["algo"]["success_memory"]["_last_done"]
+    save(run / "checkpoint.pt", state)
+    capsys.readouterr()
+    assert main(["train", f"checkpoint={run}", "max_iterations=2"]) == 2
+    line = " ".join(capsys.readouterr().err.split())
+    assert "another version of polytask saved this run: its memory of successes has no '_last_done'" in line
 
 
 def test_a_task_without_reward_that_noise_does_not_find_is_learned() -> None:

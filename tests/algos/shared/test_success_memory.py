@@ -176,3 +176,10 @@ def test_a_run_cannot_continue_with_another_number_of_steps() -> None:
     state = SuccessMemory(SPEC, TASK, HORIZON, 100).state_dict()
     with pytest.raises(UserError, match=r"has algo.imitation_steps=100, which cannot be changed"):
         SuccessMemory(SPEC, TASK, HORIZON, 50).load_state_dict(state)
+
+
+def test_what_another_version_saved_is_named() -> None:
+    state = SuccessMemory(SPEC, TASK, HORIZON, 100).state_dict()
+    del state["_succeeded"]
+    with pytest.raises(UserError, match=r"another version of polytask saved .* has no '_succeeded'; continue"):
+        SuccessMemory(SPEC, TASK, HORIZON, 100).load_state_dict(state)

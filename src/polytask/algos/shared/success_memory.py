@@ -132,8 +132,13 @@ class SuccessMemory:
         """Restore what `state_dict` returned; with another horizon, the newest of the steps that may still count.
 
         Raises:
-            UserError: If each task kept another number of steps.
+            UserError: If each task kept another number of steps, or another version of the code saved something else.
         """
+        if missing := [name for name in self._saved if name not in state]:
+            raise UserError(
+                f"another version of polytask saved this run: its memory of successes has no '{missing[0]}'; continue "
+                "the run with that version, or use init_from instead of checkpoint"
+            )
         if len(state["_obs"][0]) != self._capacity:
             raise UserError(
                 f"the run has algo.imitation_steps={len(state['_obs'][0])}, which cannot be changed when it continues"

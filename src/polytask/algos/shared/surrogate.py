@@ -75,14 +75,14 @@ class SurrogateConfig(OnPolicyConfig):
     )
     imitation_coef: float = setting(
         0.0,
-        "weight of the squared difference from the actions that led to a task's own successes, in the loss of a task "
-        "that fails; it falls to zero with a task's recent success",
+        "weight of the squared difference from the actions that led to a task's own successes, and from those of "
+        "demos=FOLDER, in the loss of a task that fails; it falls to zero with a task's recent success",
         at_least=0.0,
     )
     imitation_steps: int = setting(
         16_384,
         "number of such actions that each task remembers, the latest ones; with fewer the weight is smaller. "
-        "Checkpoints contain them",
+        "Checkpoints contain them and their observations",
         within=(1, 10**6),
     )
     solved_weight: float = setting(
