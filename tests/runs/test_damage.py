@@ -33,7 +33,7 @@ def finished(tmp_path_factory):
     return directory
 
 
-OPTIONAL = ("frames", "initialization", "plugins")  # fields of a checkpoint that may be missing
+OPTIONAL = ("frames", "initialization", "plugins", "demonstrations", "runs_on_device")  # may be missing in a checkpoint
 
 
 def places(value, prefix=()):

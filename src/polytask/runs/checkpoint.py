@@ -44,6 +44,7 @@ FIELDS: Fields = {
     "frames": int | None,  # version 0.1 did not save them
     "seconds": float,
     "initialization": dict | None,
+    "runs_on_device": int | None,
     "demonstrations": dict | None,  # of a run that began with some: episodes of each task
 }
 LEARNER_FIELDS: Fields = {"net": dict, "optimizer": dict, "grads": dict | None}

@@ -10,6 +10,9 @@ from pathlib import Path
 import torch
 
 import polytask
+from polytask.errors import UserError
+
+RUNS_ON_DEVICE = "POLYTASK_RUNS_ON_DEVICE"  # the environment variable with which a sweep tells a run
 
 
 def provenance(device: torch.device) -> dict[str, str | None]:
@@ -20,6 +23,22 @@ def provenance(device: torch.device) -> dict[str, str | None]:
         "commit": commit(),
         "torch": torch.__version__,
     }
+
+
+def runs_on_device() -> int | None:
+    """Return the number of runs that share the device at most, this one included; None if nobody has said.
+
+    Sweeps say it by the environment variable POLYTASK_RUNS_ON_DEVICE. Set it for runs that you start together by hand.
+
+    Raises:
+        UserError: If the variable is not a number.
+    """
+    text = os.environ.get(RUNS_ON_DEVICE)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{RUNS_ON_DEVICE}='{text}' is not valid; it must be a number of runs, at least 1")
+    return int(text)
 
 
 def device_name(device: torch.device) -> str:

@@ -29,6 +29,7 @@ from polytask.runs.folder import check_free, choose_folder, claim_folder
 from polytask.runs.history.recorder import Recorder, announce, build_recorder
 from polytask.runs.history.writer import FOLDER as HISTORY_FOLDER
 from polytask.runs.logger import EpisodeWindow, check_extras
+from polytask.runs.provenance import runs_on_device
 from polytask.runs.setup import build_algo, build_train_env
 from polytask.runs.starts import load_start
 from polytask.runs.transfer import Initialization, initialize
@@ -57,6 +58,7 @@ class Run:
     seconds: float = 0.0  # duration of all iterations, including those before a resume
     initialization: Initialization | None = None  # what was loaded from a finished run at the start (init_from)
     demonstrations: dict[str, int] | None = None  # episodes of each task that were imitated from the start (demos)
+    runs_on_device: int | None = None  # at most at once, this one included; None: not known
 
     @property
     def is_over(self) -> bool:
@@ -134,6 +136,7 @@ class Run:
             "seconds": self.seconds,
             "initialization": self.initialization and asdict(self.initialization),
             "demonstrations": self.demonstrations,
+            "runs_on_device": self.runs_on_device,
         }
         if not self.ranks.is_alone:
             state["ranks"] = self.ranks.size
@@ -170,6 +173,8 @@ class Run:
         if state.get("initialization") is not None:
             self.initialization = Initialization(**state["initialization"])
         self.demonstrations = state.get("demonstrations")
+        known = [each for each in (self.runs_on_device, state.get("runs_on_device")) if each is not None]
+        self.runs_on_device = max(known, default=None)
 
     def close(self) -> None:
         """Close the environment and release the folder."""
@@ -204,6 +209,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         UserError: If another process has the folder, or the folder contains another run.
     """
     check_config(config)
+    together = runs_on_device()
     source = None if config.checkpoint is None else locate(config.checkpoint)
     directory = ranks.of_first(choose_folder(config, source))
     is_continued = source is not None and source.parent.resolve() == directory.resolve()
@@ -221,6 +227,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
             history = read_json_lines(source.parent / METRICS_FILE, until=state["iteration"], is_numeric=True)
         run = _build(replace(config, checkpoint=None), directory, lock, ranks)
         stack.callback(run.env.close)
+        run.runs_on_device = together
         if state is not None:
             run.restore(state)
         if start is not None:

@@ -161,6 +161,7 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
         "demonstrations": run.demonstrations,
         "reward": run.config.reward,
         "ranks": run.ranks.size,
+        "runs_on_device": run.runs_on_device,
         "parameters": parameter_counts(run),
         **provenance(run.env.device),
     }

@@ -5,8 +5,9 @@ import pytest
 from helpers.report_runs import evaluation, row, write_run
 
 from polytask.errors import UserError
-from polytask.runs.report.pool import measure_titles, payload, pool_runs, remarks
+from polytask.runs.report.pool import measure_titles, payload, pool_runs
 from polytask.runs.report.read import read_run
+from polytask.runs.report.remarks import remarks
 from polytask.statistics import run_interval, wilson
 
 EPISODES = "one seed, or equal seeds: the interval is over episodes, and says nothing about other seeds"
@@ -134,6 +135,23 @@ def test_settings_of_different_length_are_remarked(make):
         "the settings have different numbers of frames: 0.002 M frames: mlp, moore; 0.05 M frames: bro"
     ]
     assert remarks(pools[:2]) == [EPISODES]
+
+
+def test_runs_that_shared_a_device_are_remarked_since_their_minutes_are_more(make):
+    sharing = {"runs_on_device": 4}
+    pools = make(
+        run(0, 0.1, 0.1, **sharing),
+        run(1, 0.1, 0.1, runs_on_device=2),
+        run(0, 0.1, 0.1, words=("net=moore",), runs_on_device=1),
+        run(0, 0.1, 0.1, words=("net=bro",)),
+    )
+    assert remarks(pools)[1:] == [
+        "minutes cannot be compared, because runs shared a device; "
+        "runs on a device, at most: 4: mlp; 1: moore; not known: bro"
+    ]
+    line = "up to 4 runs shared a device, so minutes are more than those of a run alone"
+    assert remarks(pools[:1])[1:] == [line]
+    assert remarks(pools[1:]) == [EPISODES]
 
 
 def test_fixed_goals_are_evaluated_on_the_goals_of_training_and_on_new_ones(make):

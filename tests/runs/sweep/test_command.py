@@ -14,6 +14,7 @@ from polytask.config.launching import LaunchConfig, SweepConfig
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError, FolderLock
 from polytask.runs.file_names import METRICS_FILE
+from polytask.runs.provenance import RUNS_ON_DEVICE
 from polytask.runs.sweep import command, slots
 from polytask.runs.sweep.command import sweep
 from polytask.runs.sweep.slots import slots_of
@@ -58,6 +59,7 @@ def test_runs_are_compared_skipped_the_second_time_and_failures_are_told(tmp_pat
     }
     log = tmp_path / "table/00-init_fromnull/seed-0/log.txt"
     assert log.read_text().startswith("$ polytask train tasks=[reach,drawer-close]")
+    assert json.loads((log.parent / "summary.json").read_text())["runs_on_device"] == 2
     written = log.stat().st_mtime_ns
     assert main([word.replace("null,nowhere", "null") for word in words]) == 0
     (again,) = json.loads(capsys.readouterr().out)["runs"]
@@ -163,14 +165,30 @@ def test_runs_are_spread_over_the_gpus_that_this_process_may_use(monkeypatch):
     monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS", raising=False)
     monkeypatch.setattr(slots.os, "sched_getaffinity", lambda process: range(16))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    several = slots_of(LaunchConfig(jobs=3, devices=[0, 1]))
+    several = slots_of(LaunchConfig(jobs=3, devices=[0, 1]), 9)
     assert [each["CUDA_VISIBLE_DEVICES"] for each in several.variables] == ["4", "7", "4"]
     assert ({each["TORCHINDUCTOR_COMPILE_THREADS"] for each in several.variables}, several.threads) == ({"5"}, 5)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in slots_of(LaunchConfig(devices=[2, 3])).variables] == ["2", "3"]
-    alone = slots_of(LaunchConfig())
-    assert (list(alone.variables), alone.threads) == ([{}], None)
-    assert list(slots_of(LaunchConfig(jobs=2, launcher="ray")).variables) == [{}, {}]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in slots_of(LaunchConfig(devices=[2, 3]), 9).variables] == ["2", "3"]
+    alone = slots_of(LaunchConfig(), 9)
+    assert (list(alone.variables), alone.threads) == ([{RUNS_ON_DEVICE: "1"}], None)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "config", "expected"),
+    [
+        (9, LaunchConfig(jobs=3, devices=[0, 1]), ["2", "1", "2"]),
+        (9, LaunchConfig(jobs=4), ["4"] * 4),
+        (2, LaunchConfig(jobs=4), ["2"] * 2),  # no more runs are left
+        (9, LaunchConfig(jobs=2, launcher="ray", gpus=0.25), ["4"] * 2),
+        (9, LaunchConfig(jobs=2, launcher="ray", gpus=0.0), [None] * 2),
+        (9, LaunchConfig(jobs=2, launcher="slurm", gpus=2.0), ["1"] * 2),
+    ],
+)
+def test_runs_are_told_how_many_share_their_device(waiting, config, expected, monkeypatch):
+    assert [each.get(RUNS_ON_DEVICE) for each in slots_of(config, waiting).variables] == expected
+    monkeypatch.setenv(RUNS_ON_DEVICE, "8")  # two sweeps at once: only the user knows
+    assert [each.get(RUNS_ON_DEVICE) for each in slots_of(config, waiting).variables] == [None] * len(expected)
 
 
 @pytest.mark.parametrize(
@@ -185,5 +203,5 @@ def test_runs_are_spread_over_the_gpus_that_this_process_may_use(monkeypatch):
 )
 def test_runs_on_one_gpu_share_its_queues_unless_the_user_has_chosen(monkeypatch, jobs, devices, chosen, expected):
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", chosen)
-    places = slots_of(LaunchConfig(jobs=jobs, devices=devices)).variables
+    places = slots_of(LaunchConfig(jobs=jobs, devices=devices), 99).variables
     assert {each.get("CUDA_DEVICE_MAX_CONNECTIONS") for each in places} == {expected}

@@ -15,9 +15,10 @@ from polytask.runs.report.catalog import Plan, draw_figures
 from polytask.runs.report.compare import find_baseline, left_out
 from polytask.runs.report.folders import find_runs
 from polytask.runs.report.page import Page, write_page
-from polytask.runs.report.pool import payload, pool_runs, remarks
+from polytask.runs.report.pool import payload, pool_runs
 from polytask.runs.report.published import Published, beside, find_published, published_numbers, sources
 from polytask.runs.report.read import RunLog, read_run
+from polytask.runs.report.remarks import remarks
 from polytask.runs.report.tables import latex, markdown, numbers, overview, task_numbers
 
 

@@ -210,7 +210,8 @@ def _runs(page: Page) -> str:
             values.append(_answer(summary.get("complete")))
             cells = "".join(f"<td>{escape(str(value))}</td>" for value in values)
             cells += f'<td title="{escape(commit)}"><code>{escape(short)}</code></td>'
-            cells += f"<td>{escape(summary.get('device') or '-')}</td>"
+            shared = f", up to {log.runs_on_device} runs at once" if (log.runs_on_device or 1) > 1 else ""
+            cells += f"<td>{escape((summary.get('device') or '-') + shared)}</td>"
             cells += f"<td><details><summary>show</summary><code>{escape(command)}</code></details></td>"
             rows.append(f'<tr><th scope="row">{_breakable(names[log.directory])}</th>{cells}</tr>')
     where = f'<p class="faint">All runs are in <code>{_breakable(folder)}</code>.</p>' if folder else ""

@@ -35,6 +35,7 @@ SUMMARY_FIELDS: Fields = {
     "commit": str | None,
     "version": str | None,
     "device": str | None,
+    "runs_on_device": int | None,
     "parameters": dict | None,
 }
 WINDOW = 100  # episodes per task in the training success of a run that did not save the number
@@ -92,6 +93,11 @@ class RunLog:
     def is_complete(self) -> bool:
         """Whether the run has ended as it was meant to. Early versions did not save this; their summaries count."""
         return bool(self.summary) and self.summary.get("complete") is not False
+
+    @property
+    def runs_on_device(self) -> int | None:
+        """The number of runs that shared the device at most, this one included; None if it is not known."""
+        return self.summary.get("runs_on_device")
 
     def rates(self, measure: str) -> Rates | None:
         """Return the success of the run by one measure (see `measures.py`), or None if it was not measured."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -25,7 +24,6 @@ from polytask.runs.sweep.command import commands, conclude, train_all
 from polytask.runs.sweep.grid import Setting, check_different, settings_of
 from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
-from polytask.runs.sweep.slots import jobs_of
 
 Trained = list[tuple[Row, Item]]
 
@@ -46,7 +44,8 @@ def reproduce(config: ReproduceConfig) -> Result:
     if config.dry_run:
         return _dry_run(first, later, settings, config, root)
     expected = estimate(rows, config.seeds, config.budget)
-    for line in (f"{table.title}: all runs take {expected.text}", *sources([expected])):
+    time = f"all runs take {expected.text}" if expected.known else "nobody has measured how long the runs take"
+    for line in (f"{table.title}: {time}", *sources([expected])):
         note(line)
     items, code = train_all([settings[row.key] for row in first], config, root)
     trained = _by_row(first, items)
@@ -59,13 +58,10 @@ def reproduce(config: ReproduceConfig) -> Result:
 
 def remarks_on(config: ReproduceConfig) -> tuple[str, ...]:
     """Return what a reader must know about all runs of a command."""
-    sharing = math.ceil(jobs_of(config) / len(config.devices or [0])) if config.launcher == "local" else 1
-    shared = f"up to {sharing} runs shared a device, so minutes are more and speeds less than those of a run alone"
     share = f"budget={config.budget:g}: every run has {100 * config.budget:g} % of the published frames"
     changed = f"all runs have settings that the table does not have: {' '.join(config.changes or ())}"
     return (
         *((share,) if config.budget != 1.0 else ()),
-        *((shared,) if sharing > 1 else ()),
         *((changed,) if config.changes else ()),
     )
 
@@ -241,13 +237,17 @@ def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Kn
 
 def _whole_table(table: PublishedTable, facts: Sequence[dict[str, Any]]) -> list[str]:
     """Return a line that says how long the table takes as published, at the speed of the runs that are complete."""
-    measured = {one["row"]: Speed(one["frames_per_second"], "") for one in facts if one["frames_per_second"]}
-    if not measured:
+    known = [one for one in facts if one["frames_per_second"]]
+    if not known:
         return []
+    # Runs that shared a device had its whole speed together.
+    measured = {one["row"]: Speed(one["frames_per_second"] * (one["runs_on_device"] or 1), "") for one in known}
+    together = max(one["runs_on_device"] or 1 for one in known)
+    how = "one run at a time" if together == 1 else f"up to {together} runs at once on one device"
     rows = [replace(row, speed=measured.get(row.key)) for row in table.rows]
     seeds = table.seeds or 1
     time = estimate(rows, seeds, budget=1.0).text
-    return [f"at the speed of these runs, the whole table as published, one run at a time, {seeds} seeds: {time}"]
+    return [f"at the speed of these runs, the whole table as published, {how}, {seeds} seeds: {time}"]
 
 
 def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
@@ -255,6 +255,7 @@ def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
     needed: Fields = {"frames": int, "seconds": float}
     summaries = [read_json(item.run_dir / SUMMARY_FILE, "summary of a run", needed) for item in items]
     frames, seconds = (sum(each[name] for each in summaries) for name in ("frames", "seconds"))
+    sharing = [each["runs_on_device"] for each in summaries if each.get("runs_on_device") is not None]
     noiseless = [each["evaluation"]["mean_success"] for each in summaries if each.get("evaluation")]
     training = [each["success"] for each in summaries if each.get("success") is not None]
     return {
@@ -266,6 +267,7 @@ def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
         "frames": round(frames / len(items)) if items else None,
         "hours": seconds / len(items) / HOUR if items else None,
         "frames_per_second": frames / seconds if seconds > 0 else None,
+        "runs_on_device": max(sharing, default=None),
         "published": {
             "success": row.success,
             "interval": None if row.interval is None else list(row.interval),

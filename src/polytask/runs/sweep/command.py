@@ -70,7 +70,7 @@ def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> 
             return items, 0
         launcher = launcher_of(config, root)
         try:
-            return items, run_all(items, launcher, slots_of(config), changed)
+            return items, run_all(items, launcher, slots_of(config, len(items) - len(done)), changed)
         finally:
             launcher.close()
     finally:

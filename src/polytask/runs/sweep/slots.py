@@ -13,6 +13,7 @@ from polytask.config.launching import LaunchConfig
 from polytask.config.schema import TrainConfig
 from polytask.device import check_device
 from polytask.errors import UserError
+from polytask.runs.provenance import RUNS_ON_DEVICE
 from polytask.runs.run import check_config
 from polytask.runs.setup import check_worlds
 from polytask.runs.sweep.clusters import RayLauncher, SlurmLauncher
@@ -30,11 +31,16 @@ def jobs_of(config: LaunchConfig) -> int:
     return config.jobs or len(config.devices or [0])
 
 
-def slots_of(config: LaunchConfig) -> Slots:
-    """Return the places of the runs. Several runs on this machine share its cores and its GPUs evenly."""
-    jobs = jobs_of(config)
+def slots_of(config: LaunchConfig, waiting: int) -> Slots:
+    """Return the places of the runs. Several runs on this machine share its cores and its GPUs evenly.
+
+    Args:
+        config: The settings of the command.
+        waiting: The number of runs that are not complete.
+    """
+    jobs = min(jobs_of(config), waiting)
     if config.launcher != "local":
-        return Slots([{}] * jobs)
+        return Slots([_told(_sharing_on_cluster(config))] * jobs)
     share = max(1, len(os.sched_getaffinity(0)) // jobs)
     common = {} if jobs == 1 or COMPILERS in os.environ else {COMPILERS: str(share)}
     devices = [{}] if config.devices is None else [{VISIBLE: _visible(each)} for each in config.devices]
@@ -42,7 +48,21 @@ def slots_of(config: LaunchConfig) -> Slots:
     if together > 1 and os.environ.get(QUEUES, str(ALL_QUEUES)) == str(ALL_QUEUES):  # the user has chosen nothing else
         # With CUDA's multi-process service, a fourth run that asked for 32 queues got "out of memory".
         common[QUEUES] = str(max(1, ALL_QUEUES // together))
-    return Slots([{**common, **devices[place % len(devices)]} for place in range(jobs)], share if jobs > 1 else None)
+    on_device = [len(range(first, jobs, len(devices))) for first in range(len(devices))]
+    places = [place % len(devices) for place in range(jobs)]
+    return Slots([{**common, **devices[at], **_told(on_device[at])} for at in places], share if jobs > 1 else None)
+
+
+def _sharing_on_cluster(config: LaunchConfig) -> int | None:
+    """Return the number of runs that share a GPU of a cluster; None if they use none, or share it in another way."""
+    if config.gpus == 0.0:
+        return None
+    return max(1, math.floor(1.0 / config.gpus))
+
+
+def _told(runs: int | None) -> dict[str, str]:
+    """Return the variable that tells a run how many share its device, unless the user says it for all runs."""
+    return {} if runs is None or RUNS_ON_DEVICE in os.environ else {RUNS_ON_DEVICE: str(runs)}
 
 
 def launcher_of(config: LaunchConfig, root: Path) -> Launcher:
