@@ -142,5 +142,5 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "results/index.html").read_text()
-    assert f'href="{REPOSITORY}/blob/main/benchmarks/results/h200_mt10_ppo_run.json"' in page
+    assert f'href="{REPOSITORY}/blob/main/benchmarks/results/h200_parkour_hard_tuned.json"' in page
     assert "register_task" in (tmp_path / "reference/python/index.html").read_text()

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -200,8 +201,13 @@ def page(series: Series, solved: int) -> str:
     text = fill(f"Written by `python tools/films.py`, not by hand. {about}", 120)
     lines = [f"# {series.title}", "", text, "", '<div class="films" markdown>', ""]
     for task, success in figures.items():
-        lines += [f"![{task}]({series.folder}/{task}.webp)<br>{task} · {success:.2f}", ""]
+        lines += [f"![{task}]({series.folder}/{task}.webp)<br>{task} · {rounded(success)}", ""]
     return "\n".join([*lines, "</div>", ""])
+
+
+def rounded(share: float) -> str:
+    """Write a share with two digits, halves rounded up as in docs/results.md; Python rounds 0.125 down, 0.375 up."""
+    return str(Decimal(str(share)).quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
 def figures_of(series: Series) -> tuple[dict[str, float], int]:

@@ -79,7 +79,9 @@ def test_a_run_begins_with_them_and_continues_without_the_folder(
     folder, run = Path(shutil.copytree(expert, tmp_path / "data")), tmp_path / "run"
     words = [*RUN, *IMITATES, f"demos={folder}", f"run_dir={run}"]
     assert main(["train", *words, "max_iterations=1"]) == 0
-    assert f"demos {folder}: successful episodes: button-press-topdown 1; 1 tasks have none" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert f"demos {folder}: successful episodes: button-press-topdown 1; 1 tasks have none" in printed.err
+    assert "episodes of training, dense reward, with demonstrations" in " ".join(printed.out.split())
     memory = torch.load(run / "checkpoint.pt", weights_only=True)["algo"]["success_memory"]
     assert memory["_written"].tolist() == [300, 0]
     shown = load(folder)

@@ -44,6 +44,12 @@ def test_the_figures_of_the_hardest_level_are_those_of_the_raw_file(films):
     assert (episodes, figures["box-climb"]) == (4, 0.28125)
 
 
+def test_halves_are_rounded_up(films):
+    assert [films.rounded(share) for share in (0.125, 0.375, 0.625, 0.28125, 0.975, 1.0)] == [
+        "0.13", "0.38", "0.63", "0.28", "0.98", "1.00",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["mt50", "parkour-hard", "parkour-hardest"])
 def test_every_task_has_a_film_and_all_are_small(films, name):
     series = films.ALL[name]

@@ -61,6 +61,11 @@ class Run:
     runs_on_device: int | None = None  # at most at once, this one included; None: not known
 
     @property
+    def track(self) -> str:
+        """What the policy learned from, as the titles of tables say it."""
+        return f"{self.config.reward} reward" + (", with demonstrations" if self.demonstrations else "")
+
+    @property
     def is_over(self) -> bool:
         """Whether a limit on frames, iterations or time is reached."""
         minutes = self.config.max_minutes

@@ -166,7 +166,7 @@ def _finish(run: Run, row: LogRow, code: int, reason: str | None) -> Result:
         **provenance(run.env.device),
     }
     cells = [(task, row.get(f"success/{task}"), row.get(f"return/{task}")) for task in tasks]
-    title = f"episodes of training, {run.config.reward} reward"
+    title = f"episodes of training, {run.track}"
     shown = [Table(title, ("task", "success", "return"), [*cells, ("mean", row.get("success"), None)])]
     footage, begin = None, time.perf_counter()
     if is_complete and run.config.eval_episodes:
@@ -221,7 +221,7 @@ def evaluate_run(run: Run, summary: dict[str, Any]) -> tuple[list[Table], Footag
     footage = Footage(evaluator.env)
     summary["evaluation"] = evaluator.run_and_show(run.act, [footage.take] if run.config.video else [])
     evaluator.close()
-    title = f"{episodes} noiseless episodes per task, {run.config.reward} reward"
+    title = f"{episodes} noiseless episodes per task, {run.track}"
     if goals is None:
         return evaluation_tables(title, summary["evaluation"]), footage
     evaluator = Evaluator(run.config, episodes)

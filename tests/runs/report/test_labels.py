@@ -89,6 +89,14 @@ def test_settings_are_named_by_what_differs():
     assert names("", "net=moore", "net=moore net.heads=multi") == ["mlp", "moore heads=single", "moore heads=multi"]
 
 
+def test_demonstrations_are_always_named():
+    one, other = "demos=data/one", "demos=data/other"
+    assert names(one) == ["reach+push ppo mlp with demonstrations"]
+    assert names(one, "") == ["with demonstrations", "without demonstrations"]
+    assert names(f"net=moore {one}", "net=mlp") == ["moore with demonstrations", "mlp without demonstrations"]
+    assert names(one, other) == [f"with demonstrations {each}" for each in (one, other)]
+
+
 def test_two_rates_are_two_settings_in_a_report_on_networks():
     assert names("", "net=moore", "net=moore algo.lr=1e-4") == ["mlp", "moore lr=0.0005", "moore lr=0.0001"]
 

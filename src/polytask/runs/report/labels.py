@@ -1,7 +1,8 @@
 """The setting of a run, which is its whole configuration without the keys below, and short names for settings.
 
 Runs of one setting differ only in their seed. A setting is named by what makes it different from the others in the same
-report, so that a report on two networks has the rows "mlp" and "moore".
+report, so that a report on two networks has the rows "mlp" and "moore". A setting with demonstrations always says so:
+what it reaches is no result of the reward alone.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def name_settings(settings: Sequence[Setting]) -> list[str]:
     """Return a short and different name for each of several different settings."""
     is_alone = len(settings) == 1
     chosen = [key for key in CHOICES if is_alone or len({_text(one.get(key)) for one in settings}) > 1]
-    parts = [_choices(one, chosen) for one in settings]
+    tracks = [f"with{'' if one.get('demos') else 'out'} demonstrations" for one in settings]
+    is_said = "with demonstrations" in tracks
+    parts = [_choices(one, chosen) + ([track] if is_said else []) for one, track in zip(settings, tracks, strict=True)]
     keys, equal = _short_keys(settings), _equal(parts, range(len(parts)))
     while equal:
         members = equal.pop()
