@@ -76,7 +76,8 @@ def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tm
     assert share == "budget=0.1: every run has 10 % of the published frames"
     assert share in unescape(page)
     assert not any("shared a device" in line for line in others)  # one run was missing each time, so it ran alone
-    assert changed.startswith("all runs have settings that the table does not have: tasks=")
+    assert changed == f"this is not the published table: all runs have {' '.join(TINY[:5])}"  # the device is not named
+    assert changed in err
     assert "Success at the end." in page and "Difference to the baseline." in page
     assert "All runs are in <code>runs/<wbr>reproduce/<wbr>some/<wbr>table-budget0.1</code>" in page
     assert '<th scope="row">00-plain/<wbr>seed-0</th>' in page
@@ -128,6 +129,15 @@ def test_complete_runs_are_reported_where_their_device_is_missing(table, tmp_pat
         (["table=mtbench/mt10_rand", "budget=0"], "budget=0.0 is not valid; it must be more than 0"),
         (["table=mtbench/grpo", "net=mlpp"], "unknown net 'mlpp'; did you mean 'mlp'?"),
         (["table=mtbench/grpo", "seed=3"], "'seed' cannot be given"),
+        (["table=mtbench/grpo", "experiment=cpu_demo"], "'preset' cannot be given: each row has its own; choose rows"),
+        (["table=mtbench/grpo", "max_frames=9"], "'max_frames' cannot be given: the table says how long its runs are"),
+        (["table=mtbench/grpo", "max_minutes=9"], "budget=0.05 gives each a share of the published frames"),
+        (["table=mtbench/grpo", "net=mlp,moore"], "'net=mlp,moore' has several values, but the settings of a table"),
+        (["table=parkour/hard", "init_from=x"], "'init_from' cannot be given: some rows start from the networks of"),
+        (
+            ["table=mtbench/mt10_rand", "rows=[vanilla,multihead]", "net=mlp"],
+            "with net=mlp the rows 'vanilla' and 'multihead' are the same; leave out what they differ in, or",
+        ),
     ],
 )
 def test_mistakes_are_one_line_before_anything_starts(words, line, capsys, tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ LEFT_OUT = (
     "save_every", "save_minutes", "eval_every", "eval_episodes", "video", "tensorboard", "wandb",
     "grads.conflicts_every",
 )  # fmt: skip
+MACHINE = ("device", "sim", "algo.compile")  # how a machine computes the same
 LOGGING = ("wandb_", "video_", "tensorboard_", "history")  # keys that begin like this only say what a run writes
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
 LONGEST = 40  # characters of a value in a name
@@ -44,7 +45,21 @@ def setting_of(config: dict[str, Any]) -> Setting:
     if kept.get("init_from"):  # each seed may continue its own run
         kept["init_from"] = re.sub(r"seed-?\d+", "seed", str(kept["init_from"]))
     flat = _flat(kept)
-    return {key: value for key, value in flat.items() if key not in LEFT_OUT and not key.startswith(LOGGING)}
+    return {key: value for key, value in flat.items() if not _is_left_out(key)}
+
+
+def portable(setting: Setting) -> Setting:
+    """Return what settings on different machines have in common."""
+    return {key: value for key, value in setting.items() if not is_portable(key)}
+
+
+def is_portable(key: str) -> bool:
+    """Return whether runs may differ in a key, and still are runs of one published setting."""
+    return _is_left_out(key) or key in MACHINE or key.startswith("sim.")
+
+
+def _is_left_out(key: str) -> bool:
+    return key in LEFT_OUT or key.startswith(LOGGING)
 
 
 def _tasks(suite: str, tasks: list[str] | None) -> Any:

@@ -17,7 +17,7 @@ import yaml
 from polytask.config.compose import compose, to_plain
 from polytask.config.schema import TrainConfig
 from polytask.result import Share
-from polytask.runs.report.labels import Setting, identity, setting_of
+from polytask.runs.report.labels import Setting, identity, portable, setting_of
 from polytask.runs.report.pool import Pool
 from polytask.runs.report.tables import comma_separated, ends_text, interval_text
 
@@ -83,8 +83,7 @@ def _preset(name: str) -> Setting:
 
 def _portable(setting: Setting) -> str:
     """Return what two settings on different machines have in common."""
-    machine = ("device", "algo.compile")
-    return identity({key: value for key, value in setting.items() if key not in machine and not key.startswith("sim.")})
+    return identity(portable(setting))
 
 
 def beside(pools: Sequence[Pool], found: Mapping[str, Published]) -> tuple[list[str], list[list[Any]]]:

@@ -18,10 +18,11 @@ from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.report import Known, report
 from polytask.runs.report.published import Published
 from polytask.runs.report.tables import ends_text
+from polytask.runs.reproduce.changes import check_changes, check_rows_differ, other_than_published
 from polytask.runs.reproduce.estimate import HOUR, estimate, sources
 from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table
 from polytask.runs.sweep.command import commands, conclude, train_all
-from polytask.runs.sweep.grid import Setting, check_different, settings_of
+from polytask.runs.sweep.grid import Setting, settings_of
 from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
 
@@ -34,18 +35,20 @@ def reproduce(config: ReproduceConfig) -> Result:
         return listing(config)
     table = read_table(config.table)
     rows = choose(table, config.rows)
+    changes = config.changes or []
+    check_changes(changes, rows)
     root = Path(config.output or default_folder(config)).expanduser()
     first = [row for row in rows if row.after is None]
     later = [row for row in rows if row.after is not None]
     settings = {row.key: setting_of(row, config, {}) for row in first}
-    check_different(list(settings.values()))
+    check_rows_differ(settings, changes)
     # Check the rows that start from others before anything runs, with a stand-in for the folder.
-    check_different([setting_of(row, config, {str(row.after): "row"}) for row in later])
+    check_rows_differ({row.key: setting_of(row, config, {str(row.after): "row"}) for row in later}, changes)
     if config.dry_run:
         return _dry_run(first, later, settings, config, root)
     expected = estimate(rows, config.seeds, config.budget)
     time = f"all runs take {expected.text}" if expected.known else "nobody has measured how long the runs take"
-    for line in (f"{table.title}: {time}", *sources([expected])):
+    for line in (f"{table.title}: {time}", *sources([expected]), *other_than_published(changes)):
         note(line)
     items, code = train_all([settings[row.key] for row in first], config, root)
     trained = _by_row(first, items)
@@ -59,11 +62,7 @@ def reproduce(config: ReproduceConfig) -> Result:
 def remarks_on(config: ReproduceConfig) -> tuple[str, ...]:
     """Return what a reader must know about all runs of a command."""
     share = f"budget={config.budget:g}: every run has {100 * config.budget:g} % of the published frames"
-    changed = f"all runs have settings that the table does not have: {' '.join(config.changes or ())}"
-    return (
-        *((share,) if config.budget != 1.0 else ()),
-        *((changed,) if config.changes else ()),
-    )
+    return (*((share,) if config.budget != 1.0 else ()), *other_than_published(config.changes or []))
 
 
 def listing(config: ReproduceConfig) -> Result:

@@ -1,0 +1,59 @@
+"""Keys that the user gives to all runs of a table: some are refused, some make it another than the published one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from polytask.config.compose import current_name
+from polytask.config.schema import TrainConfig
+from polytask.errors import UserError
+from polytask.runs.report.labels import is_portable
+from polytask.runs.reproduce.tables import Row
+from polytask.runs.sweep.grid import Setting, identity, split_values
+
+FRAMES = "the table says how long its runs are; budget=0.05 gives each a share of the published frames"
+OWN = {
+    "preset": "each row has its own; choose rows with rows=, or train other presets with `polytask sweep`",
+    "max_frames": FRAMES,
+    "max_iterations": FRAMES,
+    "max_minutes": FRAMES,
+}
+
+
+def check_changes(words: Sequence[str], rows: Sequence[Row]) -> None:
+    """Check that the user changes nothing that the rows of a table are made of.
+
+    Raises:
+        UserError: If a key is the table's own, or has several values.
+    """
+    for word in words:
+        name, values = split_values(word)
+        name = current_name(TrainConfig, name)
+        own = {**OWN, "init_from": "some rows start from the networks of others"} if any(r.after for r in rows) else OWN
+        if name in own:
+            raise UserError(f"'{name}' cannot be given: {own[name]}")
+        if len(values) > 1:
+            raise UserError(f"'{word}' has several values, but the settings of a table are its rows; give one of them")
+
+
+def check_rows_differ(settings: Mapping[str, Setting], words: Sequence[str]) -> None:
+    """Check that no two rows are the same.
+
+    Raises:
+        UserError: If two are, since the user gave both what they differ in.
+    """
+    seen: dict[str, str] = {}
+    for key, setting in settings.items():
+        other = seen.setdefault(json.dumps(identity(setting.config), sort_keys=True), key)
+        if other != key:
+            raise UserError(
+                f"with {' '.join(words)} the rows '{other}' and '{key}' are the same; leave out what they differ in, "
+                "or choose one of them with rows="
+            )
+
+
+def other_than_published(words: Sequence[str]) -> list[str]:
+    """Return a line that names the words that change what is learned; device, physics backend and outputs do not."""
+    names = [word for word in words if not is_portable(current_name(TrainConfig, word.partition("=")[0]))]
+    return [f"this is not the published table: all runs have {' '.join(names)}"] if names else []
