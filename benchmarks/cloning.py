@@ -3,7 +3,8 @@
     python benchmarks/cloning.py DATA --words "tasks=[disassemble] net.hidden=[256,256]" --out FILE
 
 The policy is that of a run with these words. It learns from the steps that such a run would imitate, up to each
-episode's last success, by the squared difference of actions, and never acts before it is evaluated without noise.
+episode's last success, by the squared difference of actions, and never acts before it is evaluated without noise, from
+the starts of the evaluation of a run with the same seed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,7 @@ def cloned(words: list[str], folder: str, updates: int, episodes: int) -> dict[s
     return {"seed": config.seed, "episodes_shown": shown.episodes, "loss": loss, "evaluation": summary}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Clone with one seed after the other and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="folder of a data set")
@@ -66,13 +68,17 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=4000)
     parser.add_argument("--episodes", type=int, default=50, help="evaluation episodes of each task")
     parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     words = shlex.split(arguments.words)
     rows = [
         cloned([*words, f"seed={seed}"], arguments.data, arguments.updates, arguments.episodes)
         for seed in arguments.seeds
     ]
-    command = f"python benchmarks/cloning.py DATA --words '{arguments.words}' --updates {arguments.updates}"
+    seeds = " ".join(map(str, arguments.seeds))
+    command = (
+        f"python benchmarks/cloning.py DATA --words '{arguments.words}' --seeds {seeds} "
+        f"--updates {arguments.updates} --episodes {arguments.episodes}"
+    )
     result = {"command": command, "rows": rows, **provenance(torch.device("cpu"))}
     text = json.dumps(finite(result), indent=1) + "\n"
     print(text)
