@@ -87,14 +87,17 @@ class Study:
         Worlds whose physics diverged, `broken` (N,), have no success.
         """
         truth = episodes.truth[:, self.columns]
-        said = truth if self.detector is None else verdicts(self.detector, episodes.outcome, self.tasks)
-        said = said & ~broken[:, None]
+        said = truth.to(torch.int8)
+        if self.detector is not None:
+            said = verdicts(self.detector, episodes.outcome, self.tasks)
+        said = torch.where(broken[:, None], said.clamp(max=0), said)
         numbers = list(itertools.islice(self._number, len(truth)))
-        self.buffers.add_from_device(numbers, episodes, said.to(torch.int8))
-        right, wrong = (said & truth).sum(), (said & ~truth).sum()
+        self.buffers.add_from_device(numbers, episodes, said)
+        granted = said == 1
+        right, wrong = (granted & truth).sum(), (granted & ~truth).sum()
         return {
             "success": float(truth.float().mean(0)[0]),
-            "granted": float(said.float().mean(0)[0]),
+            "granted": float(granted.float().mean(0)[0]),
             "precision": float(right / (right + wrong).clamp(min=1)),
             "length": float(episodes.length.float().mean()),
         }
@@ -136,7 +139,8 @@ class Study:
         found = fit_detector(pool, self.tasks, labels, arguments, self.generator)
         self.detector, is_new = found.detector, found.is_new
         is_right = verdicts(self.detector, frames[is_new], self.tasks) == truth[is_new][:, self.columns]
-        agreement = dict(zip(self.tasks, is_right.float().mean(0).tolist(), strict=True))
+        rates = zip(self.tasks, is_right.float().mean(0).tolist(), strict=True)
+        agreement = {name: value for name, value in rates if name in self.detector.used}
         labelled = {"successes_labelled": found.successes, "pictures_viewed": found.viewed, "agreement": agreement}
         self.report.put("detector", {**labelled, "refused": self.detector.refused})
 

@@ -10,12 +10,14 @@ import torch
 from experiment import Report, make_world, wait
 from torch import Tensor
 
+from polytask.errors import UserError
 from polytask.mtopt.config.learning import MEASURED, DetectorConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector, train_detector
 from polytask.mtopt.detector.labelled import admit
 from polytask.mtopt.detector.metrics import score
+from polytask.mtopt.learning.buffers import NOT_USED
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
 from polytask.mtopt.world import BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
 
@@ -176,7 +178,11 @@ def fit_detector(
 ) -> Fitted:
     """Train a detector from at most `labels` labels a task, chosen as a person does or by truth (`--labels`).
 
-    As in a run, some random labels only measure it, and tasks that it is too imprecise for give no rewards.
+    As in a run, some random labels only measure it, and tasks that too few of these test, or that it is too imprecise
+    for, give no rewards.
+
+    Raises:
+        UserError: If no task gives rewards.
     """
     aside = kept_aside(labels)
     is_person = arguments.labels == "person"
@@ -187,7 +193,9 @@ def fit_detector(
             torch.cat([look(pool, name, aside, generator), choose(pool, name, labels, generator)]) for name in tasks
         ]
     detector = train_on(pool, tasks, [rows[aside:] for rows in chosen], arguments, generator)
-    gate(detector, pool, dict(zip(tasks, (rows[:aside] for rows in chosen), strict=True)), arguments.least_precision)
+    gate(detector, pool, dict(zip(tasks, (rows[:aside] for rows in chosen), strict=True)), arguments)
+    if not detector.used:
+        raise UserError(f"no task has a reward: {detector.refused or 'none was taught'}; use more --labels-per-task")
     counts = {name: int(pool.of(name)[rows].sum()) for name, rows in zip(tasks, chosen, strict=True)}
     viewed = {name: len(rows) if is_person else None for name, rows in zip(tasks, chosen, strict=True)}
     is_new = torch.ones_like(pool.is_place, dtype=torch.bool)
@@ -195,23 +203,28 @@ def fit_detector(
     return Fitted(detector, counts, viewed, is_new)
 
 
-def gate(detector: Detector, pool: Pool, aside: dict[str, Tensor], least: float) -> None:
-    """Refuse the tasks whose precision on random labels, rows that did not train it, is too low."""
+def gate(detector: Detector, pool: Pool, aside: dict[str, Tensor], arguments: argparse.Namespace) -> None:
+    """Refuse the tasks that too few random labels, rows that did not train it, test, or with too low a precision."""
     scores = {}
     for name, rows in aside.items():
         if name in detector.taught and len(rows):
             task = torch.full_like(rows, detector.index(name))
             said = detector.predict(pool.frames[rows], task)
             scores[name] = score(name, said, pool.of(name)[rows].float(), detector.threshold_of(name))
-    admit(detector, scores, least)
+    limits = {"least_precision": arguments.least_precision, "least_tested": arguments.least_tested}
+    admit(detector, scores, DetectorConfig(**limits))
 
 
 def verdicts(detector: Detector, outcome: Tensor, tasks: tuple[str, ...]) -> Tensor:
-    """Return the verdicts (M, K) of a detector on outcomes (M, V, S, S, 3); no success of tasks it does not judge."""
+    """Return the verdicts (M, K) of a detector on outcomes (M, V, S, S, 3): 1 success, 0 failure, -1 none.
+
+    There is none on tasks that it does not judge. As in a run, these learn nothing from an episode.
+    """
     columns = [detector.index(name) for name in tasks]
     used = torch.tensor([name in detector.used for name in tasks], device=outcome.device)
     bounds = torch.tensor([detector.threshold_of(name) for name in tasks], device=outcome.device)
-    return (detector.predict_all(outcome)[:, columns] > bounds) & used
+    said = (detector.predict_all(outcome)[:, columns] > bounds).to(torch.int8)
+    return torch.where(used, said, NOT_USED)
 
 
 def detector_flags(flags: argparse.ArgumentParser) -> None:
@@ -223,6 +236,9 @@ def detector_flags(flags: argparse.ArgumentParser) -> None:
     flags.add_argument("--labels-per-task", type=int, default=500)
     flags.add_argument(
         "--least-precision", type=float, default=0.5, help="precision on random labels below which a task is no reward"
+    )
+    flags.add_argument(
+        "--least-tested", type=int, default=20, help="random labels that must measure a task before it is a reward"
     )
 
 

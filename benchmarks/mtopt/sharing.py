@@ -7,7 +7,7 @@ episode was collected, is learned from new labels on the old episodes alone. Con
 scripts play the starts of the evaluation.
 
 The same command continues with the settings and seeds that `--out` lacks. It collects the same episodes again (on a GPU
-up to the last bits), which takes a part of the time.
+up to the last bits), which takes a part of the time, and judges them by the same detector, which lies beside `--out`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from simple import best_blind, simple_rates
 from torch import Tensor
 
 from polytask.mtopt.config.learning import STRATEGIES, CEMConfig, ReplayConfig
-from polytask.mtopt.learning.buffers import TaskBuffers
+from polytask.mtopt.detector import Detector
+from polytask.mtopt.learning.buffers import NOT_USED, TaskBuffers
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.sharing import impersonate
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, MAIN_TASKS, TASKS
@@ -59,7 +60,8 @@ class Log:
 
     episodes: list[EpisodeBatch]
     commanded: list[Tensor]  # (N,) index into MAIN_TASKS for each batch
-    success: list[Tensor]  # (N, K) verdicts on all tasks, including the new one
+    success: list[Tensor]  # (N, K) 1 success, 0 failure, -1 no verdict, of all tasks, including the new one
+    judged: tuple[str, ...]  # tasks that have verdicts
 
 
 def deal(shares: tuple[float, ...], first: int, count: int, generator: torch.Generator) -> Tensor:
@@ -85,30 +87,60 @@ def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...
         wait(world.device)
     require_equal(report, total)
     report.put("collected", {"episodes": total, "seconds": start - report.left})
-    truth = [torch.stack([batch.truth[:, ALL_TASKS.index(name)] for name in tasks], 1) for batch in episodes]
-    success = truth
+    truth = true_successes(episodes, tasks)
+    success, judged = [part.to(torch.int8) for part in truth], tasks
     if arguments.labels != "truth":
-        use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * world.num_envs)))
-        is_place = [torch.full_like(batch.truth[:, 0], index % 2 == 1) for index, batch in enumerate(episodes[:use])]
-        pool = Pool(
-            torch.cat([batch.outcome for batch in episodes[:use]]),
-            torch.cat([batch.truth for batch in episodes[:use]]),
-            torch.cat(is_place),
-        )
-        found = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
-        detector, is_new = found.detector, found.is_new
-        success = [verdicts(detector, batch.outcome, tasks) for batch in episodes]
-        is_unseen = torch.cat([is_new, is_new.new_ones(sum(map(len, success)) - len(is_new))])
-        said, true = torch.cat(success)[is_unseen], torch.cat(truth)[is_unseen]
-        precision = (said & true).sum(0) / said.sum(0).clamp(min=1)
-        recall = (said & true).sum(0) / true.sum(0).clamp(min=1)
-        report.put(
-            "detector",
-            {name: [found.successes[name], float(precision[k]), float(recall[k])] for k, name in enumerate(tasks)},
-        )
-        report.put("pictures_viewed", found.viewed)
-        report.put("refused", detector.refused)
-    return world, Log(episodes, commanded, success)
+        detector = taught(arguments, report, tasks, episodes, generator)
+        success, judged = [verdicts(detector, batch.outcome, tasks) for batch in episodes], detector.used
+    return world, Log(episodes, commanded, success, judged)
+
+
+def true_successes(episodes: list[EpisodeBatch], tasks: tuple[str, ...]) -> list[Tensor]:
+    """Return the truths (N, K) of each batch."""
+    return [torch.stack([batch.truth[:, ALL_TASKS.index(name)] for name in tasks], 1) for batch in episodes]
+
+
+def taught(
+    arguments: argparse.Namespace,
+    report: Report,
+    tasks: tuple[str, ...],
+    episodes: list[EpisodeBatch],
+    generator: torch.Generator,
+) -> Detector:
+    """Return the detector of the study: that of an earlier command, which lies beside `--out`, or a new one.
+
+    Another detector would give the settings that are left other rewards than those that are finished.
+    """
+    path = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_detector.pt")
+    if path and path.exists() and "detector" in report.results:
+        report.say(f"the detector is that of '{path}'")
+        return Detector.load(path).to(arguments.device)
+    use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * arguments.worlds)))
+    is_place = [torch.full_like(batch.truth[:, 0], index % 2 == 1) for index, batch in enumerate(episodes[:use])]
+    pool = Pool(
+        torch.cat([batch.outcome for batch in episodes[:use]]),
+        torch.cat([batch.truth for batch in episodes[:use]]),
+        torch.cat(is_place),
+    )
+    found = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
+    detector, is_new = found.detector, found.is_new
+    if path:
+        detector.save(path)
+    said = torch.cat([verdicts(detector, batch.outcome, tasks) for batch in episodes]) == 1
+    true = torch.cat(true_successes(episodes, tasks))
+    is_unseen = torch.cat([is_new, is_new.new_ones(len(said) - len(is_new))])
+    said, true = said[is_unseen], true[is_unseen]
+    precision = (said & true).sum(0) / said.sum(0).clamp(min=1)
+    recall = (said & true).sum(0) / true.sum(0).clamp(min=1)
+    figures = {
+        name: [found.successes[name], float(precision[k]), float(recall[k])]
+        for k, name in enumerate(tasks)
+        if name in detector.used
+    }
+    report.put("pictures_viewed", found.viewed)
+    report.put("refused", detector.refused)
+    report.put("detector", figures)
+    return detector
 
 
 def require_equal(report: Report, total: int) -> None:
@@ -135,7 +167,7 @@ def fill(
     buffers = TaskBuffers(tasks, (arguments.image_size, arguments.image_size), config, arguments.device)
     number = itertools.count()
     for batch, commanded, success in zip(log.episodes, log.commanded, log.success, strict=True):
-        verdict = torch.where(table[commanded], success.to(torch.int8), -1)
+        verdict = torch.where(table[commanded], success, NOT_USED)
         buffers.add_from_device(list(itertools.islice(number, len(commanded))), batch, verdict)
     return buffers
 
@@ -217,8 +249,11 @@ def summary(rows: list[Rates], rare: tuple[str, ...]) -> dict[str, Any]:
 
 
 def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log: Log, tasks: tuple[str, ...]) -> None:
-    """Learn the new task from labels on old episodes alone."""
+    """Learn the new task from labels on old episodes alone, if it has a reward."""
     new = arguments.new_task
+    if new not in log.judged:
+        report.say(f"the detector does not judge {new}, so it is not learned; use more labels")
+        return
     done = {row["seed"] for row in report.results.get("relabelling", [])}
     for seed in (one for one in arguments.seeds if one not in done):
         if report.left < arguments.cell_seconds and seed != arguments.seeds[0]:
@@ -246,7 +281,7 @@ def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log:
 
 
 def describe(arguments: argparse.Namespace, report: Report, log: Log, tasks: tuple[str, ...]) -> tuple[str, ...]:
-    """Report the scripts' rates and the data of each task; return the tasks with the least data."""
+    """Report the scripts' rates and the data of each task; return the tasks with a reward that have the least data."""
     scripted = torch.cat([batch.truth for batch in log.episodes])
     is_pick = torch.cat([torch.full_like(batch.task, index % 2 == 0) for index, batch in enumerate(log.episodes)])
     rates = {
@@ -256,7 +291,8 @@ def describe(arguments: argparse.Namespace, report: Report, log: Log, tasks: tup
     counts = fill(log, tasks, MAIN_TASKS, "orig", True, arguments).counts()
     report.put("own_data", {name: part._asdict() for name, part in counts.items()})
     # Among tasks with equal successes, the one with fewer episodes is rarer.
-    rare = tuple(sorted(MAIN_TASKS, key=lambda name: (counts[name].success, counts[name].failure))[:6])
+    rewarded = [name for name in MAIN_TASKS if name in log.judged]
+    rare = tuple(sorted(rewarded, key=lambda name: (counts[name].success, counts[name].failure))[:6])
     report.put("rare", rare)
     return rare
 
@@ -321,7 +357,8 @@ def conclude(report: Report, rows: dict[str, list[Rates]], rare: tuple[str, ...]
 def body(arguments: argparse.Namespace, report: Report) -> None:
     """Collect, then fill the table seed by seed, then relabel."""
     tasks = (*MAIN_TASKS, arguments.new_task)
-    report.resume(("collected", "simple", "best_blind", "cells", "table", "relabelling"), FREE)
+    labelled = ("detector", "pictures_viewed", "refused")
+    report.resume(("collected", *labelled, "simple", "best_blind", "cells", "table", "relabelling"), FREE)
     world, log = collect(arguments, report, tasks)
     rare = describe(arguments, report, log, tasks)
     if "simple" not in report.results:

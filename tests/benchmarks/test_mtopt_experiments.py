@@ -10,14 +10,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from polytask.errors import UserError
+
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "mtopt"
 
 TINY = {
     "speed": "--counts 2 --collect-seconds 0 --repeats 1 --max-steps 1 --batches 2 --train-seconds 0 --networks small",
     "one_step": "--worlds 8 --samples 8 --held-out 8 --updates 2 --batch 8 --rounds 1 --act-seconds 0 --cem-rounds 1",
-    "full_mdp": "--worlds 4 --episodes 4 --detector-outcomes 4 --labels-per-task 2 --detector-updates 1 --max-steps 2 "
-    "--rounds 1 --round-batches 1 --updates 1 --round-updates 1 --batch 4 --cem-samples 8 --capacity 200 --assisted "
-    "--flat --bound --conservatism 0.1",
+    "full_mdp": "--worlds 16 --episodes 16 --detector-outcomes 16 --labels detector --labels-per-task 8 "
+    "--detector-updates 1 --least-precision 0 --least-tested 0 --max-steps 2 --rounds 1 --round-batches 1 --updates 1 "
+    "--round-updates 1 --batch 4 --cem-samples 8 --capacity 200 --assisted --flat --bound --conservatism 0.1",
     "detector": "--worlds 4 --outcomes 16 --test-outcomes 8 --frames 8 --rounds new:8 likely:1,uncertain:1 "
     "--detector-updates 1",
     "sharing": "--worlds 12 --episodes 24 --labels truth --updates 1 --fine-tuning 1 --batch 13 --seeds 0 "
@@ -54,8 +56,8 @@ def test_runs_through(name, load, tmp_path, capsys):
 
 PERSON = (
     "--seconds 200 --device cpu --sim cpu --outcome-size 64 --worlds 12 --episodes 24 --labels person "
-    "--labels-per-task 10 --least-precision 0 --detector-updates 1 --detector-batch 4 --detector-outcomes 24 "
-    "--updates 1 --fine-tuning 1 --batch 13 --strategies skill --cem-samples 8 --cem-rounds 1"
+    "--labels-per-task 10 --least-precision 0 --least-tested 0 --detector-updates 1 --detector-batch 4 "
+    "--detector-outcomes 24 --updates 1 --fine-tuning 1 --batch 13 --strategies skill --cem-samples 8 --cem-rounds 1"
 )
 
 
@@ -68,7 +70,10 @@ def test_sharing_with_labels_of_a_person_continues_where_it_ended(load, tmp_path
     assert all(set(row) == policies for row in first["simple"].values()) and len(first["simple"]) == 13
     assert first["best_blind"]["place-any"]["mean"] >= first["simple"]["place-any"]["close now"]["mean"]
     assert all(row["policy"] != "script" for row in first["best_blind"].values())
+    kept = (tmp_path / "result_detector.pt").read_bytes()
     then = main([*PERSON.split(), "--seeds", "0", "1", "--out", str(out)])
+    assert (tmp_path / "result_detector.pt").read_bytes() == kept, "both seeds have the rewards of one detector"
+    assert all(then[key] == load("experiment").clean(first[key]) for key in ("detector", "pictures_viewed", "refused"))
     assert [(cell["setting"], cell["seed"]) for cell in then["cells"]] == [
         (f"skill/{mix}", seed) for seed in (0, 1) for mix in ("uniform", "balanced")
     ]
@@ -114,19 +119,24 @@ def test_a_detector_that_is_wrong_on_random_pictures_gives_no_reward(load, monke
     truth = torch.zeros(400, len(labelled.ALL_TASKS), dtype=torch.bool)
     truth[1::2, labelled.ALL_TASKS.index("place-any")] = True
     pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3), truth, is_place)
-    arguments = argparse.Namespace(labels="person", least_precision=0.5)
+    arguments = argparse.Namespace(labels="person", least_precision=0.5, least_tested=4)
     found = labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
     assert list(detector.refused) == ["lift-any"] and found.viewed == {"lift-any": 50, "place-any": 50}
     assert labelled.kept_aside(50) == 4 and {len(rows) for rows in trained[-1]} == {46}, "some only measure"
     assert int((~found.is_new).sum()) == 100, "those that measure were seen, too"
     verdicts = labelled.verdicts(detector, pool.frames, detector.tasks)
-    assert not verdicts[:, 0].any() and verdicts[:, 1].all()
+    assert verdicts.dtype == torch.int8 and (verdicts[:, 0] == -1).all(), "no verdict, which is not a failure"
+    assert (verdicts[:, 1] == 1).all()
+    arguments.least_tested = 5
+    with pytest.raises(UserError, match=r"no task has a reward.*4 random labels measure it, but at least 5 must"):
+        labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
 
 
 COVER = (
     "--tasks place-any --seeds 0 --size tiny --threads 1 --device cpu --new-episodes 8 --updates 4 --episodes 2 "
     "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=8 "
     "collector.max_steps=2 labels.per_task=8 detector.updates=2 detector.batch=4 detector.least_precision=0 "
+    "detector.least_tested=0 "
     "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 trainer.batch=8 "
     "trainer.publish_every=2 trainer.buffer=64 updater.rows=16 replay.capacity=200"
 )
@@ -177,8 +187,8 @@ ARMS = (
     "--seeds 0 --size tiny --threads 1 --device cpu --tasks lift-any lift-sausage place-any --updates 4 --episodes 2 "
     "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=16 "
     "collector.max_steps=2 labels.per_task=8 detector.updates=2 detector.batch=4 detector.least_precision=0 "
-    "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.batch=8 trainer.publish_every=2 "
-    "trainer.buffer=64 updater.rows=16 replay.capacity=200"
+    "detector.least_tested=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.batch=8 "
+    "trainer.publish_every=2 trainer.buffer=64 updater.rows=16 replay.capacity=200"
 )
 
 
@@ -235,7 +245,8 @@ def test_arms_are_compared_by_hand(load):
 DRAWER = (
     "--device cpu --limits 1 10 --episodes 2 world.num_envs=4 world.image_size=16 world.outcome_size=16 "
     "learner.network.image_size=16 collector.episodes=16 labels.per_task=24 detector.updates=2 detector.batch=4 "
-    "detector.least_precision=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 "
+    "detector.least_precision=0 detector.least_tested=0 "
+    "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 "
     "trainer.batch=8 trainer.publish_every=4 trainer.buffer=64 updater.rows=16 replay.capacity=200 "
     "collector.round_episodes=4 trainer.round_updates=2"
 )

@@ -22,7 +22,7 @@ TINY = [
     f"tasks=[{','.join(TASKS)}]",
     *("world.num_envs=2", "world.image_size=16", "world.outcome_size=16", "learner.network.image_size=16"),
     *("collector.episodes=8", "collector.round_episodes=4", "labels.per_task=4", "labels.round_per_task=1"),
-    *("detector.updates=2", "detector.batch=4", "updater.rows=16", "evaluator.episodes=2"),
+    *("detector.updates=2", "detector.batch=4", "detector.least_tested=0", "updater.rows=16", "evaluator.episodes=2"),
     *("trainer.updates=2", "trainer.round_updates=2", "trainer.publish_every=2", "trainer.batch=8"),
     "learner.bellman.cem.samples=4",
 ]

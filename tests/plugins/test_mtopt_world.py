@@ -129,7 +129,7 @@ def test_a_run_in_the_world_of_a_plug_in(tmp_path, capsys):
     labels = [Label(row.id, "slide-right", float(row.id % 2), "person") for row in rows]
     store.add_labels(labels)
     capsys.readouterr()
-    assert main(["mtopt", "run", *words, "detector.least_precision=0", "format=json"]) == 0
+    assert main(["mtopt", "run", *words, "detector.least_precision=0", "detector.least_tested=0", "format=json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["success"], found["tasks"][0]["success"], found["chains"]) == (None, None, None)
     assert set(found["tasks"][0]["commands"]) == {"move"}

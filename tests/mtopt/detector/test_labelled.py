@@ -36,13 +36,15 @@ def test_rows_are_for_tasks_with_labels(trained):
 def test_a_task_that_is_refused_is_shown_with_its_reason(trained):
     detector = Detector("7", NAMES, trained.network, config=trained.config)
     scores = {"lift-any": score("lift-any", torch.ones(30), (torch.arange(30) < 6).float())}  # 6 of 30 are right
-    admit(detector, scores, 0.6)
+    admit(detector, scores, config(least_precision=0.6, least_tested=0))
     assert detector.used == tuple(name for name in NAMES if name != "lift-any")
     held = {"lift-any": {number: number < 6 for number in range(30)}}
     (row,) = compare({"lift-any": {}}, held, {}, scores, detector=detector, least_precision=0.6)
     assert not row.is_used and row.why.startswith("of 30 random outcomes that it calls successes, 6 are")
-    admit(detector, scores, 0.2)
+    admit(detector, scores, config(least_precision=0.2, least_tested=0))
     assert detector.refused == {}
+    admit(detector, scores, config(least_precision=0.2, least_tested=30))
+    assert detector.used == ("lift-any",), "nothing has tested the other tasks"
 
 
 def test_training_continues_from_a_detector_of_the_same_shape(store, trained):

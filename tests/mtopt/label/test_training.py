@@ -18,6 +18,7 @@ from polytask.mtopt.label.stand_in import StandIn
 def config(config):
     config.detector.updates, config.detector.batch = 25, 12
     config.detector.augment.enabled = False
+    config.detector.least_tested = 0
     config.source = "oracle"  # a stand-in labels
     return config
 

@@ -22,8 +22,9 @@ PAGE = (DOCS / "mtopt_tutorial.md").read_text()
 SMALL = shlex.split(
     "world.num_envs=8 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=32 "
     "collector.round_episodes=8 detector.updates=40 detector.batch=8 detector.least_precision=0 "
-    "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 trainer.round_updates=4 "
-    "trainer.batch=8 trainer.publish_every=4 trainer.buffer=64 updater.rows=16 replay.capacity=400 evaluator.episodes=4"
+    "detector.least_tested=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 "
+    "trainer.round_updates=4 trainer.batch=8 trainer.publish_every=4 trainer.buffer=64 updater.rows=16 "
+    "replay.capacity=400 evaluator.episodes=4"
 )
 
 

@@ -161,3 +161,6 @@ class DetectorConfig:
     least_precision: float = setting(
         0.5, "precision on random labels below which a task is no reward until it has more labels", within=(0.0, 1.0)
     )
+    least_tested: int = setting(
+        20, "random labels kept aside that must measure a task before it is a reward", within=(0, 10**6)
+    )

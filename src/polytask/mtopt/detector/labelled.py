@@ -108,9 +108,9 @@ def measure(detector: Detector, store: EpisodeStore, held: Labels, device: str) 
     }
 
 
-def admit(detector: Detector, scores: Mapping[str, TaskScore], least_precision: float) -> None:
+def admit(detector: Detector, scores: Mapping[str, TaskScore], config: DetectorConfig) -> None:
     """Refuse the tasks of a detector that must not become rewards; see `gate`."""
-    detector.refused = refusals(scores, least_precision)
+    detector.refused = refusals(detector.taught, scores, config.least_precision, config.least_tested)
 
 
 def compare(  # noqa: PLR0913 - the columns of a table

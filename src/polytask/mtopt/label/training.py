@@ -167,8 +167,8 @@ class DetectorTraining:
         store, device, old = self.session.store, self.config.device, self.detector
         before = measure(old, store, held, device) if old is not None and old.views == detector.views else {}
         after = measure(detector, store, held, device)
+        admit(detector, after, self.config.detector)
         least = self.config.detector.least_precision
-        admit(detector, after, least)
         counts = stand_in_counts(store, learned)
         return compare(learned, held, before, after, detector=detector, least_precision=least, stand_in=counts)
 

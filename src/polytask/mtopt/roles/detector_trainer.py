@@ -60,9 +60,8 @@ class DetectorTrainer:
         before = Detector.load(path_of(config.detectors, start)) if start else None
         detector = train_on_labels(self.store, learned, settings, config.device, seed, progress, before)
         scores = measure(detector, self.store, held, config.device)
-        least = settings.least_precision
-        admit(detector, scores, least)
-        counts = stand_in_counts(self.store, learned)
+        admit(detector, scores, settings)
+        least, counts = settings.least_precision, stand_in_counts(self.store, learned)
         figures = compare(learned, held, {}, scores, detector=detector, least_precision=least, stand_in=counts)
         publish(detector, figures, config.detectors, scores)
         choose(config.detectors, version)

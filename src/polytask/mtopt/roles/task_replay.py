@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.buffers import TaskBuffers
@@ -61,7 +62,21 @@ class TaskReplay:
         return {"listed": float(listed), "read": float(self.log.refill(turn)), "held": float(len(self.buffers))}
 
     def sample(self, batch: int, generator: torch.Generator) -> Transitions:
-        """Draw transitions with the networks' task indices; the generator is on the buffers' device."""
+        """Draw transitions with the networks' task indices; the generator is on the buffers' device.
+
+        Raises:
+            UserError: If no task has a reward.
+        """
+        refused = self.judge.refused(self.config.learned)
+        if refused and not len(self.buffers):
+            task, why = next(iter(refused.items()))
+            others = len(refused) - 1
+            more = f" (and {others} more task{'s' * (others > 1)})" if others else ""
+            where = f"run_dir={self.config.run_dir}"
+            raise UserError(
+                f"no task has a reward: {task}: {why}{more}; `polytask label {where}`, then "
+                f"`polytask mtopt relabel {where} train=true`, then go on"
+            )
         drawn = self.buffers.sample(batch, generator)
         return drawn._replace(task=self._indices[drawn.task])
 
