@@ -108,6 +108,20 @@ def test_speeds_are_those_of_the_files_they_name():
         assert one["frames_per_second"] == pytest.approx(found["frames"] / found["seconds"], rel=2e-3), name
 
 
+def test_speeds_agree_with_the_newest_benchmarks():
+    cases = json.loads((RESULTS / "h200_speeds.json").read_text())["tasks"]
+    known = yaml.safe_load(SPEEDS.read_text())
+    for name, case in {"mt10_sac": "mt10_sac", "mt10_fast_td3_simba_v2": "mt10_fast_td3"}.items():
+        assert (known[name]["source"], known[name]["inside"]) == ("h200_speeds.json", ["tasks", case])
+    for name, case in {
+        "mt10_ppo_mlp": "mt10_mlp",
+        "mt10_ppo_mh_moore": "mt10_moore",
+        "mt50_ppo_simba_v2": "mt50_simba_v2",
+    }.items():  # a whole run is slower than its start; if it is much slower, it is one of old code
+        start = cases[case]["frames"] / cases[case]["seconds"]
+        assert 0.4 < known[name]["frames_per_second"] / start < 1.0, name
+
+
 def test_no_published_number_is_written_in_two_ways():
     path = Path(__file__).parents[3] / "src/polytask/runs/report/published.yaml"
     content = yaml.safe_load(path.read_text())
