@@ -22,9 +22,6 @@ def names(*choices):
         "seed=3",
         "run_dir=elsewhere",
         "threads=1",
-        "max_frames=5",
-        "max_iterations=5",
-        "max_minutes=5",
         "video=false",
         "wandb=true",
         "tensorboard=true",
@@ -35,7 +32,7 @@ def names(*choices):
         "grads.conflicts_every=2",
     ],
 )
-def test_seed_folder_logging_and_budget_are_no_part_of_a_setting(word):
+def test_seed_folder_and_logging_are_no_part_of_a_setting(word):
     assert identity(setting(word)) == identity(setting())
 
 
@@ -51,6 +48,9 @@ def test_seed_folder_logging_and_budget_are_no_part_of_a_setting(word):
         "robot=panda",
         "episode_length=9",
         "success_window=5",
+        "max_frames=5",
+        "max_iterations=5",
+        "max_minutes=5",
     ],
 )
 def test_everything_else_is(word):

@@ -113,6 +113,18 @@ def test_runs_of_different_settings_are_not_pooled(make):
     assert len(make(*(run(0, 0.1, 0.1, words=each) for each in words))) == 4
 
 
+@pytest.mark.parametrize("limit", ["max_frames", "max_iterations", "max_minutes"])
+def test_runs_that_were_meant_to_be_shorter_are_no_seeds_of_the_longer_ones(make, limit):
+    long, short = make(
+        run(0, 0.1, 0.1, words=(f"{limit}=500",)),
+        run(1, 0.3, 0.3, words=(f"{limit}=50",)),
+        run(2, 0.3, 0.3, words=(f"{limit}=500",)),
+    )
+    assert [[log.seed for log in one.logs] for one in (long, short)] == [[0, 2], [1]]
+    value = "{:.1f}" if limit == "max_minutes" else "{}"
+    assert [one.name for one in (long, short)] == [f"{limit}={value.format(number)}" for number in (500, 50)]
+
+
 def test_runs_of_different_length_are_remarked(make):
     (one,) = make(run(0, 0.1, 0.1), {"seed": 1, "rows": [row(5, rates(0.1, 0.1))]})
     assert remarks([one]) == [EPISODES, "reach+push ppo mlp: its runs have 2,000 to 5,000 frames"]

@@ -18,13 +18,14 @@ from polytask.config.schema import TrainConfig
 from polytask.envs.suites import SUITE_LEVELS, SUITES
 from polytask.settings import default_of
 
-# Where, how long and with which output a run was made. None of it changes what is learned from a frame.
+# Where and with which output a run was made. None of it changes what is learned.
 LEFT_OUT = (
     "seed", "threads", "run_dir", "checkpoint", "format",
-    "max_frames", "max_iterations", "max_minutes",
     "save_every", "save_minutes", "eval_every", "eval_episodes", "video", "tensorboard", "wandb",
     "grads.conflicts_every",
 )  # fmt: skip
+# How long a run was meant to be. Runs of different length are no seeds of one setting, also because of schedules.
+BUDGET = ("max_frames", "max_iterations", "max_minutes")
 MACHINE = ("device", "sim", "algo.compile")  # how a machine computes the same
 LOGGING = ("wandb_", "video_", "tensorboard_", "history")  # keys that begin like this only say what a run writes
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
@@ -55,7 +56,7 @@ def portable(setting: Setting) -> Setting:
 
 def is_portable(key: str) -> bool:
     """Return whether runs may differ in a key, and still are runs of one published setting."""
-    return _is_left_out(key) or key in MACHINE or key.startswith("sim.")
+    return _is_left_out(key) or key in (*BUDGET, *MACHINE) or key.startswith("sim.")
 
 
 def _is_left_out(key: str) -> bool:
