@@ -19,9 +19,12 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import torch
 
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".toml")
@@ -74,11 +77,38 @@ def chosen(mutations: Sequence[Mutation], words: Sequence[str], part: str) -> li
     return named[int(number) - 1 :: int(count)]
 
 
-def run_tests(package: Path, tests: Sequence[str], seconds: float) -> int | None:
-    """Run tests on a copy of the package, in a fork; return pytest's exit status, or None if it took too long."""
+@contextmanager
+def copied_package() -> Iterator[Path]:
+    """Copy the package into a temporary folder, where its files may be changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "polytask"
+        shutil.copytree(ROOT / "src" / "polytask", package, ignore=shutil.ignore_patterns("__pycache__"))
+        yield package
+
+
+@contextmanager
+def replaced(path: Path, text: str) -> Iterator[None]:
+    """Give a file another text for a while."""
+    right = path.read_text()
+    path.write_text(text)
+    try:
+        yield
+    finally:
+        path.write_text(right)
+
+
+def run_tests(package: Path, arguments: Sequence[str], seconds: float, *plugins: object) -> int | None:
+    """Run pytest on a copy of the package, in a fork; return its exit status, or None if it took too long.
+
+    Args:
+        package: The copy.
+        arguments: Files of tests and other arguments of pytest.
+        seconds: The limit.
+        plugins: Objects with hooks of pytest.
+    """
     child = os.fork()
     if child == 0:
-        _test_in_child(package, tests)
+        _test_in_child(package, arguments, plugins)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -90,7 +120,7 @@ def run_tests(package: Path, tests: Sequence[str], seconds: float) -> int | None
     return None
 
 
-def _test_in_child(package: Path, tests: Sequence[str]) -> None:
+def _test_in_child(package: Path, arguments: Sequence[str], plugins: Sequence[object]) -> None:
     """Run pytest without output and leave the process with its exit status."""
     import pytest
 
@@ -102,7 +132,7 @@ def _test_in_child(package: Path, tests: Sequence[str]) -> None:
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         options = ["-x", "-q", "-m", "not slow and not gpu", "-k", EXACT, "-p", "no:cacheprovider"]
-        status = int(pytest.main([*options, *tests]))
+        status = int(pytest.main([*options, *arguments], plugins=list(plugins)))
     finally:
         os._exit(status)
 
@@ -110,17 +140,12 @@ def _test_in_child(package: Path, tests: Sequence[str]) -> None:
 def survivors(mutations: Sequence[Mutation], seconds: float) -> list[Mutation]:
     """Apply every mutation to a copy of the package, and return those that no test noticed."""
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder) / "polytask"
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "src" / "polytask", package, ignore=ignored)
-        _require_passing(package, sorted({test for m in mutations for test in m.tests}))
+    with copied_package() as package:
+        require_passing(package, sorted({test for m in mutations for test in m.tests}))
         for number, mutation in enumerate(mutations, 1):
             path = package / mutation.file
-            right = path.read_text()
-            path.write_text(mutation.apply(right))
-            status = run_tests(package, mutation.tests, seconds)
-            path.write_text(right)
+            with replaced(path, mutation.apply(path.read_text())):
+                status = run_tests(package, mutation.tests, seconds)
             if status not in (PASSED, FAILED, None):
                 raise SystemExit(f"{mutation.file}, {mutation.about}: pytest could not run the tests (status {status})")
             word = {PASSED: "SURVIVED", FAILED: "noticed", None: "noticed (too slow)"}[status]
@@ -130,10 +155,20 @@ def survivors(mutations: Sequence[Mutation], seconds: float) -> list[Mutation]:
     return found
 
 
-def _require_passing(package: Path, tests: Sequence[str]) -> None:
+def require_passing(package: Path, tests: Sequence[str]) -> None:
     """Check that the tests pass without a change; otherwise every change would seem to be noticed."""
     if (status := run_tests(package, tests, 3600)) != PASSED:
         raise SystemExit(f"the tests do not pass without a change (status {status}): {' '.join(tests)}")
+
+
+def prepare() -> None:
+    """Import what takes long, so that no fork does it again."""
+    os.chdir(ROOT)
+    sys.dont_write_bytecode = True  # a cached module could outlive the change of a line by one of the same length
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TRITON_INTERPRET", "1")  # as tests/conftest.py, but before torch imports Triton
+    for name in SLOW_IMPORTS:
+        importlib.import_module(name)
 
 
 def main() -> None:
@@ -143,10 +178,7 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="only one part of the list, such as 2/6")
     parser.add_argument("--seconds", type=float, default=300, help="limit of one test run; longer counts as noticed")
     options = parser.parse_args()
-    os.chdir(ROOT)
-    sys.dont_write_bytecode = True  # a cached module could outlive the change of a line by one of the same length
-    for name in SLOW_IMPORTS:
-        importlib.import_module(name)
+    prepare()
     mutations = chosen(read_mutations(), options.words, options.part)
     found = survivors(mutations, options.seconds)
     print(f"{len(found)} of {len(mutations)} changes survived the tests ({len(found) / max(1, len(mutations)):.0%})")
