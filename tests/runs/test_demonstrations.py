@@ -135,6 +135,22 @@ def test_half_a_run_and_the_other_half_are_the_run_bit_for_bit(reaching: Path, t
     assert 0 < is_shown.sum() < 300  # own successes have overwritten some of the steps
 
 
+def test_evaluations_and_exports_say_what_the_policy_was_shown(
+    reaching: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file, other = (tmp_path / name for name in ("run", "policy.safetensors", "plain"))
+    train = ["train", *REACHES, *IMITATES, "max_iterations=1"]
+    assert main([*train, f"demos={reaching}", f"run_dir={run}"]) == main([*train, f"run_dir={other}"]) == 0
+    assert main(["export", f"checkpoint={run}", f"output={file}"]) == 0
+    capsys.readouterr()
+    for source, shown in ((run, {"reach": 2}), (file, {"reach": 2}), (other, None)):
+        words = ["eval", f"checkpoint={source}", "tasks=[reach]", "episodes=1", "episode_length=2", "threads=1"]
+        assert main([*words, "format=json"]) == main(words) == 0
+        payload, end = json.JSONDecoder().raw_decode(printed := capsys.readouterr().out)
+        assert payload["demonstrations"] == shown
+        assert ("trained with demonstrations" in " ".join(printed[end:].split())) == bool(shown)
+
+
 def test_a_memory_of_the_name_that_it_had_before_is_read(reaching: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert main(["train", *REACHES, *IMITATES, "max_iterations=1", f"demos={reaching}", f"run_dir={run}"]) == 0

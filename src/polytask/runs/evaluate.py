@@ -20,7 +20,7 @@ from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
 from polytask.runs.parkour_eval import counted, play_all_levels, terrain_summary, terrain_tables
-from polytask.runs.policy import policy_file
+from polytask.runs.policy import demonstrations_of, policy_file
 from polytask.runs.setup import Policy, build_env, build_policy, check_noise, check_source
 from polytask.settings import MAX_SEED
 from polytask.statistics import Array, iqm, mean, score_interval
@@ -263,9 +263,11 @@ def evaluate(config: EvalConfig) -> Result:
         evaluator.close()
     title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
     title += ", with exploration noise" if config.explore else ""
+    shown = demonstrations_of(config)
+    title += ", trained with demonstrations" if shown else ""
     (first_label, first), *others = summaries.items()
     payload = {**first, "policy": name, "episode_length": length, "seed": config.seed, "reward": config.reward}
-    payload["explore"] = config.explore
+    payload |= {"explore": config.explore, "demonstrations": shown}
     if NEW_GOALS in summaries:
         payload["new_goals"] = summaries[NEW_GOALS]
     elif others:

@@ -123,6 +123,13 @@ def layout_of_actor(config: TrainConfig) -> ActorLayout:
     return layout
 
 
+def demonstrations_of(config: PolicyConfig) -> dict[str, int] | None:
+    """Return how many episodes of each task the policy that a config names was shown before its training, if any."""
+    if (file := policy_file(config)) is not None:
+        return open_info(file).run.get("demonstrations")
+    return None if config.checkpoint is None else load(config.checkpoint).get("demonstrations")
+
+
 def weights_of(parts: dict[str, dict[str, Tensor]], layout: ActorLayout, path: Path) -> dict[str, Tensor]:
     """Return the weights of the actor's network, by the names of `NoiselessActor`."""
     saved = parts.get(layout.learner)
@@ -183,6 +190,8 @@ def describe(config: TrainConfig, layout: ActorLayout, state: dict[str, Any], pa
         "seconds": state["seconds"],
         **{name: summary.get(name) for name in ("version", "commit", "device")},
     }
+    if state.get("demonstrations"):
+        run["demonstrations"] = state["demonstrations"]
     return PolicyInfo(
         tasks=tuple(spec["tasks"]),
         obs_dim=obs_dim,

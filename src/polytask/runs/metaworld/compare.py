@@ -16,6 +16,7 @@ from polytask.errors import UserError
 from polytask.result import Result, Table, note
 from polytask.runs.evaluate import Evaluator, Goals, Outcome, interval_text, run_episodes, summarize
 from polytask.runs.metaworld.worlds import MetaWorldWorlds
+from polytask.runs.policy import demonstrations_of
 from polytask.runs.setup import build_policy, check_noise, check_source, world_options
 from polytask.statistics import bootstrap, mean
 
@@ -45,11 +46,13 @@ def compare(config: EvalConfig) -> Result:
             "episode_length": length,
             "seed": config.seed,
             "explore": config.explore,
+            "demonstrations": demonstrations_of(config),
             "metaworld": worlds.versions,
             **contrast(ours, theirs, worlds.spec.tasks),
         }
     title = f"{payload['policy']}: {config.episodes} episodes of {length} steps per task, Meta-World's goals of seed"
-    return Result(payload, [comparison_table(f"{title} {config.seed}", payload)])
+    track = ", trained with demonstrations" if payload["demonstrations"] else ""
+    return Result(payload, [comparison_table(f"{title} {config.seed}{track}", payload)])
 
 
 def play_ours(config: EvalConfig, goals: Goals) -> Outcome:
