@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from helpers.learning import context_of
+from helpers.learning import SEARCH, context_of
 from helpers.toy import PointMass
 
 from polytask import algos
@@ -18,6 +18,7 @@ SMALL = {"steps_per_iteration": 2, "learning_starts": 1, "updates_per_step": 1, 
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": ("ppo", {}),
     "ppo, adaptive": ("ppo", {"schedule": "adaptive", "final_std": 0.1}),
+    "ppo, search": ("ppo", SEARCH),
     "grpo": ("grpo", {}),
     "pqn": ("pqn", {}),
     "sac": ("sac", SMALL),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers.learning import compile_on_cpu, context_of, flat
+from helpers.learning import SEARCH, compile_on_cpu, context_of, flat
 from helpers.toy import PointMass
 from torch.testing import assert_close
 
@@ -30,7 +30,9 @@ ALGOS = {
         PPOConfig(horizon=4, epochs=2, schedule="adaptive", final_std=0.5, critic="categorical"),
         MlpConfig(hidden=[8]),
     ),
+    "ppo_search": (PPOConfig(horizon=4, epochs=2, **SEARCH), SimbaV2Config(hidden=8, blocks=1)),
     "grpo": (GRPOConfig(epochs=1), MlpConfig(hidden=[8])),
+    "grpo_search": (GRPOConfig(epochs=1, **SEARCH), MlpConfig(hidden=[8])),
     "pqn": (PQNConfig(horizon=4, epochs=1), MlpConfig(hidden=[8])),
     "sac": (SACConfig(**OFF_POLICY, n_step=3), MlpConfig(hidden=[8])),
     "sac_categorical": (

@@ -146,6 +146,31 @@ def test_noise_of_tasks_that_fail_swings_each_task_at_another_time() -> None:
     assert_close(torch.stack(stds), torch.stack([swing, swing.roll(2)], 1)[..., None].expand(8, 2, 2))
 
 
+def test_noise_is_its_own_before_the_frame_at_which_the_swing_starts() -> None:
+    env = PointMass((16, 16))
+    ppo = make(env, search_std=0.1, max_std=1.6, search_period=4, search_std_start=3 * 16 * 32)  # three iterations
+    env.goal.fill_(9.0)  # no task can succeed
+    bounds = []
+    for _ in range(4):
+        ppo.iterate(env)
+        bounds.append((ppo.policy.lowest[0].exp().item(), ppo.policy.highest[0].exp().item()))
+    assert_close(torch.tensor(bounds), torch.tensor([[0.02, 1.6], [0.02, 1.6], [0.4, 0.4], [1.6, 1.6]]))
+
+
+@pytest.mark.parametrize("settings", [{"search_std": 0.1, "search_period": 7}, {"max_std": 0.3, "initial_std": 0.3}])
+def test_a_run_that_continues_acts_within_the_new_bounds_of_the_noise(settings: dict[str, Any]) -> None:
+    env = PointMass((16, 16))
+    before, after = make(env), make(env, **settings)
+    env.goal.fill_(9.0)  # no task can succeed
+    for _ in range(3):
+        before.iterate(env)
+    assert before.policy.log_std.exp().min() > 0.8
+    after.load_state_dict(before.state_dict())
+    policy = after.policy
+    assert ((policy.lowest <= policy.log_std) & (policy.log_std <= policy.highest)).all()
+    assert after.iterate(env)["policy/mean_kl"] < 0.1
+
+
 def test_noise_of_a_task_that_succeeds_is_its_own() -> None:
     env = PointMass((16, 16))
     ppo = make(env, search_std=0.1, final_std=0.5, max_std=1.6, search_period=4)
@@ -271,6 +296,7 @@ def test_a_run_without_correlation_draws_the_noise_that_it_drew_before() -> None
         ),
         ({"search_correlation": 0.9, "search_correlation_std": 2.5}, r"algo\.search_correlation_std"),
         ({"search_correlation_start": 9}, r"algo\.search_correlation_start delays algo\.search_correlation; set that"),
+        ({"search_std_start": 9}, r"algo\.search_std_start delays algo\.search_std; set that"),
         ({"search_std": 0.3, "search_period": 10, "task_std": False}, r"algo\.search_std .* needs algo\.task_std=true"),
     ],
 )

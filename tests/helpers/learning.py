@@ -20,6 +20,20 @@ from polytask.nets.moore import MooreConfig
 from polytask.nets.simba_v2 import SimbaV2Config
 
 METHODS = ("mean", "pcgrad", "famo")  # equal task weights, weights from gradients, weights from past losses
+SEARCH: dict[str, Any] = {  # all that PPO and GRPO do for tasks that fail
+    "max_std": 1.2,
+    "search_entropy_coef": 0.01,
+    "search_correlation": 0.9,
+    "search_std": 0.15,
+    "search_period": 4,
+    "imitation_coef": 1.0,
+    "imitation_steps": 50,
+    "novelty_coef": 0.3,
+    "success_coef": 5.0,
+    "solved_weight": 0.1,
+    "bounds_coef": 0.1,
+    "schedule": "adaptive",
+}
 SMALL_NETS: dict[str, Any] = {
     "mlp": MlpConfig(hidden=[16]),
     "multihead": MultiheadConfig(hidden=[16]),

@@ -166,6 +166,16 @@ def test_networks_of_other_tasks_survive_the_projection_after_a_step(
         torch.testing.assert_close(mine(obs, task), loaded(obs, old_task))
 
 
+def test_a_noisier_policy_acts_within_the_bounds_of_the_new_run() -> None:
+    _, state = finished("ppo", worlds("reach", "push"))
+    env = worlds("reach", "push")
+    quiet = ALGOS["ppo"][0](**TINY["ppo"], initial_std=0.2, max_std=0.2)
+    algo: Any = algos.build(quiet, context_of(env, MlpConfig(hidden=[16, 16])))
+    initialize(algo, env.spec.tasks, state, "finished")
+    assert torch.allclose(algo.policy.log_std.exp(), torch.full((2, 2), 0.2))
+    assert algo.iterate(env)["policy/mean_kl"] < 0.2
+
+
 def test_first_layer_takes_observations_over_and_leaves_new_tasks_alone() -> None:
     old, state = finished("ppo", worlds("flat"))
     env = worlds("beam", "dome", "poles")

@@ -58,10 +58,10 @@ class Initialization:
 
 @runtime_checkable
 class AdaptsLoaded(Protocol):
-    """A module that must adapt its parameters when a part of them comes from a network of other tasks."""
+    """A module whose parameters must be adapted when they come, wholly or in part, from another run."""
 
     def after_load(self) -> None:
-        """Change the parameters in place, so that the outputs stay as they are."""
+        """Change the parameters in place, so that they serve as they did and are valid in this run."""
         ...
 
 

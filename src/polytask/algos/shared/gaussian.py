@@ -77,6 +77,10 @@ class GaussianPolicy(nn.Module):
         # Not in the forward pass: outside its bounds a clamp has no gradient, so the value could never return.
         self.log_std.clamp_(self.lowest, self.highest)
 
+    def after_load(self) -> None:
+        """Clamp the standard deviation of another run: what acts within other bounds would change at the first step."""
+        self.after_step()
+
 
 def log_prob(action: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     """Return the log-density (...) of actions (..., A) under independent normals."""

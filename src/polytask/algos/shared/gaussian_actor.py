@@ -164,7 +164,7 @@ class GaussianActor:
     def _swing(self, num_tasks: int) -> Tensor | None:
         """Return the logarithm of the noise (K,) of tasks that fail in the next iteration, if it swings."""
         cfg = self.cfg
-        if cfg.search_std is None or cfg.search_period is None:
+        if cfg.search_std is None or cfg.search_period is None or self.loop.frames < cfg.search_std_start:
             return None
         # Each task at another time: together they would make the policy's steps short and long in turn.
         number = torch.arange(num_tasks, device=self.device)
@@ -264,6 +264,7 @@ class GaussianActor:
         for name, part in (("novelty", self.novelty), ("noise", self.noise), ("success_memory", self.success_memory)):
             if part is not None and name in state:  # a run may be continued with settings that it did not have
                 part.load_state_dict(state[name])
+        self.policy.after_load()  # the bounds may be new, too
         if "last_step" in state:
             loop = self.loop
             for everyone, own, saved in zip(loop.rollout.end, loop.own.end, state["last_step"].values(), strict=True):

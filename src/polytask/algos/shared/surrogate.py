@@ -17,6 +17,12 @@ from polytask.errors import UserError
 from polytask.grads.backward import Facts, Net
 from polytask.settings import require_order, setting
 
+DELAYS = {  # frames of the run before something begins, and the setting that it delays
+    "novelty_start": "novelty_coef",
+    "search_correlation_start": "search_correlation",
+    "search_std_start": "search_std",
+}
+
 
 @dataclass
 class SurrogateConfig(OnPolicyConfig):
@@ -145,6 +151,9 @@ class SurrogateConfig(OnPolicyConfig):
     search_period: int | None = setting(
         None, "iterations in which this noise falls from `max_std` to `search_std` and returns", within=(2, 10**6)
     )
+    search_std_start: int = setting(
+        0, "frames of the run before this noise swings, so that easier tasks learn without it", within=(0, 10**15)
+    )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 
     def check_together(self, prefix: str) -> None:
@@ -181,8 +190,8 @@ class SurrogateConfig(OnPolicyConfig):
                 raise UserError(f"{name}_std bounds correlated noise; set {name} too, or leave it out")
             if self.search_std is not None:
                 raise UserError(f"{name}_std and {prefix}search_std bound the same noise; set only one")
-        for start, delayed in (("novelty_start", "novelty_coef"), ("search_correlation_start", "search_correlation")):
-            if getattr(self, start) > 0 and getattr(self, delayed) == 0:
+        for start, delayed in DELAYS.items():
+            if getattr(self, start) > 0 and not getattr(self, delayed):
                 raise UserError(f"{prefix}{start} delays {prefix}{delayed}; set that too, or leave it out")
 
     def actor_layout(self) -> ActorLayout:
