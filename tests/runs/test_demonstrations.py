@@ -22,7 +22,7 @@ from polytask.cli.main import main
 from polytask.datasets.read import EpisodeDataset, load
 from polytask.envs.make import make_env
 from polytask.envs.options import EnvOptions
-from polytask.files import read_json_lines
+from polytask.files import read_json, read_json_lines
 from polytask.runs.checkpoint import load as load_checkpoint
 from polytask.runs.checkpoint import save
 from polytask.runs.demonstrations import last_success, read_demonstrations
@@ -149,6 +149,32 @@ def test_evaluations_and_exports_say_what_the_policy_was_shown(
         payload, end = json.JSONDecoder().raw_decode(printed := capsys.readouterr().out)
         assert payload["demonstrations"] == shown
         assert ("trained with demonstrations" in " ".join(printed[end:].split())) == bool(shown)
+
+
+def test_what_starts_from_a_policy_with_demonstrations_has_them_too(
+    reaching: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, file, plain = (tmp_path / name for name in ("first", "policy.safetensors", "plain"))
+    train = ["train", *REACHES, "max_iterations=1"]
+    assert main([*train, *IMITATES, f"demos={reaching}", f"run_dir={first}"]) == main([*train, f"run_dir={plain}"]) == 0
+    assert main(["export", f"checkpoint={first}", f"output={file}"]) == 0
+    capsys.readouterr()
+    for source, count in ((first, 2), (file, 2), (plain, None)):
+        run = tmp_path / f"from-{source.name}"
+        assert main([*train, f"init_from={source}", f"run_dir={run}"]) == 0
+        printed = capsys.readouterr()
+        assert ("was trained with demonstrations, so this one is, too" in printed.err) == bool(count)
+        assert ("dense reward, with demonstrations" in " ".join(printed.out.split())) == bool(count)
+        assert main(["train", f"checkpoint={run}", "max_iterations=2"]) == 0  # its checkpoint says it, too
+        assert read_json(run / "summary.json", "summary", {})["demonstrations"] == (count and {"reach": count})
+        capsys.readouterr()
+    again = tmp_path / "again"
+    assert main([*train, *IMITATES, f"init_from={first}", f"demos={reaching}", f"run_dir={again}"]) == 0
+    assert read_json(again / "summary.json", "summary", {})["demonstrations"] == {"reach": 4}
+    capsys.readouterr()
+    assert main(["report", f"runs=[{tmp_path / 'from-first'},{tmp_path / 'from-plain'}]"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "with demonstrations" in shown and "without demonstrations" in shown
 
 
 def test_a_memory_of_the_name_that_it_had_before_is_read(reaching: Path, tmp_path: Path) -> None:

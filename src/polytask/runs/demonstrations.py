@@ -37,8 +37,8 @@ class Demonstrations:
     episodes: dict[str, int]
 
 
-def demonstrate(algo: Algo, env: MultiTaskEnv, folder: str) -> dict[str, int]:
-    """Hand the demonstrations in a folder to a new learner; return the number of episodes of each task.
+def demonstrate(algo: Algo, env: MultiTaskEnv, folder: str, *, is_told: bool) -> dict[str, int]:
+    """Hand the demonstrations in a folder to a new learner; return, and tell if asked, the number of each task.
 
     Raises:
         UserError: If the learner cannot imitate, or the episodes are not of this run's worlds or never succeed.
@@ -47,10 +47,12 @@ def demonstrate(algo: Algo, env: MultiTaskEnv, folder: str) -> dict[str, int]:
         raise UserError("demos: this algorithm does not imitate; use algo=ppo or algo=grpo, or leave demos out")
     found = read_demonstrations(folder, env)
     algo.imitate(*(each.to(env.device) for each in (found.task, found.obs, found.action)))
+    if is_told:
+        _tell(folder, found.episodes, env.spec.tasks)
     return found.episodes
 
 
-def announce(folder: str, episodes: dict[str, int], tasks: tuple[str, ...]) -> None:
+def _tell(folder: str, episodes: dict[str, int], tasks: tuple[str, ...]) -> None:
     """Say which tasks have demonstrations."""
     shown = ", ".join(f"{task} {count}" for task, count in episodes.items())
     without = len(tasks) - len(episodes)

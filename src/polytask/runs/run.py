@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -57,7 +58,7 @@ class Run:
     frames: int = 0  # control steps so far, summed over all worlds
     seconds: float = 0.0  # duration of all iterations, including those before a resume
     initialization: Initialization | None = None  # what was loaded from a finished run at the start (init_from)
-    demonstrations: dict[str, int] | None = None  # episodes of each task that were imitated from the start (demos)
+    demonstrations: dict[str, int] | None = None  # episodes of each task that this policy, or its start, was shown
     runs_on_device: int | None = None  # at most at once, this one included; None: not known
 
     @property
@@ -238,8 +239,10 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         if start is not None:
             tasks = run.env.spec.tasks
             run.initialization = initialize(run.algo, tasks, start, str(config.init_from), config.init_rows)
+            run.demonstrations = start.get("demonstrations")
         if state is None and config.demos is not None:
-            run.demonstrations = demonstrate(run.algo, run.env, config.demos)
+            shown = demonstrate(run.algo, run.env, config.demos, is_told=ranks.is_first)
+            run.demonstrations = dict(Counter(run.demonstrations or {}) + Counter(shown))
         if run.env.config.options.goals == "fixed":
             run.goals = goals_of(run.world_state(), run.env.spec.tasks)
         if ranks.is_first:

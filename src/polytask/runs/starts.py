@@ -46,4 +46,5 @@ def state_of(policy: Policy, config: TrainConfig) -> dict[str, Any]:
     return {
         "spec": {"tasks": policy.tasks},
         "algo": {"learners": {layout.learner: {"net": net}}, "obs_norm": statistics},
+        "demonstrations": policy.info.run.get("demonstrations"),
     }

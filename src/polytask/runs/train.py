@@ -20,7 +20,6 @@ from polytask.parallel.ranks import join
 from polytask.result import Result, Table, note
 from polytask.runs.commands import plugin_words
 from polytask.runs.cpu_note import cpu_note
-from polytask.runs.demonstrations import announce
 from polytask.runs.divergence import DivergedError, advice, check_metrics
 from polytask.runs.evaluate import NEW_GOALS, TRAINING_GOALS, Evaluator, evaluation_tables
 from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, SUMMARY_FILE
@@ -44,8 +43,6 @@ def train(config: TrainConfig) -> Result:
         if config.checkpoint is None and run.ranks.is_first:
             if run.initialization is not None:
                 note(run.initialization.message())
-            if run.demonstrations is not None:
-                announce(str(config.demos), run.demonstrations, run.env.spec.tasks)
             if (line := cpu_note(run.config, run.env.device)) is not None:
                 note(line)
         return _train(run, history)

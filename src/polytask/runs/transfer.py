@@ -44,6 +44,7 @@ class Initialization:
     fresh: list[str] = field(default_factory=list)  # tensors of the new run that are newly initialized
     unused: list[str] = field(default_factory=list)  # tensors of the finished run that do not fit
     remark: str = ""  # about tasks whose names differ
+    demonstrations: dict[str, int] | None = None  # episodes of each task that the policy was shown
 
     def message(self) -> str:
         """Return a few lines that describe what was loaded and what was not."""
@@ -53,6 +54,9 @@ class Initialization:
         lines += [f"  not loaded, newly initialized: {shorten(self.fresh)}"] if self.fresh else []
         lines += [f"  in the checkpoint but not used: {shorten(self.unused)}"] if self.unused else []
         lines += [f"  {self.remark}"] if self.remark else []
+        lines += (
+            ["  the loaded policy was trained with demonstrations, so this one is, too"] if self.demonstrations else []
+        )
         return "\n".join(lines)
 
 
@@ -88,7 +92,8 @@ def initialize(
         UserError: If no layer of any network fits.
     """
     names = TaskNames(tuple(state["spec"]["tasks"]), tuple(tasks))
-    found, saved, networks = Initialization(source, remark=remark(names)), saved_parts(state["algo"]), algo.networks()
+    found = Initialization(source, remark=remark(names), demonstrations=state.get("demonstrations"))
+    saved, networks = saved_parts(state["algo"]), algo.networks()
     taken = {part: _take(part, net, saved.get(part, {}), names, found) for part, net in networks.items()}
     for part, tensors in saved.items():
         kept = {*taken.get(part, ()), *(_per_world(networks[part]) if part in networks else ())}

@@ -29,13 +29,19 @@ BUDGET = ("max_frames", "max_iterations", "max_minutes")
 MACHINE = ("device", "sim", "algo.compile")  # how a machine computes the same
 LOGGING = ("wandb_", "video_", "tensorboard_", "history")  # keys that begin like this only say what a run writes
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
+SHOWN = "with demonstrations"  # the key of settings whose policies were shown some, by this run or its start
 LONGEST = 40  # characters of a value in a name
 
 Setting = dict[str, Any]  # dotted key -> plain value
 
 
-def setting_of(config: dict[str, Any]) -> Setting:
-    """Return the setting of a run, given its configuration. Keys that an old run did not save have their default."""
+def setting_of(config: dict[str, Any], *, is_shown: bool = False) -> Setting:
+    """Return the setting of a run. Keys that an old run did not save have their default.
+
+    Args:
+        config: The configuration of the run.
+        is_shown: Its policy, or the one that it started from, was trained with demonstrations.
+    """
     known = {each.name: default_of(each) for each in fields(TrainConfig) if each.name not in groups_of(TrainConfig)}
     kept = {**known, **{name: value for name, value in config.items() if value is not None or name not in known}}
     for name, group in groups_of(TrainConfig).items():
@@ -46,7 +52,8 @@ def setting_of(config: dict[str, Any]) -> Setting:
     if kept.get("init_from"):  # each seed may continue its own run
         kept["init_from"] = re.sub(r"seed-?\d+", "seed", str(kept["init_from"]))
     flat = _flat(kept)
-    return {key: value for key, value in flat.items() if not _is_left_out(key)}
+    track = {SHOWN: True} if is_shown else {}
+    return {**{key: value for key, value in flat.items() if not _is_left_out(key)}, **track}
 
 
 def portable(setting: Setting) -> Setting:
@@ -96,7 +103,7 @@ def name_settings(settings: Sequence[Setting]) -> list[str]:
     """Return a short and different name for each of several different settings."""
     is_alone = len(settings) == 1
     chosen = [key for key in CHOICES if is_alone or len({_text(one.get(key)) for one in settings}) > 1]
-    tracks = [f"with{'' if one.get('demos') else 'out'} demonstrations" for one in settings]
+    tracks = [f"with{'' if one.get(SHOWN) or one.get('demos') else 'out'} demonstrations" for one in settings]
     is_said = "with demonstrations" in tracks
     parts = [_choices(one, chosen) + ([track] if is_said else []) for one, track in zip(settings, tracks, strict=True)]
     keys, equal = _short_keys(settings), _equal(parts, range(len(parts)))

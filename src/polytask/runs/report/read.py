@@ -36,6 +36,7 @@ SUMMARY_FIELDS: Fields = {
     "version": str | None,
     "device": str | None,
     "runs_on_device": int | None,
+    "demonstrations": dict | None,
     "parameters": dict | None,
 }
 WINDOW = 100  # episodes per task in the training success of a run that did not save the number
