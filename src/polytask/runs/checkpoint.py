@@ -55,6 +55,7 @@ INITIALIZATION_FIELDS: Fields = {
     "fresh": list,
     "unused": list,
     "remark": str,
+    "demonstrations": dict | None,
 }
 
 

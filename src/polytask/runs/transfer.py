@@ -54,9 +54,8 @@ class Initialization:
         lines += [f"  not loaded, newly initialized: {shorten(self.fresh)}"] if self.fresh else []
         lines += [f"  in the checkpoint but not used: {shorten(self.unused)}"] if self.unused else []
         lines += [f"  {self.remark}"] if self.remark else []
-        lines += (
-            ["  the loaded policy was trained with demonstrations, so this one is, too"] if self.demonstrations else []
-        )
+        if self.demonstrations:
+            lines.append("  the loaded policy was trained with demonstrations, so this one is, too")
         return "\n".join(lines)
 
 
