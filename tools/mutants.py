@@ -12,6 +12,7 @@ they are data, and a dropped `device` because only a machine with a GPU can noti
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -195,12 +196,11 @@ def _condition_changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
 
 def _call_changes(node: ast.Call) -> Iterator[tuple[str, ast.AST, str]]:
     name = _name_of(node.func)
-    if name in COUNTERPARTS:
+    other = COUNTERPARTS.get(name)
+    is_plain = isinstance(node.func, ast.Name)
+    if other is not None and (not is_plain or hasattr(builtins, other)):  # any test notices a name that does not exist
         changed = copy.deepcopy(node)
-        if isinstance(changed.func, ast.Name):
-            changed.func.id = COUNTERPARTS[name]
-        else:
-            changed.func.attr = COUNTERPARTS[name]
+        setattr(changed.func, "id" if is_plain else "attr", other)
         yield "counterpart", node, ast.unparse(changed)
     if isinstance(node.func, ast.Attribute) and not node.args and not node.keywords and not _is_super(node.func.value):
         if name not in UNCHANGED:

@@ -189,7 +189,9 @@ def run_sample(sample: Sequence[Mutant], tests: Sequence[str]) -> list[Verdict]:
     equivalent, verdicts = read_equivalent(), []
     with copied_package() as package:
         calls = Calls(package)
-        run_tests(package, ["--maxfail=1000", *tests], 3600, calls)
+        status = run_tests(package, ["--maxfail=1000", *tests], 3600, calls)
+        if status not in (PASSED, FAILED):
+            raise SystemExit(f"pytest could not run the tests without a change (status {status})")
         calls.read()
         for test in sorted(calls.failed):
             print(f"{test} fails without a change, so it is not used")

@@ -81,6 +81,7 @@ def changes(tool: ModuleType, text: str) -> set[str]:
         ("x = True", {"x = False"}),
         ("x = max(a, b)", {"x = min(a, b)", "x = max(a)"}),
         ("x = y.amin(dim=d)", {"x = y.amax(dim=d)", "x = y.amin()"}),
+        ("x = y.sum(d)", {"x = y.mean(d)"}),
         ("x = f(a, b=c)", {"x = f(a)"}),
         ("x = y.exp()", {"x = y.log()", "x = y"}),
         ("f(a)", {"pass"}),
@@ -112,6 +113,7 @@ def test_makes_the_usual_changes(tool: ModuleType, right: str, wrong: set[str]) 
         "class A(Protocol):\n    def f(self, a=1): ...",
         "x = torch.empty(a, device=b)",
         "x = y.contiguous()",
+        "x = sum(y)",  # Python has no mean
         "class A:\n    def __init__(self, a):\n        self.a = a",
     ],
 )
@@ -174,6 +176,19 @@ def test_counts_what_tests_notice(tool: ModuleType, tmp_path: Path, monkeypatch:
     assert written["share"] == 0.6667
     assert [each["verdict"] for each in written["mutants"]] == outcomes
     assert written["mutants"][0]["function"] == "add"
+
+
+@needs_fork
+def test_tests_that_cannot_run_are_no_verdict(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "copy" / "tiny"
+    package.mkdir(parents=True)
+    (package / "sums.py").write_text(TINY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tool, "copied_package", lambda: given(package))
+    with pytest.raises(SystemExit, match=r"pytest could not run the tests without a change \(status 4\)"):
+        tool.run_sample(tool.mutants("sums.py", TINY), ["no_such_file.py"])
 
 
 @needs_fork
