@@ -307,6 +307,10 @@ def test_bfloat16_trains(critic: str) -> None:
     run_two(bf16=True, critic=critic)
 
 
+def test_an_adaptive_rate_trains() -> None:
+    run_two(schedule="adaptive", target_kl=1e-6)  # every epoch changes the rate
+
+
 def run_two(**settings: Any) -> None:
     env = PointMass((3, 2, 2))
     assert_trains(make(env, horizon=8, epochs=1, **settings), env)

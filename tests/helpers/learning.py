@@ -96,9 +96,15 @@ def flat(state: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def assert_trains(algo: Any, env: PointMass) -> None:
-    """Check that two iterations return finite scalars with the same names and change most of the parameters."""
+    """Check that two iterations return finite scalars with the same names and change most of the parameters.
+
+    What the first returned must not change in the second.
+    """
     before = [p.clone() for learner in algo.learners.values() for p in learner.net.parameters()]
-    first, second = algo.iterate(env), algo.iterate(env)
+    first = algo.iterate(env)
+    returned = {name: value.clone() for name, value in first.items()}
+    second = algo.iterate(env)
+    assert_close(first, returned, rtol=0, atol=0, equal_nan=True)
     after = [p for learner in algo.learners.values() for p in learner.net.parameters()]
     assert first.keys() == second.keys()
     for name, value in second.items():
