@@ -49,15 +49,18 @@ def can_compile(device: torch.device) -> bool:
     return True
 
 
+RECORDS = ("polytask", "mujoco_warp")  # packages whose objects are looked into for tensors and arrays
+
+
 @contextmanager
 def fixed_addresses(owner: object) -> Iterator[None]:
-    """Check that a block leaves every tensor of an object at its address, on every device.
+    """Check that a block leaves every tensor of an object, and every array of Warp, at its address, on every device.
 
     A captured graph goes on using the old memory of a tensor that was replaced. On a GPU this gives wrong numbers and
     no error, so it must be noticed where it happens.
 
     Raises:
-        RuntimeError: If a tensor has been replaced.
+        RuntimeError: If one has been replaced.
     """
     before = addresses(owner)
     yield
@@ -68,8 +71,9 @@ def fixed_addresses(owner: object) -> Iterator[None]:
 
 
 def addresses(owner: object) -> dict[str, int]:
-    """Return the address of each tensor of an object and of the polytask objects inside it, by its path.
+    """Return the address of each tensor of an object and of the objects of `RECORDS` inside it, by its path.
 
+    Arrays of Warp count as tensors. They are known by the name of their type, because this module does not import Warp.
     Left out are the moments of optimizers, which torch replaces when it loads them; learners then capture again. A
     class lists in `computed` those of its tensors that a captured function always computes before it uses them.
     """
@@ -80,6 +84,10 @@ def addresses(owner: object) -> dict[str, int]:
         if isinstance(value, Tensor):
             found[path] = value.data_ptr()
             return
+        package = type(value).__module__.partition(".")[0]
+        if package == "warp" and type(value).__name__ == "array":
+            found[path] = value.ptr or 0  # an empty one has no memory
+            return
         if id(value) in seen:
             return
         seen.add(id(value))
@@ -87,7 +95,7 @@ def addresses(owner: object) -> dict[str, int]:
             parts = value
         elif isinstance(value, list | tuple):
             parts = dict(enumerate(value))
-        elif isinstance(value, nn.Module) or type(value).__module__.startswith("polytask"):
+        elif isinstance(value, nn.Module) or package in RECORDS:
             parts = vars(value)
         else:
             return

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+import warp
 from torch.testing import assert_close
 
 import polytask
-from polytask.cuda_graph import addresses
+from polytask.cuda_graph import addresses, fixed_addresses
 from polytask.envs.multi_task import MultiTaskEnv
+from polytask.envs.options import ScanOptions, TuningOptions
 
 DOMAINS: dict[str, dict[str, Any]] = {
     "manipulation": {"tasks": ["reach", "push", "peg-insert-side"], "num_envs": 6},
@@ -18,6 +20,15 @@ DOMAINS: dict[str, dict[str, Any]] = {
     "parkour": {"tasks": ["flat", "dome"], "num_envs": 4},
     "real robots": {"tasks": ["flat", "dome"], "num_envs": 4, "robot": "go1_real"},
     "curriculum": {"tasks": ["flat", "dome"], "num_envs": 4, "levels": "curriculum"},
+    "scan of the feet": {"tasks": ["flat", "dome"], "num_envs": 4, "scan": ScanOptions(feet=True)},
+    "additions": {
+        **{"tasks": ["flat", "even-gaps"], "num_envs": 4},
+        "tuning": TuningOptions(mirror=True, edge_penalty=1.0, stall_seconds=0.02),  # so that each episode ends at once
+    },
+    "a critic that sees more": {
+        **{"tasks": ["flat", "dome"], "num_envs": 4, "robot": "go1_real", "privileged": "critic"},
+        "scan": ScanOptions(feet=True),
+    },
 }
 every_domain = pytest.mark.parametrize("options", DOMAINS.values(), ids=list(DOMAINS))
 
@@ -56,6 +67,20 @@ def test_loading_that_replaces_a_tensor_is_an_error() -> None:
     group.load_state_dict = replace
     with pytest.raises(RuntimeError, match=r"MultiTaskEnv.groups.0._default was replaced"):
         env.load_state_dict(env.state_dict())
+
+
+@pytest.mark.parametrize("name", ["warp_data.qpos", "warp_data.efc.J", "warp_model.geom_size"])
+def test_replacing_an_array_of_warp_is_an_error(name: str) -> None:
+    env = make(DOMAINS["parkour"], sim="warp")
+    holder: Any = env.groups[0].batch
+    *path, field = name.split(".")
+    for part in path:
+        holder = getattr(holder, part)
+    with (
+        pytest.raises(RuntimeError, match=rf"MultiTaskEnv.groups.0.batch.{name} was replaced"),
+        fixed_addresses(env),
+    ):
+        setattr(holder, field, warp.clone(getattr(holder, field)))
 
 
 @pytest.mark.parametrize("sim", ["cpu", pytest.param("warp", marks=pytest.mark.gpu)])

@@ -1,4 +1,4 @@
-"""A table of three rows whose runs take a second each, one of them from the networks of another."""
+"""Tables whose runs take a second each: one of three rows, one of them from the networks of another, and a chain."""
 
 from polytask.runs.reproduce import tables
 
@@ -17,12 +17,23 @@ rows:
   start: {name: Start, preset: cpu_demo, words: ['net.hidden=[8]']}
   later: {name: Later, preset: cpu_demo, words: ['net.hidden=[8]'], after: start}
 """
+CHAIN = """
+title: A chain
+kind: table
+source: nobody
+frames: 480
+rows:
+  third: {name: Third, preset: cpu_demo, words: ['net.hidden=[8]'], after: second}
+  second: {name: Second, preset: cpu_demo, words: ['net.hidden=[8]'], after: first}
+  first: {name: First, preset: cpu_demo, words: ['net.hidden=[8]']}
+  also_third: {name: Also third, preset: cpu_demo, words: ['net.hidden=[8]', 'algo.lr=1e-4'], after: second}
+"""
 
 
-def add_table(folder, monkeypatch):
-    """Make the tiny table the only one, make a folder the current one, and return the word that chooses the table."""
+def add_table(folder, monkeypatch, table=TABLE):
+    """Make a tiny table the only one, make a folder the current one, and return the word that chooses the table."""
     (folder / "data" / "some").mkdir(parents=True)
-    (folder / "data" / "some" / "table.yaml").write_text(TABLE)
+    (folder / "data" / "some" / "table.yaml").write_text(table)
     monkeypatch.setattr(tables, "FOLDER", folder / "data")
     monkeypatch.setattr(tables, "names", lambda: ["some/table"])
     monkeypatch.chdir(folder)

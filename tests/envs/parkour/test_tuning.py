@@ -13,11 +13,10 @@ from polytask.config.compose import compose
 from polytask.config.schema import EvalConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import ScanOptions, TuningOptions
-from polytask.envs.parkour.mirror import action_mirror, observation_mirror
 from polytask.envs.parkour.reward import Change, reward
 from polytask.envs.parkour.tasks import TASKS
 from polytask.envs.parkour.tiles import Tiles, cell_at
-from polytask.envs.parkour.worlds import ParkourGroup, coin
+from polytask.envs.parkour.worlds import ParkourGroup
 from polytask.errors import UserError
 from polytask.robots.go1 import DEFAULT, Motion, Touch, read_feet
 from polytask.runs.evaluate import Evaluator
@@ -146,78 +145,6 @@ def test_feet_near_an_edge_cost_and_only_if_they_touch() -> None:
             assert group._edge_penalty(lifted).tolist() == [0.0]
     assert paid[0.0] is None
     assert paid[1.0].tolist() == [2.0]
-
-
-def mirrored_state(qpos: torch.Tensor, qvel: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mirror image of a state, written out by hand."""
-    x, y, z, qw, qx, qy, qz = qpos[:, :7].unbind(-1)
-    head = torch.stack([x, -y, z, qw, -qx, qy, -qz], -1)
-    signs, legs = torch.tensor([-1.0, 1.0, 1.0]).repeat(4), [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]
-    speed = qvel[:, :6] * torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
-    return torch.cat([head, qpos[:, 7:][:, legs] * signs], -1), torch.cat([speed, qvel[:, 6:][:, legs] * signs], -1)
-
-
-def test_the_mirror_shows_what_a_mirrored_robot_on_mirrored_ground_sees() -> None:
-    envs = [make("box-climb", num_envs=1, level=4) for _ in range(2)]
-    plain, other = (only(env) for env in envs)
-    other.tiles.goals[:, :, 1] *= -1
-    other.tiles.ground.view(10, 360, 80).copy_(plain.tiles.ground.view(10, 360, 80).flip(-1))
-    generator = torch.Generator().manual_seed(1)
-    qpos = standing(3.02, 0.26) + 0.1 * torch.randn(1, 19, generator=generator)
-    qpos[:, 3:7] /= qpos[:, 3:7].norm()
-    qvel = torch.randn(1, 18, generator=generator)
-    legs = [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]
-    action = 2 * torch.rand(1, 12, generator=generator) - 1
-    for name, sign in (("stiffness", 1.0), ("damping", 1.0)):
-        getattr(other.body, name).copy_(sign * getattr(plain.body, name)[:, legs])
-    for name in ("load", "friction"):
-        getattr(other.body, name).copy_(getattr(plain.body, name))
-    other.body.shift.copy_(plain.body.shift * torch.tensor([1.0, -1.0, 1.0]))
-    other.episode.command.copy_(plain.episode.command)
-    plain.buffers.action.copy_(action)
-    everyone = torch.ones(1, dtype=torch.bool)
-    other.buffers.action.copy_(action_mirror(CPU)(action, everyone))
-    plain.episode.touching[0, 0] = other.episode.touching[0, 1] = True  # the left front foot touched before
-    put(envs[0], qpos, qvel)
-    put(envs[1], *mirrored_state(qpos, qvel))
-    seen = observation_mirror(CPU)(plain.buffers.next_obs, everyone)
-    scan = slice(48, 180)  # its points fall into cells; at a border a point and its image may fall into other ones
-    same = (seen[:, scan] - other.buffers.next_obs[:, scan]).abs() < 1e-4
-    assert same.float().mean() > 0.9
-    for part in (slice(0, 48), slice(180, 212)):
-        assert_close(seen[:, part], other.buffers.next_obs[:, part], atol=1e-5, rtol=0)
-
-
-def test_two_mirrors_show_the_world_as_it_is() -> None:
-    x, everyone = torch.randn(3, 212), torch.tensor([True, False, True])
-    once = observation_mirror(CPU)(x, everyone)
-    assert torch.equal(once[1], x[1])
-    assert not torch.equal(once[0], x[0])
-    assert torch.equal(observation_mirror(CPU)(once, everyone), x)
-    action = torch.randn(3, 12)
-    assert torch.equal(action_mirror(CPU)(action_mirror(CPU)(action, everyone), everyone), action)
-
-
-def test_a_mirrored_episode_moves_the_robot_by_the_mirrored_action() -> None:
-    plain, seen = make("flat", num_envs=1), make("flat", num_envs=1, tuning=TuningOptions(mirror=True))
-    only(seen).episode.mirrored.fill_(True)
-    everyone, action = torch.ones(1, dtype=torch.bool), 2 * torch.rand(1, 12) - 1
-    plain.step(action_mirror(CPU)(action, everyone))
-    after = seen.step(action)
-    assert torch.equal(only(plain).batch.qpos, only(seen).batch.qpos)
-    assert torch.equal(after.next_obs[:, 32:44], action)  # the policy sees its own last action
-    assert torch.equal(observation_mirror(CPU)(after.next_obs, everyone), plain._buffers.next_obs)
-
-
-def test_half_of_the_episodes_are_mirrored_whatever_their_command() -> None:
-    env = make("flat", num_envs=400, tuning=TuningOptions(mirror=True))
-    groups: list[Any] = list(env.groups)
-    mirrored = torch.cat([group.episode.mirrored for group in groups]).float()
-    assert 0.4 < mirrored.mean() < 0.6
-    uniform = torch.rand(20_000, generator=torch.Generator().manual_seed(0))
-    tossed = coin(uniform).float()
-    assert 0.48 < tossed[uniform < 0.5].mean() < 0.52
-    assert 0.48 < tossed[uniform >= 0.5].mean() < 0.52
 
 
 def test_a_finer_scan_looks_more_often_at_a_smaller_area() -> None:

@@ -5,7 +5,7 @@ import shlex
 from html import unescape
 
 import pytest
-from helpers.tiny_table import TINY, add_table
+from helpers.tiny_table import CHAIN, TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
@@ -43,6 +43,24 @@ def test_commands_have_the_share_of_the_frames_and_the_start_of_the_same_seed(ta
     ]
     starts = [[word for word in line if word.startswith("init_from=")] for line in lines]
     assert starts == [[], [], [], [], [f"init_from={root}/01-start/seed-0"], [f"init_from={root}/01-start/seed-1"]]
+
+
+def test_a_chain_of_rows_is_run_from_its_beginning_whatever_their_order_in_the_file(tmp_path, monkeypatch, capsys):
+    words = ["reproduce", add_table(tmp_path, monkeypatch, CHAIN), "budget=0.1", *TINY, "format=json", "rows=[third]"]
+    assert main([*words, "dry_run=true"]) == 0
+    lines = [shlex.split(line) for line in json.loads(capsys.readouterr().out)["commands"]]
+    root = "runs/reproduce/some/table-budget0.1"
+    starts = [next((word for word in line if word.startswith("init_from=")), None) for line in lines]
+    assert starts == [None, f"init_from={root}/00-first/seed-0", f"init_from={root}/01-second/seed-0"]
+    assert main(words) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [(run["setting"], run["state"]) for run in result["runs"]] == [
+        ("00-first", "done"), ("01-second", "done"), ("02-third", "done"),
+    ]  # fmt: skip
+    assert [row["seeds"] for row in result["rows"]] == [1, 1, 1]  # in the order of the file
+    assert [row["row"] for row in result["rows"]] == ["third", "second", "first"]
+    summaries = [json.loads((tmp_path / run["run_dir"] / "summary.json").read_text()) for run in result["runs"]]
+    assert [each["initialization"] is not None for each in summaries] == [False, True, True]
 
 
 def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tmp_path, capsys):

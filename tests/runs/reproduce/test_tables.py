@@ -11,7 +11,7 @@ from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.runs.reproduce.command import choose, setting_of
 from polytask.runs.reproduce.estimate import estimate, sources
-from polytask.runs.reproduce.tables import FOLDER, SPEEDS, Row, Speed, names, read_table
+from polytask.runs.reproduce.tables import FOLDER, SPEEDS, PublishedTable, Row, Speed, names, read_table, stages
 from polytask.runs.sweep.grid import check_different
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
@@ -26,7 +26,7 @@ def test_every_row_is_a_setting_of_its_own_with_the_frames_of_its_preset(name):
     settings = [setting_of(row, config, dict.fromkeys(keys, "start")) for row in rows]
     check_different(settings)
     assert [one.config.max_frames for one in settings] == [row.frames for row in rows]
-    assert all(row.after is None or (row.after in keys and row.after != row.key) for row in table.rows)
+    assert sorted(row.key for stage in stages(table.rows) for row in stage) == sorted(keys)  # each can start
     assert all(row.success is None or 0.0 <= row.success <= 1.0 for row in table.rows)
     assert table.paper is not None or not any(row.success for row in table.rows)
     for row in table.rows:
@@ -149,6 +149,20 @@ def test_rows_are_chosen_by_patterns_with_the_rows_they_start_from():
         read_table("mtbench/mt10")
 
 
+def test_rows_are_ordered_by_how_many_rows_they_start_from():
+    after = {"hard": "easy", "easy": "flat", "flat": None, "other": None, "also_easy": "flat", "last": "hard"}
+    rows = [Row(key, key, "", (), 1, after=start) for key, start in after.items()]
+    found = [[row.key for row in stage] for stage in stages(rows)]
+    assert found == [["flat", "other"], ["easy", "also_easy"], ["hard"], ["last"]]
+    assert stages([]) == []
+    for wrong in ({"a": "b", "b": "a"}, {"a": "b"}):
+        with pytest.raises(ValueError, match="rows start from each other or from none of the table"):
+            stages([Row(key, key, "", (), 1, after=start) for key, start in wrong.items()])
+    table = PublishedTable("", "", "table", "", None, None, tuple(rows))
+    assert [row.key for row in choose(table, ["last"])] == ["hard", "easy", "flat", "last"]
+    assert [row.key for row in choose(table, ["easy", "hard"])] == ["hard", "easy", "flat"]
+
+
 def test_an_estimate_counts_what_was_measured_and_says_what_was_not():
     fast, slow = Speed(1000.0, "a.json"), Speed(100.0, "b.json")
     rows = [Row(str(number), "", "", (), 3_600_000, speed=speed) for number, speed in enumerate((fast, slow, None))]
@@ -194,3 +208,28 @@ def test_updates_of_sac_take_the_share_of_time_that_was_measured():
     for row in read_table("mtbench/sac_grid").rows:
         updates = int(row.key.partition("_")[0].removeprefix("u"))
         assert row.speed.share == pytest.approx(step / (step + update * (updates - 4)), abs=0.005), row.key
+
+
+def test_additions_are_single_changes_on_hard_terrain_after_flat_ground_and_easy_terrain():
+    rows = {row.key: row for row in read_table("parkour/additions").rows}
+    plain = rows["plain"]
+    hard = [row for row in rows.values() if row.preset == plain.preset]
+    assert len(hard) == 11
+    for row in hard:
+        easy = rows[row.after]
+        assert (easy.preset, rows[easy.after].preset) == ("parkour/vanilla_easy_tuned", "parkour/vanilla_flat_tuned")
+        assert row.words[: len(plain.words)] == plain.words
+        assert len({word.partition(".")[0] for word in row.words[len(plain.words) :]}) == (row is not plain)
+    assert [row.key for row in hard if rows[row.after] is not rows["easy"]] == ["feet"]  # it has longer observations
+    assert all("algo.target_kl=0.02" in row.words for row in rows.values())
+
+
+@pytest.mark.parametrize("name", ["staged", "staged_cl"])
+def test_easy_and_hard_terrain_of_the_staged_rows_have_the_frames_of_the_others(name):
+    rows = {row.key: row for row in read_table("parkour/tuned").rows}
+    last = rows[name]
+    easy = rows[last.after]
+    assert last.frames + easy.frames == rows["vanilla"].frames
+    assert rows[easy.after].frames == rows["vanilla_flat"].frames
+    changed = setting_of(easy, ReproduceConfig(), {easy.after: "x"}).config.algo
+    assert (changed.max_std, changed.initial_std, changed.entropy_coef, changed.target_kl) == (0.25, 0.25, 0.0, 0.02)

@@ -1,7 +1,8 @@
-"""See a world in a mirror that swaps left and right: the robot is symmetric, so its mirror image is another robot.
+"""See a world in a mirror that swaps left and right: the mirror image of a robot is almost another such robot.
 
-With `tuning.mirror` half of the episodes are mirrored: observations and actions are those of the mirror image. So every
-terrain is also its mirror image, and every learner sees both without knowing of it.
+Almost, because the model of the Go1 is not quite symmetric: the centre of mass of its trunk is 4.4 mm to the left, and
+those of its calves 1.3 mm. With `tuning.mirror` half of the episodes are mirrored: observations and actions are those
+of the mirror image. So every terrain is also its mirror image, and every learner sees both without knowing of it.
 """
 
 from __future__ import annotations

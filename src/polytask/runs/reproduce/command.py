@@ -20,7 +20,7 @@ from polytask.runs.report.published import Published
 from polytask.runs.report.tables import ends_text
 from polytask.runs.reproduce.changes import check_changes, check_rows_differ, other_than_published
 from polytask.runs.reproduce.estimate import HOUR, estimate, sources
-from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table
+from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table, stages
 from polytask.runs.sweep.command import commands, conclude, train_all
 from polytask.runs.sweep.grid import Setting, settings_of
 from polytask.runs.sweep.index import Index
@@ -38,24 +38,22 @@ def reproduce(config: ReproduceConfig) -> Result:
     changes = config.changes or []
     check_changes(changes, rows)
     root = Path(config.output or default_folder(config)).expanduser()
-    first = [row for row in rows if row.after is None]
-    later = [row for row in rows if row.after is not None]
-    settings = {row.key: setting_of(row, config, {}) for row in first}
-    check_rows_differ(settings, changes)
-    # Check the rows that start from others before anything runs, with a stand-in for the folder.
-    check_rows_differ({row.key: setting_of(row, config, {str(row.after): "row"}) for row in later}, changes)
+    # Check all rows before anything runs, with names as stand-ins for the folders that they start from.
+    stand_ins = {row.key: row.key for row in rows}
+    check_rows_differ({row.key: setting_of(row, config, stand_ins) for row in rows}, changes)
     if config.dry_run:
-        return _dry_run(first, later, settings, config, root)
+        return _dry_run(rows, config, root)
     expected = estimate(rows, config.seeds, config.budget)
     time = f"all runs take {expected.text}" if expected.known else "nobody has measured how long the runs take"
     for line in (f"{table.title}: {time}", *sources([expected]), *other_than_published(changes)):
         note(line)
-    items, code = train_all([settings[row.key] for row in first], config, root)
-    trained = _by_row(first, items)
-    if later and not code:
-        starts = {row.key: item.name.partition("/")[0] for row, item in trained}
-        more, code = train_all([setting_of(row, config, starts, root) for row in later], config, root)
-        items, trained = [*items, *more], [*trained, *_by_row(later, more)]
+    trained: Trained = []
+    for stage in stages(rows):
+        items, code = train_all(_settings(stage, trained, config, root), config, root)
+        trained += _by_row(stage, items)
+        if code:
+            break
+    items = [item for _, item in trained]
     return conclude(items, root, code, *compare(table, rows, trained, root, remarks_on(config)))
 
 
@@ -99,7 +97,7 @@ def default_folder(config: ReproduceConfig) -> str:
 
 
 def choose(table: PublishedTable, patterns: Sequence[str] | None) -> list[Row]:
-    """Return the rows that match names or patterns, and the rows that those start from.
+    """Return the rows that match names or patterns, and all rows that those start from, one after the other.
 
     Raises:
         UserError: If a pattern matches none.
@@ -111,7 +109,12 @@ def choose(table: PublishedTable, patterns: Sequence[str] | None) -> list[Row]:
         if not found:
             raise UserError(f"unknown row '{pattern}' of table '{table.name}'; {suggest(pattern, keys)}")
         wanted |= {*found}
-    wanted |= {row.after for row in table.rows if row.key in wanted and row.after is not None}
+    after = {row.key: row.after for row in table.rows}
+    for key in tuple(wanted):
+        start = after[key]
+        while start is not None and start not in wanted:
+            wanted.add(start)
+            start = after[start]
     return [row for row in table.rows if row.key in wanted]
 
 
@@ -138,15 +141,18 @@ def _by_row(rows: Sequence[Row], items: Sequence[Item]) -> Trained:
     return [(rows[number % len(rows)], item) for number, item in enumerate(items)]
 
 
-def _dry_run(
-    first: Sequence[Row], later: Sequence[Row], settings: dict[str, Setting], config: ReproduceConfig, root: Path
-) -> Result:
+def _settings(stage: Sequence[Row], planned: Trained, config: ReproduceConfig, root: Path) -> list[Setting]:
+    """Return what the rows of a stage train, from the folders of the rows that are planned already."""
+    starts = {row.key: item.name.partition("/")[0] for row, item in planned}
+    return [setting_of(row, config, starts, root) for row in stage]
+
+
+def _dry_run(rows: Sequence[Row], config: ReproduceConfig, root: Path) -> Result:
     """Return the commands of all runs that are not complete."""
-    index = Index(root)
-    items = plan([settings[row.key] for row in first], config.all_seeds, root, index)
-    starts = {row.key: item.name.partition("/")[0] for row, item in _by_row(first, items)}
-    more = [setting_of(row, config, starts, root) for row in later]
-    return commands([*items, *plan(more, config.all_seeds, root, index)])
+    index, planned = Index(root), list[tuple[Row, Item]]()
+    for stage in stages(rows):
+        planned += _by_row(stage, plan(_settings(stage, planned, config, root), config.all_seeds, root, index))
+    return commands([item for _, item in planned])
 
 
 def compare(

@@ -6,6 +6,7 @@ figures where they are known, and a measured speed from `speeds.yaml`, of such a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -96,6 +97,23 @@ def read_table(name: str) -> PublishedTable:
     title, kind, source = (content[each] for each in ("title", "kind", "source"))
     paper, seeds, baseline = (content.get(each) for each in ("paper", "seeds", "baseline"))
     return PublishedTable(name, title, kind, source, paper, seeds, rows, baseline)
+
+
+def stages(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return rows in the order of their runs: those that start from no other first, then those that start from these.
+
+    Args:
+        rows: Rows of a table, with all that they start from.
+    """
+    done, left, found = set[str | None]([None]), list(rows), list[list[Row]]()
+    while left:
+        stage = [row for row in left if row.after in done]
+        if not stage:
+            raise ValueError(f"rows start from each other or from none of the table: {[row.key for row in left]}")
+        found.append(stage)
+        done |= {row.key for row in stage}
+        left = [row for row in left if row.key not in done]
+    return found
 
 
 def _row(key: str, row: dict[str, Any], common: list[str]) -> Row:
