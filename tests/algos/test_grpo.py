@@ -223,6 +223,18 @@ def test_what_counts_episodes_learns_of_a_reset_between_rollouts(endless: None) 
     assert seen == [(True, True, False)]
 
 
+def test_demonstrations_are_remembered_as_own_successes() -> None:
+    grpo = make(PointMass((4, 4)), imitation_coef=1.0, imitation_steps=2)
+    obs, action = torch.tensor([[1.0, 2, 3], [4, 5, 6]]), torch.tensor([[0.1, 0.2], [0.3, 0.4]])
+    grpo.imitate(torch.tensor([1, 1]), obs, action)
+    memory = grpo.actor.success_memory
+    assert memory is not None and memory.count.tolist() == [0, 2]
+    seen, taken = memory.draw(torch.ones(50, dtype=torch.int64), torch.Generator().manual_seed(0))
+    assert {tuple(row.tolist()) for row in torch.cat([seen, taken], 1)} == {
+        tuple(row.tolist()) for row in torch.cat([obs, action], 1)
+    }
+
+
 def test_a_diverged_world_does_not_stop_the_first_iteration(endless: None) -> None:
     env = Counting((4, 4))
     env.diverges_at = 10

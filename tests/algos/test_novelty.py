@@ -28,6 +28,11 @@ def test_a_place_pays_by_the_root_of_its_visits() -> None:
     assert_close(counted.bonus(along_x(0.5, 0.55, 0.6), NEVER), torch.tensor([[3**-0.5], [2**-0.5], [1.0]]))
 
 
+def test_a_place_is_the_nearest_cell() -> None:
+    bonus = novelty([0]).bonus(along_x(0.5, 0.512, 0.508), NEVER)  # cells of 2 cm: 0, 0.6 and 0.4 of them further
+    assert_close(bonus, torch.tensor([[2**-0.5], [1.0], [2**-0.5]]))
+
+
 def test_places_count_from_the_start_of_the_episode() -> None:
     done = torch.tensor([[False], [True], [False], [False]])
     bonus = novelty([0]).bonus(along_x(0.5, 0.6, -0.2, -0.1), done)  # twice the same way

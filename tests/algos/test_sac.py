@@ -142,6 +142,19 @@ def test_two_whole_updates_equal_the_equations() -> None:
         assert_close(list(found.parameters()), list(expected.parameters()), rtol=0, atol=2e-4)
 
 
+def test_the_temperature_is_reported_of_each_task_and_on_average() -> None:
+    sac = make(env := PointMass((3, 2, 2)), alpha_lr=3e-2)
+    metrics = sac.iterate(env)
+    alpha = sac.temperature.log_alpha.detach().exp()
+    assert_close(metrics["policy/alpha"], alpha.mean())
+    assert_close(torch.stack([metrics[f"per_task/goal-{k}/alpha"] for k in range(3)]), alpha)
+
+
+def test_rewards_may_fill_half_of_the_grid_because_entropy_needs_the_rest() -> None:
+    bounds = [make(PointMass((2, 2)), critic=critic).values.bound for critic in ("mse", "categorical")]
+    assert bounds == [10.0, 5.0]
+
+
 def test_the_critics_encoders_have_a_share_of_their_own() -> None:
     env = PointMass((3, 2))
     net = SoftModularConfig(modules=2, layers=2, width=8, state_hidden=[8], task_hidden=[8], feature_dim=8, form="mtrl")

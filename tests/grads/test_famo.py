@@ -73,6 +73,13 @@ def test_equal_progress_does_not_move_normalized_logits(make):
     assert method.state["logits"].tolist() == [0.0, 0.0]
 
 
+def test_a_negative_loss_counts_from_below_its_range_by_hand(make):
+    # The range of the first loss starts at zero and is -1 to -0.01 (forget = 0.01), so the bound of D is twice the
+    # lowest minus the highest, -1.99: D is -1 + 1.99 = 0.99. The second is positive and counts from zero: D is 1.
+    weights = make("famo", 2, eps=1e-8, forget=0.01).weights(torch.tensor([-1.0, 1.0]), None)
+    assert_close(weights, torch.tensor([1 / 0.99, 1.0]) / (1 / 0.99 + 1))
+
+
 def test_negative_losses_keep_weights_moderate(make):
     method, generator = make("famo", 4, eps=1e-6), torch.Generator().manual_seed(0)
     scale = torch.tensor([0.01, 0.1, 1.0, 1.0])

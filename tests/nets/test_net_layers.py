@@ -79,6 +79,11 @@ def test_only_the_tasks_present_get_a_gradient(generator: torch.Generator) -> No
     assert table.grad.tolist() == [[0] * 3, [2] * 3, [0] * 3, [1] * 3]
 
 
+def test_embeddings_are_as_long_as_one_hot_vectors_on_average() -> None:
+    table = TaskCode("embedding", 4, 10_000, torch.Generator().manual_seed(0)).table
+    torch.testing.assert_close(table.norm(dim=-1), torch.ones(4), rtol=0.05, atol=0)
+
+
 def test_embeddings_are_never_longer_than_their_bound() -> None:
     net = build(MlpConfig(hidden=[8], task_code="embedding", embedding_norm=1.0), 5, 2, 50)
     table = net.code.table

@@ -47,6 +47,11 @@ def test_equals_the_equations(layer_norm: bool) -> None:
         torch.testing.assert_close(output, expected)
 
 
+def test_f_encodes_the_action_of_a_critic_too() -> None:
+    net = build_shaped(CONFIG, NetShape(in_dim=6, out_dim=1, num_tasks=3, action_dim=2), torch.Generator())
+    assert net.state_encoder[0].in_features == 6 and net.joined == 0
+
+
 def test_routing_gives_distributions_over_sources() -> None:
     net = build(CONFIG, 4, 2, 3)
     x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))

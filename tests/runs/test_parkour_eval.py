@@ -17,6 +17,7 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.parkour.layout import spread_levels
 from polytask.errors import UserError
 from polytask.runs.evaluate import Evaluator, Outcome, evaluate, evaluation_tables, summarize
+from polytask.runs.parkour_eval import terrain_summary
 from polytask.tools.video import record
 
 SHORT = ("policy=random", "episode_length=3", "threads=1")
@@ -60,6 +61,14 @@ def test_numbers_that_fit_are_played_as_before() -> None:
     evaluator = Evaluator(config("tasks=[beam]"), episodes=20)
     assert levels_of(evaluator.env) == [[*range(10), *range(10)]]
     evaluator.close()
+
+
+def test_episodes_that_all_arrive_leave_room_for_some_that_would_not() -> None:
+    ones, none = np.ones((25, 1)), np.zeros((25, 1))
+    metrics = {"falls": none, "level": none, "steps": 700 * ones}
+    found = terrain_summary(ones, ones, metrics, ["dome"], "hard")["terrains"]
+    assert found["progress"] == 1.0
+    assert found["interval"] == pytest.approx([25 / (25 + 1.96**2), 1.0], abs=1e-3)  # Wilson's
 
 
 def outcome(level: list[float]) -> Outcome:

@@ -15,7 +15,7 @@ from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.parkour.layout import spread_levels
 from polytask.envs.parkour.terrain import NUM_LEVELS
 from polytask.result import Table
-from polytask.statistics import Array, bootstrap, mean
+from polytask.statistics import Array, mean, score_interval
 
 FLAT = "flat"
 LEVELS = range(NUM_LEVELS)
@@ -72,7 +72,7 @@ def terrain_summary(
         chosen = {name: array[:, columns] for name, array in arrays.items()}
         return {
             **{name: float(mean(array)) for name, array in chosen.items()},
-            "interval": list(bootstrap(chosen["progress"])),
+            "interval": list(score_interval(chosen["progress"])),
         }
 
     def on(index: int, columns: list[int]) -> dict[str, Any]:

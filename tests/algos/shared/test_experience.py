@@ -15,7 +15,7 @@ from polytask.algos.shared.experience import Experience, ExperienceConfig
 def gathered(env: PointMass, steps: int, **changes: Any) -> Experience:
     """Return an experience that holds some random steps of the environment."""
     cfg = ExperienceConfig(**{"capacity": 10_000, "n_step": 2, "gamma": 0.9, **changes})
-    experience = Experience(cfg, AlgoContext(env.spec, env.device))
+    experience = Experience(cfg, AlgoContext(env.spec, env.device), return_bound=10.0)
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
         stage = experience.begin(env)

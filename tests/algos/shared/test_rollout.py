@@ -36,9 +36,11 @@ def test_collect_goes_on_where_it_stopped() -> None:
     env = PointMass((2,))
     rollout = Rollout.allocate(env.spec, 3, env.device)
     roll_out(env, lambda obs: Choice(torch.zeros(2, 2)), rollout)
-    last = env.obs.clone()
-    roll_out(env, lambda obs: Choice(torch.zeros(2, 2)), rollout)
+    last, end = env.obs.clone(), [rollout.obs[-1].clone(), rollout.action[-1].clone()]
+    assert_close([*rollout.end], end)
+    roll_out(env, lambda obs: Choice(torch.ones(2, 2)), rollout)
     assert_close(rollout.obs[0], last)
+    assert_close([*rollout.before], end)
 
 
 def test_task_index_lists_worlds_in_order() -> None:

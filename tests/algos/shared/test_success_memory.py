@@ -134,10 +134,10 @@ def test_after_a_reset_of_all_worlds_no_step_before_it_counts() -> None:
 def test_demonstrations_fill_the_memory_until_own_successes_overwrite_them() -> None:
     memory = SuccessMemory(SPEC, TASK, HORIZON, 5)
     task, obs = torch.tensor([1, 0, 0, 1, 1]), torch.tensor([[50.0], [7.0], [8.0], [51.0], [52.0]])
-    memory.fill(task, obs, torch.tensor([[0.5], [0.7], [3.0], [0.1], [0.2]]))
+    memory.fill(task, obs, torch.tensor([[0.5], [-0.7], [3.0], [0.1], [0.2]]))
     assert memory.count.tolist() == [5, 5, 0]
     assert kept(memory, 0) == [7, 7, 7, 8, 8] and kept(memory, 1) == [50, 50, 51, 51, 52]
-    assert memory.state_dict()["_action"][0, :, 0].tolist() == pytest.approx([0.7, 1.0, 0.7, 1.0, 0.7])  # clipped
+    assert memory.state_dict()["_action"][0, :, 0].tolist() == pytest.approx([-0.7, 1.0, -0.7, 1.0, -0.7])  # clipped
     memory.add(next(rollouts([[[1, 0, 0], [1, 0, 0], *NOTHING[2:]]], [NOTHING])))
     assert kept(memory, 0) == [0, 1, 7, 7, 8] and kept(memory, 1) == [50, 50, 51, 51, 52]
 

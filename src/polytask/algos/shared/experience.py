@@ -49,7 +49,7 @@ class Experience:
     """
 
     def __init__(
-        self, cfg: ExperienceConfig, context: AlgoContext, return_bound: float = 10.0, *, is_fused: bool = False
+        self, cfg: ExperienceConfig, context: AlgoContext, return_bound: float, *, is_fused: bool = False
     ) -> None:
         """Allocate the replay buffer and the statistics.
 

@@ -8,6 +8,7 @@ comes to the object at all. Counts only grow, and the bonus fades away by itself
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ class Novelty:
             task: Task of each world. (N,)
             num_tasks: Number of tasks K.
         """
-        things, cells, device = len(columns), GRID[0] * GRID[1] * GRID[2], task.device
+        things, cells, device = len(columns), math.prod(GRID), task.device
         self._columns = columns
         self._counts = torch.zeros(num_tasks * things * cells, dtype=torch.int32, device=device)
         numbers = task[:, None] * things + torch.arange(things, device=device)

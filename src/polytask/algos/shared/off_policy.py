@@ -62,7 +62,7 @@ class OffPolicyLoop:
         steps: Steps of every world, over the whole run.
     """
 
-    def __init__(self, cfg: OffPolicyConfig, context: AlgoContext, return_bound: float = 10.0) -> None:
+    def __init__(self, cfg: OffPolicyConfig, context: AlgoContext, return_bound: float) -> None:
         """Allocate the replay buffer.
 
         Args:
