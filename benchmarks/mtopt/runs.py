@@ -136,11 +136,17 @@ def updates_of(root: Path) -> int:
 
 
 def evaluation(config: RunConfig, tasks: Sequence[str], *, is_scripted: bool = False) -> dict[str, dict[str, Any]]:
-    """Evaluate the newest weights of a run, or the scripts, and return each task's result."""
+    """Evaluate the newest weights of a run, or the scripts, and return each task's result.
+
+    No study shows the scripts with one action, so they play once.
+    """
     evaluator = Evaluator(config)
     with closing(evaluator.world):
         if is_scripted:
             evaluator.judge.sync()
         else:
             evaluator.sync(WeightFolder(config.weights).newest())
-        return {row.task: asdict(row) for row in evaluator.step(tasks, is_scripted=is_scripted).tasks}
+        return {
+            row.task: asdict(row)
+            for row in evaluator.step(tasks, is_scripted=is_scripted, has_short=not is_scripted).tasks
+        }

@@ -11,6 +11,7 @@ import torch
 from torch.testing import assert_close
 
 from polytask.errors import UserError
+from polytask.mtopt.roles import evaluator
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "mtopt"
 
@@ -365,6 +366,17 @@ def test_means_of_arms_leave_out_tasks_that_a_detector_did_not_judge(load):
     assert set(module.above_blind(rows, simple)) == {"a", "b"}
     nothing = module.table([arm_row(0, "a", a=0.8, b=0.4), arm_row(1, "b", a=0.8, b=0.4)])
     assert nothing["mean"] is None and nothing["judged"] == []
+
+
+def test_scripts_of_a_study_are_not_played_with_one_action_as_well(load, monkeypatch, tmp_path):
+    """No study shows that."""
+    runs, asked = load("runs"), []
+    run_episodes = evaluator.run_episodes
+    monkeypatch.setattr(evaluator, "run_episodes", lambda *given: asked.append(given[1:4:2]) or run_episodes(*given))
+    arguments = argparse.Namespace(episodes=2, words=[*ARMS.split()[ARMS.split().index("world.num_envs=4") :]])
+    config = runs.run_config(arguments, tmp_path, 0, "tiny", ["evaluator.simple=true"])
+    found = runs.evaluation(config, ["place-any"], is_scripted=True)
+    assert found["place-any"]["simple"] and asked and {steps for _, steps in asked} == {2}
 
 
 def test_a_new_task_is_compared_with_scratch_on_the_seeds_that_both_have(load):
