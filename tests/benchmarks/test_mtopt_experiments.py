@@ -315,6 +315,35 @@ def test_arms_learn_from_the_same_data_beside_simple_policies_and_continue_after
     assert found["above_blind"]["two"]["place-any"]["policy"] != "script"
 
 
+def test_arms_without_a_reward_stay_in_the_file_of_a_complete_study(load, tmp_path, monkeypatch, capsys):
+    module = load("arms")
+    gate = {"taught": ["lift-any", "place-any"], "refused": {"lift-any": "imprecise"}, "judged": ["place-any"]}
+    simple = {task: {"end now": 0.0, "episodes": 2} for task in ("lift-any", "place-any", "lift-sausage")}
+    monkeypatch.setattr(module.Study, "gate", lambda self: {"seed": self.seed, **gate})
+    monkeypatch.setattr(module.Study, "simple", lambda self: {"seed": self.seed, "tasks": simple})
+    trained = []
+    row = {"tasks": {"lift-any": {"success": 0.0, "episodes": 2}, "place-any": {"success": 1.0, "episodes": 2}}}
+    monkeypatch.setattr(
+        module.Study,
+        "arm",
+        lambda self, name: (
+            trained.append((self.seed, name)) or {"seed": self.seed, "arm": name, "judged": self.judged(name), **row}
+        ),
+    )
+
+    def go(*seeds):
+        words = ["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), "--device", "cpu"]
+        return module.main([*words, "--size", "tiny", "--arms", "two", "sausage", "--seeds", *seeds])
+
+    assert go("0")["complete"] and "new --out and a new --work" in capsys.readouterr().err
+    found = go("1")
+    assert found["complete"] and found["without_reward"] == [{"seed": seed, "arm": "sausage"} for seed in (0, 1)]
+    assert trained == [(0, "two"), (1, "two")]
+    assert found["table"]["two"]["judged"] == ["place-any"] and found["table"]["two"]["mean"]["mean"] == 1.0
+    assert [each["refused"] for each in found["detectors"]] == [{"lift-any": "imprecise"}] * 2
+    assert go("0", "1")["without_reward"] == found["without_reward"], "nothing is named twice"
+
+
 def arm_row(seed, judged="ab", **rates):
     """Return the row of an arm that learned the judged tasks and was evaluated on all."""
     tasks = {task: {"success": rate, "episodes": 100} for task, rate in rates.items()}
