@@ -11,11 +11,12 @@ Each arm is a new run on the base's episodes, labels, detectors and verdicts, an
                             as twelve, with another sharing or without re-balancing; skill-balanced is `twelve`
 
 Unlike `sharing.py`, episodes have several actions, and targets are backed up. All arms are evaluated from the
-evaluator's own starts, which constant commands, random actions and the scripts play as well.
+evaluator's own starts. Constant commands and random actions play starts drawn in the same way.
 
 The folders below `--work` hold everything that is not finished, and `--out` the finished rows. The same command again
-continues. An arm that has no reward, because the detector was not taught its tasks or is too imprecise for them, is
-named in `without_reward`.
+continues until nothing is left to do (`complete`). `detectors` names, for each seed, the tasks that the detector was
+taught, those that the gate refused and why, and those it judges. Nothing learns the others, so means are over tasks
+that are judged in all seeds that are compared. An arm without any judged task is named in `without_reward`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,22 @@ from typing import Any
 
 import torch
 from experiment import Report, contrast, pooled, run
-from runs import WEIGHTS, Deadline, TimeIsUpError, copy_run, evaluation, run_config, study_flags, updates_of
+from runs import (
+    MORE_LABELS,
+    WEIGHTS,
+    Deadline,
+    TimeIsUpError,
+    copy_run,
+    evaluation,
+    fill_in,
+    gate_of,
+    of_common_seeds,
+    run_config,
+    study_flags,
+    updates_of,
+)
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.detector import Judge
 from polytask.mtopt.runtime.checks import check_devices
 from polytask.mtopt.runtime.folder import FILE_NAME, METRICS
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -60,9 +73,11 @@ ARMS = {
     "all-balanced": Arm(words=("sharing.strategy=all", *BALANCED)),
     "skill-uniform": Arm(words=("sharing.strategy=skill", *UNIFORM)),
 }
+# Each is a preset. That of tiny alone has too few labels and updates for a detector that the gate lets pass.
+TINY = ("collector.episodes=2560", "labels.per_task=500", "labels.passes=2", "detector.updates=3000")
 SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {"preset": "tiny", "updates": 400, "episodes": 128},
-    "gpu": {"preset": "gpu", "updates": 2500, "episodes": 512},
+    "tiny": {"updates": 400, "episodes": 128, "words": TINY},
+    "gpu": {"updates": 2500, "episodes": 512, "words": ()},
 }
 FREE = ("seconds", "seeds", "arms", "work", "threads")  # flags that may differ from one command to the next
 KEPT = ("success", "low", "high", "episodes", "verdict", "wrong", "length")
@@ -96,7 +111,7 @@ class Study:
         """Return the settings of a run below the working folder; without tasks, it has those of the base."""
         learned = tuple(tasks) or tuple(self.arguments.tasks)
         own = [*words, f"tasks=[{','.join(learned)}]"]
-        return run_config(self.arguments, self.root / name, self.seed, SIZES[self.arguments.size]["preset"], own)
+        return run_config(self.arguments, self.root / name, self.seed, self.arguments.size, own)
 
     def base(self) -> RunConfig:
         """Collect, label, train the detector and grade, or do what is left of it."""
@@ -119,16 +134,21 @@ class Study:
         self.stops.check()
         found = evaluation(config, config.learned)
         tasks = {task: {key: row[key] for key in KEPT} for task, row in found.items()}
-        return {"seed": self.seed, "arm": name, "updates": updates_of(config.root), "tasks": tasks}
+        head = {"seed": self.seed, "arm": name, "updates": updates_of(config.root), "judged": self.judged(name)}
+        return {**head, "tasks": tasks}
 
-    def is_rewarded(self, name: str) -> bool:
-        """Return whether the detector judges a task of an arm."""
-        config = self.config("base", ARMS[name].tasks)
-        judge = Judge(self.base().detectors, "cpu")
-        return bool(judge.judged(config.learned))
+    def gate(self) -> dict[str, Any]:
+        """Return which tasks of the base the detector was taught, refuses and judges."""
+        return {"seed": self.seed, **gate_of(self.base())}
+
+    def judged(self, name: str) -> list[str]:
+        """Return the tasks of an arm that the detector judges; without one, the arm has no reward."""
+        (gate,) = (row for row in self.report.results["detectors"] if row["seed"] == self.seed)
+        learned = self.config("base", ARMS[name].tasks).learned
+        return [task for task in learned if task in gate["judged"]]
 
     def simple(self) -> dict[str, Any]:
-        """Play the evaluator's starts of all tasks by simple policies and scripts; weights play no part."""
+        """Play simple policies, from starts drawn as the evaluator's, and scripts from these; weights play no part."""
         config = self.base()
         config.evaluator.simple = True
         found = evaluation(config, config.learned, is_scripted=True)
@@ -149,24 +169,59 @@ def rates_of(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[dict[
     return found
 
 
-def compared(first: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how far `twelve` is above another arm, task by task and in the mean, with 95 % intervals."""
-    tasks = [task for task in other[0]["tasks"] if task in first[0]["tasks"]]
-    gaps = {task: contrast(rates_of(first, [task]), rates_of(other, [task])) for task in tasks}
-    return {"mean": contrast(rates_of(first, tasks), rates_of(other, tasks)), "tasks": gaps}
+def judged_by(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return by task, in the order of the tasks, the rows whose detector judges it: the others never learned it."""
+    tasks = dict.fromkeys(task for row in rows for task in row["tasks"])
+    found = {task: [row for row in rows if task in row["judged"]] for task in tasks}
+    return {task: mine for task, mine in found.items() if mine}
+
+
+def judged_in_all(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the tasks that the detectors of all rows judge."""
+    return [task for task, mine in judged_by(rows).items() if len(mine) == len(rows)]
+
+
+def table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Pool the seeds of an arm: each task over the seeds that judge it, the mean over the tasks that all of them do."""
+    tasks = judged_in_all(rows)
+    mean = pooled(rates_of(rows, tasks)) if tasks else None
+    return {"mean": mean, "judged": tasks} | {
+        task: pooled(rates_of(mine, [task])) for task, mine in judged_by(rows).items()
+    }
+
+
+def compared(first: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return how far `twelve` is above another arm, task by task and in the mean, with 95 % intervals.
+
+    Only seeds that both have count, and only tasks that both learned. None if there are none.
+    """
+    first, other = of_common_seeds(first, other)
+    mine, tasks = judged_by(first), {}
+    for task, rows in judged_by(other).items():
+        pair = of_common_seeds(mine.get(task, []), rows)
+        if all(pair):
+            tasks[task] = contrast(*(rates_of(part, [task]) for part in pair))
+    judged = [task for task in judged_in_all(other) if task in judged_in_all(first)]
+    if not tasks:
+        return None
+    mean = contrast(rates_of(first, judged), rates_of(other, judged)) if judged else None
+    return {"seeds": [row["seed"] for row in other], "judged": judged, "mean": mean, "tasks": tasks}
 
 
 def above_blind(rows: Sequence[dict[str, Any]], simple: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how far an arm is above the best policy that sees nothing, by task."""
+    """Return how far an arm is above the best policy that sees nothing, by judged task, on the seeds that both have."""
     found = {}
-    for task in rows[0]["tasks"]:
-        blind = [name for name in simple[0]["tasks"][task] if name not in ("script", "episodes")]
-        means = {name: sum(row["tasks"][task][name] for row in simple) / len(simple) for name in blind}
+    for task, judged in judged_by(rows).items():
+        mine, blind_rows = of_common_seeds(judged, simple)
+        if not mine:
+            continue
+        blind = [name for name in blind_rows[0]["tasks"][task] if name not in ("script", "episodes")]
+        means = {name: sum(row["tasks"][task][name] for row in blind_rows) / len(blind_rows) for name in blind}
         best = max(blind, key=lambda name: means[name])
         same: list[dict[str, float | int]] = [
-            {"mean": row["tasks"][task][best], "count": row["tasks"][task]["episodes"]} for row in simple
+            {"mean": row["tasks"][task][best], "count": row["tasks"][task]["episodes"]} for row in blind_rows
         ]
-        found[task] = {"policy": best, **contrast(rates_of(rows, [task]), same)}
+        found[task] = {"policy": best, **contrast(rates_of(mine, [task]), same)}
     return found
 
 
@@ -175,41 +230,46 @@ def summarize(report: Report) -> None:
     arms: dict[str, list[dict[str, Any]]] = {}
     for row in report.results.get("rows", []):
         arms.setdefault(row["arm"], []).append(row)
-    table = {
-        name: {"mean": pooled(rates_of(rows, list(rows[0]["tasks"])))}
-        | {task: pooled(rates_of(rows, [task])) for task in rows[0]["tasks"]}
-        for name, rows in arms.items()
-    }
-    report.put("table", table, quiet=True)
+    report.put("table", {name: table(rows) for name, rows in arms.items()}, quiet=True)
     simple = report.results.get("simple", [])
     report.put("above_blind", {name: above_blind(rows, simple) for name, rows in arms.items()}, quiet=True)
     if "twelve" in arms:
         others = {name: compared(arms["twelve"], rows) for name, rows in arms.items() if name != "twelve"}
-        report.put("twelve_above", others)
+        report.put("twelve_above", {name: found for name, found in others.items() if found})
+
+
+def finish(study: Study, arms: Sequence[str], report: Report) -> None:
+    """Do what is left of a seed: the base, the simple policies, then every arm that has a reward."""
+    seed = study.seed
+
+    def of_seed(key: str) -> list[dict[str, Any]]:
+        return [row for row in report.results.get(key, []) if row["seed"] == seed]
+
+    if not of_seed("detectors"):
+        report.append("detectors", study.gate())
+    if not of_seed("simple"):
+        report.append("simple", study.simple())
+    done = {row["arm"] for key in ("rows", "without_reward") for row in of_seed(key)}
+    for arm in (one for one in arms if one not in done):
+        if study.judged(arm):
+            report.append("rows", study.arm(arm))
+            summarize(report)
+        else:
+            report.say(f"seed {seed}, {arm}: the detector judges none of its tasks; {MORE_LABELS}")
+            report.append("without_reward", {"seed": seed, "arm": arm})
 
 
 def body(arguments: argparse.Namespace, report: Report) -> None:
-    """Do what is left, seed by seed: the simple policies, then every arm."""
-    report.resume(("simple", "rows"), FREE)
+    """Do what is left, seed by seed."""
+    report.resume(("detectors", "simple", "rows", "without_reward"), FREE)
     torch.set_num_threads(arguments.threads)
     check_devices({"device": Study(arguments, report, 0).config("base").device})
+    report.put("without_reward", report.results.get("without_reward", []), quiet=True)
     report.put("complete", False, quiet=True)
-    missing: list[dict[str, Any]] = []
     try:
         for seed in arguments.seeds:
-            study = Study(arguments, report, seed)
-            if seed not in {row["seed"] for row in report.results.get("simple", [])}:
-                report.append("simple", study.simple())
-            done = {row["arm"] for row in report.results.get("rows", []) if row["seed"] == seed}
-            for arm in (one for one in arguments.arms if one not in done):
-                if study.is_rewarded(arm):
-                    report.append("rows", study.arm(arm))
-                    summarize(report)
-                else:
-                    report.say(f"seed {seed}, {arm}: the detector judges none of its tasks; use more labels")
-                    missing.append({"seed": seed, "arm": arm})
-        report.put("without_reward", missing)
-        report.put("complete", not missing)
+            finish(Study(arguments, report, seed), arguments.arms, report)
+        report.put("complete", True)  # nothing is left to do: an arm without a reward gets none by another call
     except TimeIsUpError:
         report.say("the time is over; the same command continues")
 
@@ -219,9 +279,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     flags = study_flags(__doc__, "runs/arms", SIZES, ARMS)
     flags.add_argument("--tasks", nargs="+", default=[], help="of the base (default: the twelve)")
     arguments = flags.parse_args(argv)
-    for name in ("updates", "episodes"):
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, SIZES[arguments.size][name])
+    fill_in(arguments, SIZES[arguments.size])
     return run("arms", arguments, body)
 
 

@@ -2,7 +2,8 @@
 
 Scripted picks and places fill a store. A stand-in for the person labels them from the simulator's truth, through the
 page's API alone: first a random sample, then, in each round, the episodes that the newest detector finds likely or is
-least certain of. The page trains a detector after every round. Each detector is scored on other frames of the task's
+least certain of. The page trains a detector after every round, without the fifth of the random labels that it keeps
+aside. Each detector is scored on other frames of the task's
 skill: 500 per task, which are harder than those of a run because half are successes and a quarter near misses, and then
 all held-out frames with their natural shares. Needs the extra `label`.
 """
@@ -117,7 +118,6 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
             tasks=list(MAIN_TASKS),
             source="oracle",
             pool=arguments.pool,
-            held_out=0.0,  # the test pool measures
             seed=arguments.seed,
             device=arguments.device,
             detector=DetectorConfig(

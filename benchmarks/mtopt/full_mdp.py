@@ -27,7 +27,7 @@ from experiment import (
     train_updates,
     wait,
 )
-from labelled import Pool, detector_flags, fit_detector, labels_flag, verdicts
+from labelled import Pool, detector_flags, fit_detector, labels_flag, require_tested, verdicts
 from simple import simple_rates
 from torch import Tensor
 
@@ -142,7 +142,8 @@ class Study:
         rates = zip(self.tasks, is_right.float().mean(0).tolist(), strict=True)
         agreement = {name: value for name, value in rates if name in self.detector.used}
         labelled = {"successes_labelled": found.successes, "pictures_viewed": found.viewed, "agreement": agreement}
-        self.report.put("detector", {**labelled, "refused": self.detector.refused})
+        gate = {"taught": self.detector.taught, "refused": self.detector.refused, "judged": self.detector.used}
+        self.report.put("detector", {**labelled, **gate})
 
     def train(self, updates: int, deadline: float) -> dict[str, float]:
         """Take updates until the seconds left fall to the deadline."""
@@ -306,7 +307,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add("--cem-samples", type=int, default=64)
     add("--cem-rounds", type=int, default=2)
     add("--modes", type=float, nargs=4, default=[0.55, 0.15, 0.15, 0.15])
-    return run("full_mdp", flags.parse_args(argv), body)
+    arguments = flags.parse_args(argv)
+    require_tested(arguments, flags)
+    return run("full_mdp", arguments, body)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from dataclasses import dataclass
 
@@ -171,6 +172,19 @@ def train_on(
 def kept_aside(labels: int) -> int:
     """Return how many of a task's random labels only measure a detector: the share that the page keeps aside."""
     return round(MEASURED * FIRST_SHARE * labels)
+
+
+def require_tested(arguments: argparse.Namespace, flags: argparse.ArgumentParser) -> None:
+    """End with one line if no task could pass the gate: known before episodes are collected and detectors trained."""
+    labels, least = arguments.labels_per_task, arguments.least_tested
+    if arguments.labels == "truth" or kept_aside(labels) >= least:
+        return
+    enough = next(count for count in itertools.count(labels) if kept_aside(count) >= least)
+    flags.exit(
+        2,
+        f"--labels-per-task {labels} keeps {kept_aside(labels)} random labels of a task aside to measure it, but "
+        f"--least-tested is {least}: give --labels-per-task {enough} or more, or a smaller --least-tested\n",
+    )
 
 
 def fit_detector(

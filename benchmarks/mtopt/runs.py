@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -16,12 +16,15 @@ from experiment import Report
 
 from polytask.config.compose import compose
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.detector import Judge
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.roles import Evaluator
 from polytask.mtopt.roles.trainer import STATE, load_state
 from polytask.mtopt.runtime.checks import prepared
 
 WEIGHTS = (STATE, "weights")  # what a run has learned
+# The words of a study are among its settings, and a run keeps its own.
+MORE_LABELS = "a study with more labels (labels.per_task=N) needs a new --out and a new --work"
 
 
 class TimeIsUpError(Exception):
@@ -84,6 +87,30 @@ def study_flags(about: str | None, work: str, sizes: Collection[str], arms: Coll
     return flags
 
 
+def fill_in(arguments: argparse.Namespace, size: Mapping[str, Any]) -> None:
+    """Give the flags that are not set the values of a size, and put its words before those of the command."""
+    for name, value in size.items():
+        if name != "words" and getattr(arguments, name, None) is None:
+            setattr(arguments, name, value)
+    arguments.words = [*size["words"], *arguments.words]
+
+
+def gate_of(config: RunConfig) -> dict[str, Any]:
+    """Return the tasks that the detector in use was taught, those that the gate refused and why, and the rest.
+
+    Only the rest is judged. Nothing learns the other tasks, so their rates say nothing about a study.
+    """
+    judge = Judge(config.detectors, "cpu")
+    found = {"taught": list(judge.taught(config.learned)), "refused": judge.refused(config.learned)}
+    return {"detector": judge.version, **found, "judged": list(judge.judged(config.learned))}
+
+
+def of_common_seeds(*arms: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the rows of each arm for the seeds that all of them have, in the order of these: seeds differ."""
+    seeds = sorted(set.intersection(*({row["seed"] for row in rows} for rows in arms)))
+    return [[row for seed in seeds for row in rows if row["seed"] == seed] for rows in arms]
+
+
 def copy_run(source: Path, target: Path, *, without: Sequence[str] = ()) -> None:
     """Copy a run's folder in one step. Shards, which only grow by new files here, are links where that is possible."""
 
@@ -109,11 +136,17 @@ def updates_of(root: Path) -> int:
 
 
 def evaluation(config: RunConfig, tasks: Sequence[str], *, is_scripted: bool = False) -> dict[str, dict[str, Any]]:
-    """Evaluate the newest weights of a run, or the scripts, and return each task's result."""
+    """Evaluate the newest weights of a run, or the scripts, and return each task's result.
+
+    No study shows the scripts with one action, so they play once.
+    """
     evaluator = Evaluator(config)
     with closing(evaluator.world):
         if is_scripted:
             evaluator.judge.sync()
         else:
             evaluator.sync(WeightFolder(config.weights).newest())
-        return {row.task: asdict(row) for row in evaluator.step(tasks, is_scripted=is_scripted).tasks}
+        return {
+            row.task: asdict(row)
+            for row in evaluator.step(tasks, is_scripted=is_scripted, has_short=not is_scripted).tasks
+        }

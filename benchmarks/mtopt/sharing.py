@@ -6,15 +6,18 @@ of updates on the same episodes, and evaluated by the simulator's truth on every
 episode was collected, is learned from new labels on the old episodes alone. Constant commands, random actions and the
 scripts play the starts of the evaluation.
 
-The same command continues with the settings and seeds that `--out` lacks. It collects the same episodes again (on a GPU
-up to the last bits), which takes a part of the time, and judges them by the same detector, which lies beside `--out`.
+Means are over the tasks that the detector judges (`judged`): nothing learns the others (`refused` has the reasons).
+
+The same command continues with the settings and seeds that `--out` lacks, until nothing is left to do (`complete`). It
+collects the same episodes again (on a GPU up to the last bits), which takes a part of the time, and judges them by the
+same detector, which lies beside `--out`.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +30,6 @@ from experiment import (
     generator_on,
     learner_config,
     learning_flags,
-    make_world,
     parser,
     pooled,
     rate,
@@ -35,123 +37,21 @@ from experiment import (
     train_updates,
     wait,
 )
-from labelled import Pool, detector_flags, fit_detector, labels_flag, pick_and_place, script_config, verdicts
+from labelled import detector_flags, labels_flag, require_tested, script_config
+from shared_log import Log, collect
 from simple import best_blind, simple_rates
 from torch import Tensor
 
+from polytask.errors import UserError
 from polytask.mtopt.config.learning import STRATEGIES, CEMConfig, ReplayConfig
-from polytask.mtopt.detector import Detector
 from polytask.mtopt.learning.buffers import NOT_USED, TaskBuffers
 from polytask.mtopt.learning.learner import QLearner
 from polytask.mtopt.learning.sharing import impersonate
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, MAIN_TASKS, TASKS
-from polytask.mtopt.world import BinWorld, EpisodeBatch, ScriptedPick, ScriptedPlace, run_episodes
+from polytask.mtopt.world import BinWorld, ScriptedPick, ScriptedPlace, run_episodes
 
-# Share of each task in the episodes of its skill; broad tasks collect data for narrow ones.
-LIFT_SHARES = (0.50, 0.16, 0.11, 0.08, 0.06, 0.04, 0.03, 0.02)
-PLACE_SHARES = (0.60, 0.20, 0.12, 0.08)
-FREE = ("seconds", "seeds", "strategies")  # flags that may differ from one command to the next
+FREE = ("seconds", "seeds", "strategies", "cell_seconds")  # flags that may differ from one command to the next
 Rates = dict[str, dict[str, float | int]]  # task -> rate with its interval
-
-
-@dataclass
-class Log:
-    """The fixed data set."""
-
-    episodes: list[EpisodeBatch]
-    commanded: list[Tensor]  # (N,) index into MAIN_TASKS for each batch
-    success: list[Tensor]  # (N, K) 1 success, 0 failure, -1 no verdict, of all tasks, including the new one
-    judged: tuple[str, ...]  # tasks that have verdicts
-
-
-def deal(shares: tuple[float, ...], first: int, count: int, generator: torch.Generator) -> Tensor:
-    """Draw commanded tasks (count,) from uneven shares."""
-    weight = torch.tensor(shares, device=generator.device)
-    return first + torch.multinomial(weight, count, replacement=True, generator=generator)
-
-
-def collect(arguments: argparse.Namespace, report: Report, tasks: tuple[str, ...]) -> tuple[BinWorld, Log]:
-    """Collect the data set and grade it."""
-    world = make_world(arguments, arguments.seed, assisted=True, reach=arguments.reach)
-    generator = generator_on(arguments.device, arguments.seed + 5)
-    episodes: list[EpisodeBatch] = []
-    commanded: list[Tensor] = []
-    start, total = report.left, 0
-    while total < arguments.episodes and (start - report.left < start * arguments.collect_share or not total):
-        batches = pick_and_place(world, 1, 1000 * arguments.seed + len(episodes))
-        shares = ((LIFT_SHARES, 0), (PLACE_SHARES, len(LIFTS)))
-        for batch, (share, first) in zip(batches, shares, strict=True):
-            episodes.append(batch)
-            commanded.append(deal(share, first, world.num_envs, generator))
-            total += world.num_envs
-        wait(world.device)
-    require_equal(report, total)
-    report.put("collected", {"episodes": total, "seconds": start - report.left})
-    truth = true_successes(episodes, tasks)
-    success, judged = [part.to(torch.int8) for part in truth], tasks
-    if arguments.labels != "truth":
-        detector = taught(arguments, report, tasks, episodes, generator)
-        success, judged = [verdicts(detector, batch.outcome, tasks) for batch in episodes], detector.used
-    return world, Log(episodes, commanded, success, judged)
-
-
-def true_successes(episodes: list[EpisodeBatch], tasks: tuple[str, ...]) -> list[Tensor]:
-    """Return the truths (N, K) of each batch."""
-    return [torch.stack([batch.truth[:, ALL_TASKS.index(name)] for name in tasks], 1) for batch in episodes]
-
-
-def taught(
-    arguments: argparse.Namespace,
-    report: Report,
-    tasks: tuple[str, ...],
-    episodes: list[EpisodeBatch],
-    generator: torch.Generator,
-) -> Detector:
-    """Return the detector of the study: that of an earlier command, which lies beside `--out`, or a new one.
-
-    Another detector would give the settings that are left other rewards than those that are finished.
-    """
-    path = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_detector.pt")
-    if path and path.exists() and "detector" in report.results:
-        report.say(f"the detector is that of '{path}'")
-        return Detector.load(path).to(arguments.device)
-    use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * arguments.worlds)))
-    is_place = [torch.full_like(batch.truth[:, 0], index % 2 == 1) for index, batch in enumerate(episodes[:use])]
-    pool = Pool(
-        torch.cat([batch.outcome for batch in episodes[:use]]),
-        torch.cat([batch.truth for batch in episodes[:use]]),
-        torch.cat(is_place),
-    )
-    found = fit_detector(pool, tasks, arguments.labels_per_task, arguments, generator)
-    detector, is_new = found.detector, found.is_new
-    if path:
-        detector.save(path)
-    said = torch.cat([verdicts(detector, batch.outcome, tasks) for batch in episodes]) == 1
-    true = torch.cat(true_successes(episodes, tasks))
-    is_unseen = torch.cat([is_new, is_new.new_ones(len(said) - len(is_new))])
-    said, true = said[is_unseen], true[is_unseen]
-    precision = (said & true).sum(0) / said.sum(0).clamp(min=1)
-    recall = (said & true).sum(0) / true.sum(0).clamp(min=1)
-    figures = {
-        name: [found.successes[name], float(precision[k]), float(recall[k])]
-        for k, name in enumerate(tasks)
-        if name in detector.used
-    }
-    report.put("pictures_viewed", found.viewed)
-    report.put("refused", detector.refused)
-    report.put("detector", figures)
-    return detector
-
-
-def require_equal(report: Report, total: int) -> None:
-    """Check that a study goes on with as many episodes as before.
-
-    Raises:
-        ValueError: If the time sufficed for another number.
-    """
-    before = report.results.get("collected", {}).get("episodes", total)
-    if before != total:
-        raise ValueError(f"{total} episodes were collected, {before} before: give a longer --seconds")
 
 
 def fill(
@@ -235,29 +135,44 @@ def own_rates(truths: dict[str, Tensor]) -> Rates:
     return {name: rate(truth[:, ALL_TASKS.index(name)]) for name, truth in truths.items()}
 
 
-def summary(rows: list[Rates], rare: tuple[str, ...]) -> dict[str, Any]:
-    """Pool the seeds of one setting; min, mean and max over tasks, and the mean of the tasks with least data."""
+def summary(rows: list[Rates], rare: tuple[str, ...], judged: Sequence[str]) -> dict[str, Any]:
+    """Pool the seeds of one setting; min, mean and max over judged tasks, and the mean of those with least data."""
     tasks = {name: pooled([row[name] for row in rows]) for name in rows[0]}
-    means = {name: float(value["mean"]) for name, value in tasks.items()}
+    means = {name: float(value["mean"]) for name, value in tasks.items() if name in judged}
     return {
         "min": min(means.values()),
         "mean": sum(means.values()) / len(means),
         "max": max(means.values()),
         "mean_of_rare": sum(means[name] for name in rare) / len(rare),
+        "judged": list(means),
         "tasks": tasks,
     }
 
 
-def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log: Log, tasks: tuple[str, ...]) -> None:
-    """Learn the new task from labels on old episodes alone, if it has a reward."""
+def relabel(
+    arguments: argparse.Namespace,
+    report: Report,
+    world: BinWorld,
+    log: Log,
+    tasks: tuple[str, ...],
+    spent: float = 0.0,
+) -> bool:
+    """Learn the new task from labels on old episodes alone, if it and the broad task of its skill have a reward.
+
+    Without `spent`, the seconds that a seed takes, the first seed begins in any case.
+
+    Returns:
+        Whether nothing is left to do.
+    """
     new = arguments.new_task
-    if new not in log.judged:
-        report.say(f"the detector does not judge {new}, so it is not learned; use more labels")
-        return
+    missing = [name for name in (BROAD[TASKS[new].skill], new) if name not in log.judged]
+    if missing:
+        report.say(f"the detector does not judge {' and '.join(missing)}, so {new} is not learned by relabelling")
+        return True
     done = {row["seed"] for row in report.results.get("relabelling", [])}
     for seed in (one for one in arguments.seeds if one not in done):
-        if report.left < arguments.cell_seconds and seed != arguments.seeds[0]:
-            return
+        if report.left < max(spent, 0.0 if seed == arguments.seeds[0] else arguments.cell_seconds):
+            return False
         config = learner_config(arguments, arguments.merge, arguments.reach, seed)
         learner = QLearner(config, len(tasks), arguments.device)
         train(learner, fill(log, tasks, MAIN_TASKS, "skill", True, arguments), arguments.updates, seed, arguments)
@@ -278,6 +193,7 @@ def relabel(arguments: argparse.Namespace, report: Report, world: BinWorld, log:
             "broad_after": rate(after[broad][:, ALL_TASKS.index(broad)]),
         }
         report.append("relabelling", row)
+    return True
 
 
 def describe(arguments: argparse.Namespace, report: Report, log: Log, tasks: tuple[str, ...]) -> tuple[str, ...]:
@@ -292,6 +208,8 @@ def describe(arguments: argparse.Namespace, report: Report, log: Log, tasks: tup
     report.put("own_data", {name: part._asdict() for name, part in counts.items()})
     # Among tasks with equal successes, the one with fewer episodes is rarer.
     rewarded = [name for name in MAIN_TASKS if name in log.judged]
+    if not rewarded:
+        raise UserError(f"the detector judges no commanded task, only {', '.join(log.judged)}: use more labels")
     rare = tuple(sorted(rewarded, key=lambda name: (counts[name].success, counts[name].failure))[:6])
     report.put("rare", rare)
     return rare
@@ -315,7 +233,11 @@ def fill_table(
     tasks: tuple[str, ...],
     rare: tuple[str, ...],
 ) -> tuple[dict[str, list[Rates]], float]:
-    """Train and evaluate every setting, seed by seed; return the rates of each, and the seconds of the last."""
+    """Train and evaluate settings, seed by seed, while there is time.
+
+    Returns:
+        The rates of each setting, and the seconds of the last one.
+    """
     rows, done = finished(report)
     spent = arguments.cell_seconds
     for seed in arguments.seeds:
@@ -337,38 +259,50 @@ def fill_table(
             means = {name: value["mean"] for name, value in found.items()}
             counts = {name: value["count"] for name, value in found.items()}
             report.append("cells", {"setting": key, "seed": seed, "seconds": spent, **means, "counts": counts})
-            report.put("table", {name: summary(part, rare) for name, part in rows.items()}, quiet=True)
+            table = {name: summary(part, rare, log.judged) for name, part in rows.items()}
+            report.put("table", table, quiet=True)
     return rows, spent
 
 
-def conclude(report: Report, rows: dict[str, list[Rates]], rare: tuple[str, ...]) -> None:
-    """Compare the paper's setting with the others on the rarest lift, and print a line per setting."""
-    rarest = next(name for name in rare if name in LIFTS)
-    if "skill/balanced" in rows:
+def is_full(arguments: argparse.Namespace, report: Report) -> bool:
+    """Return whether every setting and seed was trained."""
+    wanted = itertools.product(arguments.strategies, ("uniform", "balanced"), arguments.seeds)
+    return {(f"{strategy}/{mix}", seed) for strategy, mix, seed in wanted} <= finished(report)[1]
+
+
+def conclude(report: Report, rows: dict[str, list[Rates]], rare: tuple[str, ...], judged: Sequence[str]) -> None:
+    """Compare the paper's setting with the others on the rarest lift, if one is judged; print a line per setting."""
+    rarest = next((name for name in rare if name in LIFTS), None)
+    if rarest is None:
+        report.say("no lift is judged by the detector, so the settings are not compared on the rarest one")
+    elif "skill/balanced" in rows:
         others = {name: part for name, part in rows.items() if name != "skill/balanced"}
         shared = [row[rarest] for row in rows["skill/balanced"]]
         gaps = {name: contrast(shared, [row[rarest] for row in part]) for name, part in others.items()}
         report.put("skill_balanced_above", {"task": rarest, **gaps})
     for name, part in rows.items():
-        total = summary(part, rare)
+        total = summary(part, rare, judged)
         report.say(f"{name}: " + ", ".join(f"{key} {total[key]:.3f}" for key in ("min", "mean", "max", "mean_of_rare")))
 
 
 def body(arguments: argparse.Namespace, report: Report) -> None:
     """Collect, then fill the table seed by seed, then relabel."""
     tasks = (*MAIN_TASKS, arguments.new_task)
-    labelled = ("detector", "pictures_viewed", "refused")
+    labelled = ("detector", "pictures_viewed", "taught", "refused", "judged")
     report.resume(("collected", *labelled, "simple", "best_blind", "cells", "table", "relabelling"), FREE)
+    report.put("complete", False, quiet=True)
     world, log = collect(arguments, report, tasks)
     rare = describe(arguments, report, log, tasks)
     if "simple" not in report.results:
         baselines(arguments, report, world, tasks)
-    if arguments.relabel_first:
-        relabel(arguments, report, world, log, tasks)
+    is_relabelled = arguments.relabel_first and relabel(arguments, report, world, log, tasks)
     rows, spent = fill_table(arguments, report, world, log, tasks, rare)
-    conclude(report, rows, rare)
-    if not arguments.relabel_first and report.left > spent:
-        relabel(arguments, report, world, log, tasks)
+    conclude(report, rows, rare, log.judged)
+    if not arguments.relabel_first:
+        is_relabelled = relabel(arguments, report, world, log, tasks, spent)
+    is_complete = is_full(arguments, report) and is_relabelled
+    report.put("complete", is_complete)
+    report.say("nothing is left to do" if is_complete else "the time is over; the same command continues")
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
@@ -392,7 +326,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add("--new-task", default="lift-red-thing")
     add("--fine-tuning", type=int, default=1500, help="updates after relabelling")
     add("--relabel-first", action="store_true")
-    return run("sharing", flags.parse_args(argv), body)
+    arguments = flags.parse_args(argv)
+    require_tested(arguments, flags)
+    return run("sharing", arguments, body)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import torch
 from torch.testing import assert_close
 
 from polytask.errors import UserError
+from polytask.mtopt.roles import evaluator
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "mtopt"
 
@@ -70,10 +71,14 @@ def test_sharing_with_labels_of_a_person_continues_where_it_ended(load, tmp_path
     assert all(set(row) == policies for row in first["simple"].values()) and len(first["simple"]) == 13
     assert first["best_blind"]["place-any"]["mean"] >= first["simple"]["place-any"]["close now"]["mean"]
     assert all(row["policy"] != "script" for row in first["best_blind"].values())
-    kept = (tmp_path / "result_detector.pt").read_bytes()
+    detector = (tmp_path / "result_detector.pt").read_bytes()
+    short = [*PERSON.split(), "--seeds", "0", "1", "--cell-seconds", "1000", "--out", str(out)]
+    assert not main([*short, "--seconds", "199"])["complete"], "there is time for neither a setting nor relabelling"
     then = main([*PERSON.split(), "--seeds", "0", "1", "--out", str(out)])
-    assert (tmp_path / "result_detector.pt").read_bytes() == kept, "both seeds have the rewards of one detector"
-    assert all(then[key] == load("experiment").clean(first[key]) for key in ("detector", "pictures_viewed", "refused"))
+    assert (tmp_path / "result_detector.pt").read_bytes() == detector, "both seeds have the rewards of one detector"
+    kept = ("detector", "pictures_viewed", "refused", "taught", "judged")
+    assert all(then[key] == load("experiment").clean(first[key]) for key in kept)
+    assert first["complete"] and then["complete"] and set(first["judged"]) == set(first["taught"])
     assert [(cell["setting"], cell["seed"]) for cell in then["cells"]] == [
         (f"skill/{mix}", seed) for seed in (0, 1) for mix in ("uniform", "balanced")
     ]
@@ -84,9 +89,65 @@ def test_sharing_with_labels_of_a_person_continues_where_it_ended(load, tmp_path
 
 def test_a_study_goes_on_with_the_same_episodes_only(load):
     started = argparse.Namespace(results={"collected": {"episodes": 24}})
-    load("sharing").require_equal(started, 24)
+    load("shared_log").require_equal(started, 24)
     with pytest.raises(ValueError, match="12 episodes were collected, 24 before"):
-        load("sharing").require_equal(started, 12)
+        load("shared_log").require_equal(started, 12)
+
+
+@pytest.mark.parametrize("name", ["sharing", "full_mdp"])
+def test_too_few_labels_to_test_a_task_are_refused_before_anything_is_collected(name, load, tmp_path, capsys):
+    """Of 200 labels 16 are kept aside, so a detector would be trained twice and then refused for every task."""
+    out = tmp_path / "result.json"
+    flags = ["--device", "cpu", "--out", str(out)]
+    with pytest.raises(SystemExit):
+        load(name).main([*flags, "--labels-per-task", "200"])
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "keeps 16" in said and "--labels-per-task 244 or more" in said
+    assert not out.exists(), "a study that is there already is not overwritten"
+
+
+def test_enough_labels_and_labels_by_truth_are_not_refused(load):
+    labelled = load("labelled")
+    flags = argparse.ArgumentParser()
+    labelled.detector_flags(flags)
+    labelled.labels_flag(flags)
+    assert labelled.kept_aside(244) == 20 > labelled.kept_aside(243)
+    for words in (
+        "--labels-per-task 244",
+        "--labels-per-task 10 --labels truth",
+        "--labels-per-task 10 --least-tested 1",
+    ):
+        labelled.require_tested(flags.parse_args(words.split()), flags)
+    for words in ("--labels-per-task 243", "--labels-per-task 243 --labels detector"):
+        with pytest.raises(SystemExit):
+            labelled.require_tested(flags.parse_args(words.split()), flags)
+
+
+def test_sharing_without_a_rewarded_lift_compares_what_is_left_and_does_not_relabel(load, capsys):
+    """A detector may judge places alone: then there is no rarest lift and no lift to learn the new task from."""
+    module, experiment = load("sharing"), load("experiment")
+    report = experiment.Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
+    row = {"place-any": experiment.rate(torch.ones(4)), "lift-any": experiment.rate(torch.zeros(4))}
+    module.conclude(report, {"skill/balanced": [row]}, ("place-any",), ["place-any"])
+    said = capsys.readouterr().err
+    assert "no lift is judged" in said and "mean 1.000" in said
+    assert "skill_balanced_above" not in report.results
+    log = module.Log([], [], [], ("place-any", "lift-red-thing"))
+    arguments = argparse.Namespace(new_task="lift-red-thing", seeds=[0])
+    assert module.relabel(arguments, report, None, log, ("place-any", "lift-red-thing")), "nothing is left of it"
+    assert "does not judge lift-any" in capsys.readouterr().err and "relabelling" not in report.results
+
+
+def test_sharing_takes_means_over_judged_tasks_only(load):
+    module, rate = load("sharing"), load("experiment").rate
+    row = {
+        "lift-any": rate(torch.ones(4)),
+        "lift-can": rate(torch.tensor([1.0, 0.0])),
+        "lift-box": rate(torch.zeros(4)),
+    }
+    found = module.summary([row], ("lift-can",), ["lift-any", "lift-can"])
+    assert (found["min"], found["mean"], found["max"]) == (0.5, 0.75, 1.0), "lift-box was refused: nothing learned it"
+    assert found["judged"] == ["lift-any", "lift-can"] and set(found["tasks"]) == set(row)
 
 
 class YesDetector:
@@ -156,7 +217,9 @@ def test_a_new_task_is_learned_by_every_arm_beside_simple_policies_and_continues
     found = go("--seconds", "600", "--arms", "scratch")
     rows = {row["arm"]: row for row in found["rows"]}
     assert (rows["before"]["updates"], rows["scratch"]["updates"]) == (0, 4)
-    assert rows["before"]["data"]["episodes"] == rows["before"]["data"]["pictures_labelled"] == 8
+    data = rows["before"]["data"]
+    assert data["episodes"] == data["pictures_labelled"] == 8
+    assert data["judged"] == data["taught"] == ["place-any", "cover-object"] and data["refused"] == {}
     found = go("--seconds", "600")
     assert found["complete"]
     assert [row["arm"] for row in found["rows"]] == ["before", "scratch", "continued", "joined"]
@@ -172,23 +235,45 @@ def test_a_new_task_is_learned_by_every_arm_beside_simple_policies_and_continues
     assert out.read_text(encoding="utf-8") == before, "the finished study is not lost"
 
 
-def test_a_study_whose_detector_gives_no_reward_is_not_complete(load, tmp_path, monkeypatch):
+def test_a_study_whose_detector_gives_no_reward_is_complete_and_asks_for_a_new_place(
+    load, tmp_path, monkeypatch, capsys
+):
+    """Another call changes nothing, so "again until it is complete" must end."""
     module = load("cover_object")
     row = {"seed": 0, "arm": "before", "updates": 0, "data": {"is_rewarded": False}}
     monkeypatch.setattr(module.Study, "before", lambda self: row)
     monkeypatch.setattr(module.Study, "baselines", lambda self: {})
     monkeypatch.setattr(module, "summarize", lambda report: None)
-    found = module.main(["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), *COVER.split()])
-    assert found["without_reward"] == [0] and not found["complete"]
-    assert [row["arm"] for row in found["rows"]] == ["before"]
+    words = ["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), *COVER.split()]
+    for _ in range(2):
+        found = module.main(words)
+        assert found["without_reward"] == [0] and found["complete"]
+        assert [row["arm"] for row in found["rows"]] == ["before"]
+        assert "new --out and a new --work" in capsys.readouterr().err
+
+
+def test_tiny_studies_have_settings_with_which_a_detector_can_pass_and_those_of_the_command_count(load, tmp_path):
+    """The preset's 300 updates are shared by all tasks: with them, the gate refused cover-object."""
+    least = {"cover_object": 1500, "arms": 3000}
+    for name, updates in least.items():
+        module = load(name)
+        arguments = argparse.Namespace(words=[], updates=None, episodes=7, tasks=None, new_episodes=None)
+        load("runs").fill_in(arguments, module.SIZES["tiny"])
+        assert arguments.updates == module.SIZES["tiny"]["updates"] and arguments.episodes == 7
+        config = load("runs").run_config(arguments, tmp_path, 0, "tiny", [])
+        assert config.detector.updates == updates
+        arguments.words = ["detector.updates=5"]
+        load("runs").fill_in(arguments, module.SIZES["tiny"])
+        assert load("runs").run_config(arguments, tmp_path, 0, "tiny", []).detector.updates == 5
+    assert module.SIZES["gpu"]["words"] == ()
 
 
 ARMS = (
     "--seeds 0 --size tiny --threads 1 --device cpu --tasks lift-any lift-sausage place-any --updates 4 --episodes 2 "
     "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=16 "
-    "collector.max_steps=2 labels.per_task=8 detector.updates=2 detector.batch=4 detector.least_precision=0 "
-    "detector.least_tested=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.batch=8 "
-    "trainer.publish_every=2 trainer.buffer=64 updater.rows=16 replay.capacity=200"
+    "collector.max_steps=2 labels.per_task=8 labels.passes=1 detector.updates=2 detector.batch=4 "
+    "detector.least_precision=0 detector.least_tested=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 "
+    "trainer.batch=8 trainer.publish_every=2 trainer.buffer=64 updater.rows=16 replay.capacity=200"
 )
 
 
@@ -210,7 +295,12 @@ def test_arms_learn_from_the_same_data_beside_simple_policies_and_continue_after
     found = go("--seconds", "600", "--arms", "twelve", "two", "sausage", "multi-head", "all-uniform")
     rows = {row["arm"]: row for row in found["rows"]}
     assert found["without_reward"] == [{"seed": 0, "arm": "sausage"}], "eight labels show no sausage in a hand"
-    assert not found["complete"] and {row["updates"] for row in found["rows"]} == {4} and len(found["simple"]) == 1
+    assert found["complete"], "there is nothing left that another call could do"
+    (gate,) = found["detectors"]
+    assert gate["judged"] == gate["taught"] and "lift-sausage" not in gate["taught"] and gate["refused"] == {}
+    assert rows["twelve"]["judged"] == found["table"]["twelve"]["judged"] == gate["judged"]
+    assert "lift-sausage" in rows["twelve"]["tasks"] and "lift-sausage" not in found["table"]["twelve"]
+    assert {row["updates"] for row in found["rows"]} == {4} and len(found["simple"]) == 1
     assert list(rows["two"]["tasks"]) == ["lift-any", "place-any"]
     files = {name: work / "tiny-seed0" / name / "run.json" for name in rows}
     settings = {name: json.loads(file.read_text(encoding="utf-8"))["config"] for name, file in files.items()}
@@ -221,25 +311,112 @@ def test_arms_learn_from_the_same_data_beside_simple_policies_and_continue_after
     shards = [sorted((work / "tiny-seed0" / name / "shards").iterdir()) for name in ("base", "two")]
     assert [path.stat().st_ino for path in shards[0]] == [path.stat().st_ino for path in shards[1]], "links, not copies"
     assert set(found["twelve_above"]) == {"two", "multi-head", "all-uniform"}
-    assert set(found["twelve_above"]["two"]["tasks"]) == {"lift-any", "place-any"}
+    assert set(found["twelve_above"]["two"]["tasks"]) == {"place-any"}, "eight labels show no lift that trains"
     assert found["above_blind"]["two"]["place-any"]["policy"] != "script"
+
+
+def test_arms_without_a_reward_stay_in_the_file_of_a_complete_study(load, tmp_path, monkeypatch, capsys):
+    module = load("arms")
+    gate = {"taught": ["lift-any", "place-any"], "refused": {"lift-any": "imprecise"}, "judged": ["place-any"]}
+    simple = {task: {"end now": 0.0, "episodes": 2} for task in ("lift-any", "place-any", "lift-sausage")}
+    monkeypatch.setattr(module.Study, "gate", lambda self: {"seed": self.seed, **gate})
+    monkeypatch.setattr(module.Study, "simple", lambda self: {"seed": self.seed, "tasks": simple})
+    trained = []
+    row = {"tasks": {"lift-any": {"success": 0.0, "episodes": 2}, "place-any": {"success": 1.0, "episodes": 2}}}
+    monkeypatch.setattr(
+        module.Study,
+        "arm",
+        lambda self, name: (
+            trained.append((self.seed, name)) or {"seed": self.seed, "arm": name, "judged": self.judged(name), **row}
+        ),
+    )
+
+    def go(*seeds):
+        words = ["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), "--device", "cpu"]
+        return module.main([*words, "--size", "tiny", "--arms", "two", "sausage", "--seeds", *seeds])
+
+    assert go("0")["complete"] and "new --out and a new --work" in capsys.readouterr().err
+    found = go("1")
+    assert found["complete"] and found["without_reward"] == [{"seed": seed, "arm": "sausage"} for seed in (0, 1)]
+    assert trained == [(0, "two"), (1, "two")]
+    assert found["table"]["two"]["judged"] == ["place-any"] and found["table"]["two"]["mean"]["mean"] == 1.0
+    assert [each["refused"] for each in found["detectors"]] == [{"lift-any": "imprecise"}] * 2
+    assert go("0", "1")["without_reward"] == found["without_reward"], "nothing is named twice"
+
+
+def arm_row(seed, judged="ab", **rates):
+    """Return the row of an arm that learned the judged tasks and was evaluated on all."""
+    tasks = {task: {"success": rate, "episodes": 100} for task, rate in rates.items()}
+    return {"seed": seed, "judged": list(judged), "tasks": tasks}
 
 
 def test_arms_are_compared_by_hand(load):
     module = load("arms")
-
-    def row(seed, first, second):
-        rates = {"a": first, "b": second}
-        return {"seed": seed, "tasks": {task: {"success": rate, "episodes": 100} for task, rate in rates.items()}}
-
-    many, few = [row(0, 0.8, 0.6), row(1, 0.6, 0.6)], [row(0, 0.3, 0.6), row(1, 0.1, 0.6)]
+    many, few = (
+        [arm_row(0, a=0.8, b=0.6), arm_row(1, a=0.6, b=0.6)],
+        [arm_row(0, a=0.3, b=0.6), arm_row(1, a=0.1, b=0.6)],
+    )
     assert module.rates_of(many, ["a", "b"])[0] == {"mean": pytest.approx(0.7), "count": 200}
     found = module.compared(many, few)
     assert found["mean"]["difference"] == pytest.approx(0.25)
     assert found["tasks"]["a"]["low"] > 0 > found["tasks"]["b"]["low"]
-    simple = [{"tasks": {"a": {"script": 0.9, "end now": 0.1, "random": 0.2, "episodes": 100}}}]
-    blind = module.above_blind([{"tasks": {"a": {"success": 0.5, "episodes": 100}}}], simple)
+    simple = [{"seed": 0, "tasks": {"a": {"script": 0.9, "end now": 0.1, "random": 0.2, "episodes": 100}}}]
+    blind = module.above_blind([arm_row(0, a=0.5)], simple)
     assert blind["a"]["policy"] == "random" and blind["a"]["difference"] == pytest.approx(0.3)
+
+
+def test_arms_are_compared_on_the_seeds_that_both_have(load):
+    """Seeds differ: three seeds beside one showed a difference of 0.40 where the same seed shows none."""
+    module = load("arms")
+    first, other = [arm_row(seed, a=rate) for seed, rate in ((0, 0.2), (1, 0.8), (2, 0.8))], [arm_row(0, a=0.2)]
+    found = module.compared(first, other)
+    assert found["seeds"] == [0] and found["mean"]["difference"] == found["tasks"]["a"]["difference"] == 0.0
+    simple = [{"seed": seed, "tasks": {"a": {"end now": 0.1 * seed, "episodes": 100}}} for seed in (0, 2)]
+    above = module.above_blind(first, simple)["a"]["difference"]
+    assert above == pytest.approx(0.5 - 0.1), "seed 1 has no simple policies yet"
+    assert module.compared(first, [arm_row(7, a=0.2)]) is None
+    assert module.above_blind([arm_row(7, a=0.2)], simple) == {}
+    orders = load("runs").of_common_seeds(first, first[::-1])
+    assert [[row["seed"] for row in rows] for rows in orders] == [[0, 1, 2]] * 2
+
+
+def test_means_of_arms_leave_out_tasks_that_a_detector_did_not_judge(load):
+    """Task c was refused in both seeds and b in one: nothing learned them there, so they are no result of an arm."""
+    module = load("arms")
+    rows = [arm_row(0, "ab", a=0.8, b=0.4, c=0.0), arm_row(1, "a", a=0.6, b=0.0, c=0.0)]
+    found = module.table(rows)
+    assert found["judged"] == ["a"] and found["mean"]["mean"] == pytest.approx(0.7) and "c" not in found
+    assert (found["b"]["mean"], found["b"]["seeds"]) == (0.4, 1)
+    other = [arm_row(0, "ab", a=0.5, b=0.4, c=0.9), arm_row(1, "a", a=0.5, b=0.9, c=0.9)]
+    above = module.compared(rows, other)
+    assert above["judged"] == ["a"] and above["mean"]["difference"] == pytest.approx(0.2)
+    assert set(above["tasks"]) == {"a", "b"} and above["tasks"]["b"]["difference"] == 0.0
+    simple = [{"seed": 0, "tasks": {task: {"end now": 0.0, "episodes": 100} for task in "abc"}}]
+    assert set(module.above_blind(rows, simple)) == {"a", "b"}
+    nothing = module.table([arm_row(0, "a", a=0.8, b=0.4), arm_row(1, "b", a=0.8, b=0.4)])
+    assert nothing["mean"] is None and nothing["judged"] == []
+
+
+def test_scripts_of_a_study_are_not_played_with_one_action_as_well(load, monkeypatch, tmp_path):
+    """No study shows that."""
+    runs, asked = load("runs"), []
+    run_episodes = evaluator.run_episodes
+    monkeypatch.setattr(evaluator, "run_episodes", lambda *given: asked.append(given[1:4:2]) or run_episodes(*given))
+    arguments = argparse.Namespace(episodes=2, words=[*ARMS.split()[ARMS.split().index("world.num_envs=4") :]])
+    config = runs.run_config(arguments, tmp_path, 0, "tiny", ["evaluator.simple=true"])
+    found = runs.evaluation(config, ["place-any"], is_scripted=True)
+    assert found["place-any"]["simple"] and asked and {steps for _, steps in asked} == {2}
+
+
+def test_a_new_task_is_compared_with_scratch_on_the_seeds_that_both_have(load):
+    module = load("cover_object")
+    rows = [{"seed": seed, "arm": "scratch", "success": rate, "episodes": 100} for seed, rate in ((0, 0.2), (1, 0.8))]
+    rows.append({"seed": 1, "arm": "joined", "success": 0.8, "episodes": 100})
+    report = load("experiment").Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
+    report.results |= {"rows": rows, "baselines": {"end now": 0.1, "episodes": 100}}
+    module.summarize(report)
+    assert list(report.results["above_scratch"]) == ["joined"]
+    assert report.results["above_scratch"]["joined"]["difference"] == 0.0
 
 
 DRAWER = (

@@ -1,4 +1,4 @@
-"""An evaluation as the result of a command: tables of tasks, of simple policies from the same starts, and of chains."""
+"""An evaluation as the result of a command: tables of tasks, of simple policies beside them, and of chains."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from polytask.mtopt.roles.evaluation import ChainResult, Evaluation, TaskResult
 from polytask.mtopt.tasks import BROAD
 from polytask.result import Result, Table
 
+ALIKE = "from starts drawn in the same way"  # not the very same ones; see `Evaluator`
 ONE_ACTION = "same policy, one action"  # column: its episodes end after one action
 
 
@@ -19,7 +20,7 @@ def evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
     means = evaluation.simple_means()
     if means:
         best = max(means, key=lambda name: means[name])
-        lines.append(f"best simple policy from the same starts: {best}, mean success {means[best]:.3f}")
+        lines.append(f"best simple policy, {ALIKE}: {best}, mean success {means[best]:.3f}")
     payload = {**asdict(evaluation), "success": evaluation.mean, "simple": means, "run_dir": run_dir}
     return Result(payload, tables, lines)
 
@@ -70,7 +71,7 @@ def _simple(evaluation: Evaluation) -> list[Table]:
     means = evaluation.simple_means()
     mean_short = [evaluation.mean_one_action] if has_short else []
     rows.append(("mean", evaluation.mean, *mean_short, *(means[name] for name in names), means.get("script")))
-    return [Table("success from the same starts", ("task", evaluation.policy, *short, *names, "scripts"), rows)]
+    return [Table(f"success, {ALIKE}", ("task", evaluation.policy, *short, *names, "scripts"), rows)]
 
 
 def _rates(row: TaskResult, names: Sequence[str]) -> list[float | None]:

@@ -8,6 +8,8 @@ from helpers.label_page import SIZE, TASKS, Page
 from PIL import Image
 
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.learning import MEASURED
+from polytask.mtopt.detector.labels import is_held_out
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.session import Verdicts
 from polytask.mtopt.records import TaskInfo
@@ -170,6 +172,35 @@ def test_detector_queues_follow_its_probabilities(page):
     page.answer(3, True, order="disagrees")
     assert page.ask(order="disagrees") == [1]
     assert page.get("/api/state").json()["detector"] == "v1"
+
+
+def test_labels_that_measure_are_never_shown_with_the_detectors_verdict(page, store):
+    """Corrections go only towards what is shown, so they would raise the precision by which the gate decides."""
+    aside = is_held_out(range(1, 41), MEASURED)
+    for episode in range(1, 41):
+        page.answer(episode, True)
+    uploads: list[int] = []
+    while not is_held_out(uploads, MEASURED):
+        reply = page.post("/api/uploads?task=lift-any&value=true", png(), **{"content-type": "image/png"})
+        uploads.append(reply.json()["episode"])
+    seen = dict.fromkeys([*range(1, 41), *uploads], 0.01)
+    session_of(page).verdicts = Verdicts("v1", {"lift-any": 0.5}, {"lift-any": seen})
+    asked = page.ask(order="disagrees", count=100)
+    assert aside and set(asked) == set(seen) - aside, "uploaded pictures train, whatever their number says"
+    assert page.get("/api/tasks/lift-any/questions?order=disagrees&count=1").json()["size"] == len(asked)
+
+
+def test_only_the_queue_new_asks_again_about_labels_that_measure(store):
+    page = Page(create_app(LabelConfig(run_dir=str(store.root), reask=1.0, reask_gap=0), TASKS, store))
+    aside = sorted(is_held_out(range(1, 41), MEASURED))
+    for episode in aside[:3]:
+        page.answer(episode, True)
+    rest = [one for one in range(1, 41) if one not in aside]
+    session_of(page).verdicts = Verdicts("v1", {"lift-any": 0.5}, {"lift-any": dict.fromkeys(range(1, 41), 0.6)})
+    for order in ("uncertain", "likely"):
+        assert not set(aside).intersection(page.ask(order=order, count=40))
+        assert set(page.ask(order=order, count=40)) == set(rest)
+    assert set(aside[:3]) <= set(page.ask(order="new", count=40)), "second questions"
 
 
 @pytest.fixture

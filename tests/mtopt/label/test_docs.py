@@ -33,7 +33,7 @@ def test_the_guide_names_settings_that_exist_with_their_defaults():
     }
     own = {each.name for each in fields(LabelConfig)}
     assert named <= own | {f"detector.{each.name}" for each in fields(DetectorConfig)}
-    assert {"run_dir", "host", "port", "token", "held_out", "reask"} <= named
+    assert {"run_dir", "host", "port", "token", "pool", "reask"} <= named
     config = LabelConfig()
     for value in (config.host, config.port, config.goal, config.reask, config.pool, config.detector.updates):
         assert f" {value}" in table

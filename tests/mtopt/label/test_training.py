@@ -6,12 +6,18 @@ import pytest
 from helpers.label_page import TASKS, Page
 from torch import ones
 
+from polytask.config.compose import compose
+from polytask.errors import UserError
+from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.learning import MEASURED
+from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector.folder import choose
 from polytask.mtopt.detector.labels import is_held_out
 from polytask.mtopt.detector.metrics import score
 from polytask.mtopt.label import training
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.stand_in import StandIn
+from polytask.mtopt.roles import DetectorTrainer
 
 
 @pytest.fixture
@@ -48,7 +54,7 @@ def test_without_both_kinds_of_label_it_says_what_to_do(page):
 
 def test_new_asks_about_episodes_that_train_until_both_kinds_do(page, store, config):
     """Else the first successes of a rare task may all be kept aside, and no detector learns it."""
-    aside = is_held_out(range(1, 41), config.held_out)
+    aside = is_held_out(range(1, 41), MEASURED)
     every = page.ask(count=40)
     assert set(every[-len(aside) :]) == aside, "those that measure come last"
     held = sorted(one for one in aside if store.truth(one)["lift-any"])
@@ -80,7 +86,7 @@ def test_a_detector_learns_from_labels_and_fills_the_queues(page, store, config)
     likely = page.ask(order="likely", count=100)
     assert len(likely) == 13, "14 have no label, and one of them is kept for random draws"
     aside = set(page.ask(count=100)) - set(likely)
-    assert len(aside) == 1 and aside == is_held_out(sorted(aside), config.held_out)
+    assert len(aside) == 1 and aside == is_held_out(sorted(aside), MEASURED)
     truths = [store.truth(episode)["lift-any"] for episode in likely]
     assert truths == sorted(truths, reverse=True)
     assert sorted(page.ask(order="uncertain", count=100)) == sorted(likely)
@@ -95,6 +101,22 @@ def test_a_detector_learns_from_labels_and_fills_the_queues(page, store, config)
     status = wait(reopened)
     assert (status["version"], status["figures"]) == ("page-2", second["figures"])
     assert sorted(reopened.ask(order="likely", count=100)) == sorted(likely)
+
+
+def test_the_page_and_the_run_keep_the_same_episodes_aside(page, store, config, monkeypatch):
+    """With a share of its own, the page trained a detector on episodes that measure the run's, which starts from it."""
+    learned = []
+    train = training.train_on_labels
+    monkeypatch.setattr(training, "train_on_labels", lambda *given: learned.append(given[1]) or train(*given))
+    label(StandIn(page, store.truth))
+    page.post("/api/train", {})
+    wait(page)
+    run = DetectorTrainer(RunConfig(run_dir=str(store.root)))
+    trains, measures = run._split()
+    run.close()
+    assert learned == [trains] and measures["lift-any"]
+    with pytest.raises(UserError, match="held_out"):
+        compose(LabelConfig, [f"run_dir={store.root}", "held_out=0.1"])
 
 
 def test_a_task_with_one_kind_of_label_is_not_judged(page, store):

@@ -46,7 +46,7 @@ def test_the_mean_of_an_evaluation_is_over_tasks():
     assert found.metrics() == {"success": 0.75, "weights": 2.0, "success/a": 0.5, "success/b": 1.0}
 
 
-def test_the_same_starts_are_played_by_policies_that_see_nothing(config):
+def test_the_starts_of_a_skills_first_task_are_played_by_policies_that_see_nothing(config):
     """With all worlds in one batch, each rate is that of the policy's own episodes from the same seed."""
     config.world.num_envs = config.evaluator.episodes = 4
     config.evaluator.simple = True
@@ -90,6 +90,9 @@ def test_the_same_policy_with_one_action_shows_what_several_steps_add(config):
     )
     row = evaluator.step(["place-any"], is_scripted=True).tasks[0]
     assert asked.count(("script", 1)) == 1 and asked.count(("random", 1)) == 0, "only the policy itself has one action"
+    asked.clear()
+    assert evaluator.step(["place-any"], is_scripted=True, has_short=False).tasks[0].one_action is None
+    assert ("script", 1) not in asked
     config.evaluator.max_steps = 1
     limited = evaluator._skill("place", ["place-any"], "script")["place-any"]
     assert limited.length == [1.0] * 4 and config.collector.max_steps == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polytask.mtopt.config.commands import FolderCommandConfig
-from polytask.mtopt.config.learning import MEASURED, STRATEGIES, DetectorConfig
+from polytask.mtopt.config.learning import STRATEGIES, DetectorConfig
 from polytask.settings import MAX_SEED, setting
 
 
@@ -34,9 +34,6 @@ class LabelConfig(FolderCommandConfig):
         20, "answers of a task that must lie between a label and its second question", within=(0, 10**6)
     )
     pool: int = setting(1000, "unlabelled episodes per task that a new detector ranks", at_least=0)
-    held_out: float = setting(
-        MEASURED, "share of the episodes whose labels measure the detector and never train it", at_least=0.0, below=1.0
-    )
     max_upload_bytes: int = setting(5 * 1024 * 1024, "largest upload, bytes", at_least=1)
     max_upload_pixels: int = setting(16 * 1024 * 1024, "largest upload, pixels", at_least=1)
     outcome_size: int = setting(

@@ -10,7 +10,9 @@ from polytask.mtopt.config.network import AugmentConfig, NetworkConfig
 from polytask.settings import MAX_SEED, require_order, setting
 
 STRATEGIES = ("orig", "all", "skill")  # of data sharing, as `learning.sharing` describes them
-MEASURED = 0.2  # share of the episodes whose labels measure a detector and never train it
+# Share of the episodes whose labels measure a detector and never train it. It is no setting: the page and the run train
+# detectors in turn, each from the one before, and an episode must be on the same side for all of them.
+MEASURED = 0.2
 
 
 @dataclass

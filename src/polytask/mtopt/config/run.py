@@ -98,7 +98,9 @@ class EvaluatorConfig:
     max_steps: int | None = setting(
         None, "most actions of an episode (default: collector.max_steps)", within=(1, 10_000)
     )
-    simple: bool = setting(True, "also play the same starts by constant commands, random actions and scripts")
+    simple: bool = setting(
+        True, "also play constant commands, random actions and scripts, and the policy itself with one action"
+    )
     chains: bool = setting(True, "also play whole chains: lift something, then place what was lifted")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from threading import RLock
@@ -12,6 +12,7 @@ from typing import Literal
 
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.detector.labels import is_held_out, labels_by_task, split, teachable
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.candidates import Candidates
@@ -144,14 +145,17 @@ class LabelSession:
         verdicts = self.verdicts.of(task) if self.verdicts else {}
         threshold = self.verdicts.threshold.get(task, 0.5) if self.verdicts else 0.5
         if order == "disagrees":
-            wrong = [e for e in queues.disagrees(labels, verdicts, threshold) if e not in self._skipped[task]]
+            contradicted = queues.disagrees(labels, verdicts, threshold)
+            # Who sees the verdict corrects towards it only, and so would raise the precision by which the gate decides.
+            aside = self._measuring(contradicted)
+            wrong = [e for e in contradicted if e not in self._skipped[task] and e not in aside]
             return [Question(e, labels[e], verdicts[e]) for e in wrong[:count]], len(wrong)
         self.candidates.refresh()
         closed = self._skipped[task].union(labels)
         if order in ("uncertain", "likely"):
             judged = sorted(self.candidates.among(task, verdicts.keys() - closed))
             # Labels that measure detectors must be random draws, so only the queue `new` asks about these episodes.
-            aside = is_held_out(judged, self.config.held_out)
+            aside = is_held_out(judged, MEASURED)
             open_ones = [e for e in judged if e not in aside]
             is_uncertain = order == "uncertain"
             queue = (
@@ -163,17 +167,24 @@ class LabelSession:
             left = self.candidates.count(task) - len(self.candidates.among(task, closed))
         settled = (e for e in labels if e not in self._recent[task] and e not in self._skipped[task])
         again = queues.due_again(settled, task, self.config.reask, self.journal.done(task))
+        if order != "new":
+            aside = self._measuring(again)
+            again = [e for e in again if e not in aside]
         asked = queues.interleave(queue, again, count)
         self._asked_again |= {(task, e) for e in asked if e in labels}
         return [Question(e) for e in asked], left
 
+    def _measuring(self, episodes: Sequence[int]) -> set[int]:
+        """Return those of the episodes that only measure detectors; uploads, which have no actions, always train."""
+        return {one for one in is_held_out(episodes, MEASURED) if self.store.row(one).length}
+
     def _new(self, task: str, labels: Mapping[int, bool], closed: Collection[int], count: int) -> list[int]:
         """Return random episodes to judge; until successes and failures train, those that train come first."""
-        order, share = self.candidates.shuffled(task, closed), self.config.held_out
-        is_taught = bool(teachable(split({task: labels}, share)[0]))
+        order = self.candidates.shuffled(task, closed)
+        is_taught = bool(teachable(split({task: labels}, MEASURED)[0]))
         if not is_taught and labels:  # finding the uploaded examples reads the whole index
-            is_taught = bool(teachable(split({task: labels}, share, self.store.examples())[0]))
-        return list(islice(order, count)) if is_taught else queues.training_first(order, share, count)
+            is_taught = bool(teachable(split({task: labels}, MEASURED, self.store.examples())[0]))
+        return list(islice(order, count)) if is_taught else queues.training_first(order, MEASURED, count)
 
     def answer(self, task: str, episode: int, value: bool | None, order: str) -> None:
         """Save an answer: success, failure or, with None, a skip. A later answer replaces an earlier one.

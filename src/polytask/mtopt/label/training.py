@@ -13,6 +13,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from polytask.errors import UserError
+from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.detector import Detector
 from polytask.mtopt.detector.folder import figures_path, in_use, newest, next_version, path_of
 from polytask.mtopt.detector.labelled import (
@@ -139,7 +140,7 @@ class DetectorTraining:
             # Of all tasks, not only those on the page: the detector in use grades every task.
             labels = {task: each for task, each in labels_by_task(session.store).items() if task in session.tasks}
             examples = session.store.examples()
-        learned, held = split(labels, config.held_out, examples)
+        learned, held = split(labels, MEASURED, examples)
         if not teachable(learned):
             hint = "Label some successes and some failures of a task first; a few dozen of each are a start."
             lacks = {task: lacking(learned[task], held[task]) for task in labels if labels[task]}

@@ -1,4 +1,4 @@
-"""The records of an evaluation: tasks, the same starts played by simple policies, and whole chains."""
+"""The records of an evaluation: tasks, what simple policies reach in them, and whole chains."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class TaskResult:
     high: float | None
     verdict: float | None  # success by the detector; None if there is none, or it does not judge the task
     wrong: float | None  # share of the true failures that the detector accepts
-    script: float | None  # success of the script from the same starts
+    script: float | None  # success of the script, from starts drawn in the same way
     length: float  # mean number of actions
     commands: dict[str, float] | None = None  # share of moving alone and of each command among the actions
-    simple: dict[str, float] | None = None  # success of simple policies from the same starts, by name
+    simple: dict[str, float] | None = None  # success of simple policies by name, from such starts
     one_action: float | None = None  # success of the same policy where its episodes end after one action
 
 
@@ -34,7 +34,7 @@ class ChainResult:
     success: float  # share of all chains that ended in a success of the task, by the simulator's truth
     low: float  # bounds of Wilson's 95 % interval of the success
     high: float
-    script: float | None  # success of the scripts' chains from the same starts
+    script: float | None  # success of the scripts' chains, from starts drawn in the same way
     after: str | None = None  # task of the first episode; None in older files: lift-any
 
 

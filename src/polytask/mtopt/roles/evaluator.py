@@ -1,10 +1,11 @@
 """Evaluate a policy per task on scenes of fixed seeds: the simulator's truth beside the detector's verdict.
 
-The same starts are played by simple policies (one command, random actions) and by the scripts: a success rate means
-little without theirs. They are also played by the same policy with one action: only what it loses there was a task of
-several steps. In the bins, places start anywhere above the plate with an object in the hand. *Chains* continue
-from what the policy itself has reached: it picks any object and places what it has lifted. A task that a person added
-has no truth, and neither has a real robot: there, only the detector's verdict is known.
+Simple policies (one command, random actions) and the scripts play, too: a success rate means little without theirs.
+They know no task, so one set of their episodes serves all tasks of a skill. Its starts are those of the first one that
+is evaluated; other tasks have other starts, drawn in the same way. The same policy with one action plays its own again:
+only what it loses there was a task of several steps. In the bins, places start anywhere above the plate with an object
+in the hand. *Chains* continue from what the policy itself has reached: it picks any object and places what it has
+lifted. A task that a person added has no truth, and neither has a real robot: there, only the verdict is known.
 """
 
 from __future__ import annotations
@@ -96,8 +97,15 @@ class Evaluator:
         with closing(EpisodeStore(self.config.root, self.config.storage)) as store:
             return evaluation, store.last()
 
-    def step(self, tasks: Sequence[str] | None = None, *, is_scripted: bool = False) -> Evaluation:
+    def step(
+        self, tasks: Sequence[str] | None = None, *, is_scripted: bool = False, has_short: bool = True
+    ) -> Evaluation:
         """Evaluate tasks, or all learned ones, with the weights of the last `sync` or with the scripts.
+
+        Args:
+            tasks: Names; None for all learned ones.
+            is_scripted: Evaluate the scripts.
+            has_short: With simple policies, also play the same policy with one action.
 
         Raises:
             UserError: If the world cannot start one of them.
@@ -110,7 +118,7 @@ class Evaluator:
             mine = [task for task in names if self.tasks[task].skill == skill]
             found = self._skill(skill, mine, kind)
             has_simple = settings.simple and any(task in self.spec.graded for task in mine)
-            short = self._skill(skill, mine, kind, 1) if has_simple and self.steps > 1 else {}
+            short = self._skill(skill, mine, kind, 1) if has_simple and has_short and self.steps > 1 else {}
             simple = {name: self._simple_rates(skill, name) for name in self._simple if has_simple}
             script = self._simple_rates(skill, SCRIPT) if has_simple else {}
             for task in mine:
