@@ -3,12 +3,15 @@
 import json
 import shlex
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 from helpers.tiny_table import TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
+from polytask.runs.reproduce.command import _whole_table, beside
+from polytask.runs.reproduce.tables import PublishedTable, Row
 from polytask.runs.sweep import slots
 
 
@@ -97,10 +100,39 @@ def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_pa
     assert main(["reproduce", table, "budget=0.1", *TINY, "rows=[plain]"]) == 0
     # One frame per second and run, three at once: two seeds of 480 frames take 320 s.
     out = capsys.readouterr().out
-    assert "the whole table as published, up to 3 runs at once on one device, 2 seeds: at least 5 min" in out
+    assert "the whole table as published, up to 3 runs at once on one device, 2 seeds: at least about 5 min" in out
     assert "up to 3 runs shared a device, so minutes are more than those of a run alone" in out
     page = (path.parents[2] / "report/index.html").read_text()
     assert ", up to 3 runs at once</td>" in page
+
+
+def row_of(folder, *runs):
+    """Return the facts on a row whose runs have these frames, seconds and numbers of runs on their device."""
+    items = []
+    for number, (frames, seconds, together) in enumerate(runs):
+        (folder / str(number)).mkdir(parents=True)
+        summary = {"frames": frames, "seconds": seconds, "runs_on_device": together}
+        (folder / str(number) / "summary.json").write_text(json.dumps(summary))
+        items.append(SimpleNamespace(run_dir=folder / str(number)))
+    return beside(Row("one", "One", "cpu_demo", (), 10**9), items)
+
+
+def time_of(facts, seeds):
+    table = PublishedTable("a/b", "A", "table", "nobody", None, seeds, (Row("one", "One", "cpu_demo", (), 10**9),))
+    (line,) = _whole_table(table, [facts])
+    return line.partition("as published, ")[2]
+
+
+def test_the_time_of_a_table_is_that_of_its_device_however_many_runs_shared_it(tmp_path):
+    alone, beside_three = (50_000_000, 1000.0, 1), (50_000_000, 4000.0, 4)
+    assert time_of(row_of(tmp_path / "1", alone), 10) == "one run at a time, 10 seeds: 55.6 h"
+    shared = "up to 4 runs at once on one device, 10 seeds: about 55.6 h"
+    assert time_of(row_of(tmp_path / "2", beside_three), 10) == shared
+    assert time_of(row_of(tmp_path / "3", alone, beside_three), 10) == shared
+    unknown = (50_000_000, 1000.0, None)
+    assert time_of(row_of(tmp_path / "4", unknown, beside_three), 10) == shared
+    assert time_of(row_of(tmp_path / "5", unknown), None) == "one run at a time, 1 seed: 5.6 h"
+    assert row_of(tmp_path / "6", alone, beside_three)["frames_per_second"] == 20_000  # of a run
 
 
 def test_complete_runs_are_reported_where_their_device_is_missing(table, tmp_path, capsys, monkeypatch):

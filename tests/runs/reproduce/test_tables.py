@@ -163,6 +163,16 @@ def test_an_estimate_counts_what_was_measured_and_says_what_was_not():
     assert sources([estimate(rows[2:], 1, 1.0)]) == []
 
 
+def test_an_estimate_of_seconds_is_no_zero_minutes_and_one_from_shared_devices_is_about():
+    alone, shared = Speed(1000.0, "a.json"), Speed(1000.0, "", is_shared=True)
+    rows = [Row(str(number), "", "", (), 3_600_000, speed=speed) for number, speed in enumerate((alone, shared, None))]
+    assert estimate(rows[:1], seeds=1, budget=0.5).text == "30 min"
+    assert estimate(rows[:2], seeds=1, budget=0.5).text == "about 1.0 h"
+    assert estimate(rows[:1], seeds=1, budget=59 / 3600).text == "less than a minute"
+    assert estimate(rows[:1], seeds=1, budget=60 / 3600).text == "1 min"
+    assert estimate(rows[1:], seeds=1, budget=0.001).text == "less than a minute for 1 of 2 rows, 1 measured"
+
+
 def test_rows_like_a_measured_one_make_an_estimate_one_that_is_about():
     own, alike = Speed(1000.0, "a.json"), Speed(1000.0, "a.json", share=0.5, is_alike=True)
     rows = [Row(str(number), "", "", (), 3_600_000, speed=speed) for number, speed in enumerate((own, alike, None))]

@@ -236,17 +236,20 @@ def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Kn
 
 def _whole_table(table: PublishedTable, facts: Sequence[dict[str, Any]]) -> list[str]:
     """Return a line that says how long the table takes as published, at the speed of the runs that are complete."""
-    known = [one for one in facts if one["frames_per_second"]]
+    known = [one for one in facts if one["frames_per_second_of_device"]]
     if not known:
         return []
-    # Runs that shared a device had its whole speed together.
-    measured = {one["row"]: Speed(one["frames_per_second"] * (one["runs_on_device"] or 1), "") for one in known}
+    measured = {
+        one["row"]: Speed(one["frames_per_second_of_device"], "", is_shared=(one["runs_on_device"] or 1) > 1)
+        for one in known
+    }
     together = max(one["runs_on_device"] or 1 for one in known)
     how = "one run at a time" if together == 1 else f"up to {together} runs at once on one device"
     rows = [replace(row, speed=measured.get(row.key)) for row in table.rows]
     seeds = table.seeds or 1
     time = estimate(rows, seeds, budget=1.0).text
-    return [f"at the speed of these runs, the whole table as published, {how}, {seeds} seeds: {time}"]
+    counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
+    return [f"at the speed of these runs, the whole table as published, {how}, {counted}: {time}"]
 
 
 def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
@@ -255,6 +258,8 @@ def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
     summaries = [read_json(item.run_dir / SUMMARY_FILE, "summary of a run", needed) for item in items]
     frames, seconds = (sum(each[name] for each in summaries) for name in ("frames", "seconds"))
     sharing = [each["runs_on_device"] for each in summaries if each.get("runs_on_device") is not None]
+    # Runs that share a device have its whole speed together, so each takes its share of their time.
+    busy = sum(each["seconds"] / (each.get("runs_on_device") or 1) for each in summaries)
     noiseless = [each["evaluation"]["mean_success"] for each in summaries if each.get("evaluation")]
     training = [each["success"] for each in summaries if each.get("success") is not None]
     return {
@@ -266,6 +271,7 @@ def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
         "frames": round(frames / len(items)) if items else None,
         "hours": seconds / len(items) / HOUR if items else None,
         "frames_per_second": frames / seconds if seconds > 0 else None,
+        "frames_per_second_of_device": frames / busy if busy > 0 else None,
         "runs_on_device": max(sharing, default=None),
         "published": {
             "success": row.success,

@@ -27,6 +27,7 @@ class Speed:
     source: str  # a file of benchmarks/results
     share: float = 1.0  # of the measured speed, for a run that does more per frame
     is_alike: bool = False  # of a similar run; such a run was not measured
+    is_shared: bool = False  # of runs that shared a device, so that the speed of one alone is known only about
 
 
 @dataclass(frozen=True)
