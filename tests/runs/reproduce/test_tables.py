@@ -170,7 +170,7 @@ def test_an_estimate_of_seconds_is_no_zero_minutes_and_one_from_shared_devices_i
     assert estimate(rows[:2], seeds=1, budget=0.5).text == "about 1.0 h"
     assert estimate(rows[:1], seeds=1, budget=59 / 3600).text == "less than a minute"
     assert estimate(rows[:1], seeds=1, budget=60 / 3600).text == "1 min"
-    assert estimate(rows[1:], seeds=1, budget=0.001).text == "less than a minute for 1 of 2 rows, 1 measured"
+    assert estimate(rows[1:], seeds=1, budget=0.001).text == "less than a minute (1 of 2 rows measured)"
 
 
 def test_rows_like_a_measured_one_make_an_estimate_one_that_is_about():

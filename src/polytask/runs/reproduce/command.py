@@ -18,7 +18,12 @@ from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.report import Known, report
 from polytask.runs.report.published import Published
 from polytask.runs.report.tables import ends_text
-from polytask.runs.reproduce.changes import check_changes, check_rows_differ, other_than_published
+from polytask.runs.reproduce.changes import (
+    check_changes,
+    check_only_lists,
+    check_rows_differ,
+    other_than_published,
+)
 from polytask.runs.reproduce.estimate import HOUR, estimate, sources
 from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table
 from polytask.runs.sweep.command import commands, conclude, train_all
@@ -32,6 +37,7 @@ Trained = list[tuple[Row, Item]]
 def reproduce(config: ReproduceConfig) -> Result:
     """Run `polytask reproduce`."""
     if config.table is None:
+        check_only_lists(config)
         return listing(config)
     table = read_table(config.table)
     rows = choose(table, config.rows)
