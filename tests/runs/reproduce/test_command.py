@@ -10,7 +10,7 @@ from helpers.tiny_table import TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
-from polytask.runs.reproduce.command import _whole_table, beside
+from polytask.runs.reproduce.compare import beside, whole_table
 from polytask.runs.reproduce.tables import PublishedTable, Row
 from polytask.runs.sweep import slots
 
@@ -119,7 +119,7 @@ def row_of(folder, *runs):
 
 def time_of(facts, seeds):
     table = PublishedTable("a/b", "A", "table", "nobody", None, seeds, (Row("one", "One", "cpu_demo", (), 10**9),))
-    (line,) = _whole_table(table, [facts])
+    (line,) = whole_table(table, [facts])
     return line.partition("as published, ")[2]
 
 
@@ -153,9 +153,42 @@ def test_complete_runs_are_reported_where_their_device_is_missing(table, tmp_pat
     assert index.read_bytes() == written
 
 
+def test_without_training_what_is_complete_is_reported_and_the_rest_is_missing(table, tmp_path, capsys, monkeypatch):
+    words = ["reproduce", table, "budget=0.1", *TINY, "format=json"]
+    assert main([*words, "train=false"]) == 0
+    nothing = json.loads(capsys.readouterr().out)
+    assert ([run["state"] for run in nothing["runs"]], nothing["report"]) == (["new"] * 3, None)
+    assert not (tmp_path / "runs").exists()
+    assert main([*words, "rows=[start]"]) == 0
+    capsys.readouterr()
+
+    def missing(*anything):
+        raise UserError("this machine has no such device")
+
+    monkeypatch.setattr(slots, "check_device", missing)
+    monkeypatch.setattr(slots, "check_worlds", missing)
+    index = tmp_path / "runs/reproduce/some/table-budget0.1/index.json"
+    written = index.read_bytes()
+    assert main([*words, "train=false"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert {run["setting"].partition("-")[2]: run["state"] for run in result["runs"]} == {
+        "plain": "new", "start": "done", "later": "new",
+    }  # fmt: skip
+    assert [(row["row"], row["seeds"]) for row in result["rows"]] == [("plain", 0), ("start", 1), ("later", 0)]
+    assert result["rows"][0]["published"]["success"] == 0.5
+    assert result["report"]["settings"].keys() == {"Start"}
+    assert index.read_bytes() == written
+    assert "all runs take" not in err and "nobody has measured" not in err
+    assert main([*words[:-1], "train=false"]) == 0
+    assert "2 of 3 runs are not complete; the command without train=false trains them" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
+        (["table=mtbench/grpo", "train=false", "dry_run=true"], "dry_run=true prints what train=false does not run"),
+        (["train=false"], "name the table: table=NAME; train= is for the runs of one"),
         (["table=mtbench/mt11_rand"], "unknown table 'mtbench/mt11_rand'; did you mean 'mtbench/mt10_rand'"),
         (["table=mtbench/mt10_rand", "rows=[vanila]"], "unknown row 'vanila'"),
         (["table=mtbench/mt10_rand", "budget=0"], "budget=0.0 is not valid; it must be more than 0"),

@@ -65,6 +65,12 @@ def test_runs_are_compared_skipped_the_second_time_and_failures_are_told(tmp_pat
     (again,) = json.loads(capsys.readouterr().out)["runs"]
     assert (again["run_dir"], again["state"]) == ("table/00-init_fromnull/seed-0", "done")
     assert log.stat().st_mtime_ns == written
+    index = (tmp_path / "table/index.json").read_bytes()
+    assert main([*words, "train=false"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in found["runs"]] == ["done", "new"]
+    assert len(found["report"]["settings"]) == 1
+    assert (tmp_path / "table/index.json").read_bytes() == index
 
 
 def wait_until(is_true, process=None, seconds=180):
