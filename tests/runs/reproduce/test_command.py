@@ -10,6 +10,7 @@ from helpers.tiny_table import TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
+from polytask.runs.reproduce.changes import other_than_published
 from polytask.runs.reproduce.compare import beside, whole_table
 from polytask.runs.reproduce.tables import PublishedTable, Row
 from polytask.runs.sweep import slots
@@ -200,6 +201,10 @@ def test_without_training_what_is_complete_is_reported_and_the_rest_is_missing(t
         (["table=mtbench/grpo", "net=mlp,moore"], "'net=mlp,moore' has several values, but the settings of a table"),
         (["table=mtbench/grpo", "row=[mt10_vanilla]"], "unknown key 'row'; did you mean 'rows'?"),
         (["table=mtbench/grpo", "nett=mlp"], "unknown key 'nett'; did you mean 'net'"),
+        (
+            ["table=mtbench/mt10_rand", "rows=[vanilla,simba_v2]", "net=mlp"],
+            "row 'simba_v2' with net=mlp: unknown key 'net",
+        ),
         (["tabel=mtbench/mt10_rand"], "name the table: table=NAME; did you mean 'table' by 'tabel'?"),
         (["foo=3"], "name the table: table=NAME; 'foo=3' is for the runs of one"),
         (["device=cuda"], "name the table: table=NAME; 'device=cuda' is for the runs of one"),
@@ -219,3 +224,11 @@ def test_mistakes_are_one_line_before_anything_starts(words, line, capsys, tmp_p
     assert main(["reproduce", *words]) == 2
     assert line in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_words_that_change_what_is_learned_are_named_and_those_of_a_machine_are_not():
+    harmless = ["device=cuda", "sim=warp", "sim.contacts_per_world=128", "algo.compile=false", "eval_episodes=9"]
+    assert other_than_published(harmless) == []
+    changes = ["sim.iterations=3", "sim.collision_tolerance=0.1", "num_envs=9"]
+    (line,) = other_than_published([*harmless, *changes])
+    assert line == f"this is not the published table: all runs have {' '.join(changes)}"

@@ -26,7 +26,8 @@ LOGGING = ("wandb_", "video_", "history")  # keys that begin like this only say 
 MEASURED = ("eval_every", "eval_episodes", "grads.conflicts_every")  # what a run measures of itself while it learns
 # How long a run was meant to be. Runs of different length are no seeds of one setting, also because of schedules.
 BUDGET = ("max_frames", "max_iterations", "max_minutes")
-MACHINE = ("device", "sim", "algo.compile")  # how a machine computes the same
+# How a machine computes the same.
+MACHINE = ("device", "sim", "sim.name", "sim.contacts_per_world", "sim.constraints_per_world", "algo.compile")
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
 LONGEST = 40  # characters of a value in a name
 
@@ -50,12 +51,16 @@ def setting_of(config: dict[str, Any]) -> Setting:
 
 def portable(setting: Setting) -> Setting:
     """Return what settings on different machines have in common."""
-    return {key: value for key, value in setting.items() if not is_portable(key)}
+    kept = {key: value for key, value in setting.items() if not is_portable(key)}
+    for name, value in _defaults("sim", "warp").items():  # the CPU backend does not have these keys
+        if kept.get(f"sim.{name}") == value:
+            del kept[f"sim.{name}"]
+    return kept
 
 
 def is_portable(key: str) -> bool:
     """Return whether runs may differ in a key, and still are runs of one published setting."""
-    return _is_left_out(key) or key in (*BUDGET, *MACHINE) or key.startswith("sim.")
+    return _is_left_out(key) or key in (*BUDGET, *MACHINE)
 
 
 def only_says_where(key: str) -> bool:

@@ -120,13 +120,20 @@ def setting_of(row: Row, config: ReproduceConfig, starts: dict[str, str], root: 
         config: The settings of the command.
         starts: Row -> folder of its runs, for rows that start from the networks of another.
         root: The folder of the table.
+
+    Raises:
+        UserError: If the row cannot have what the user changes.
     """
     words = [f"preset={row.preset}", "video=false", *row.words]
     if config.budget != 1.0:
         words.append(f"max_frames={max(1, round(row.frames * config.budget))}")
     if row.after is not None:
         words.append(f"init_from={root or ''}/{starts[row.after]}/seed-{{seed}}")
-    (setting,) = settings_of([*config.plugin_words, *words, *(config.changes or [])])
+    try:
+        (setting,) = settings_of([*config.plugin_words, *words, *(config.changes or [])])
+    except UserError as error:  # other rows may have other networks and methods, which have other keys
+        given = f" with {' '.join(config.changes)}" if config.changes else ""
+        raise UserError(f"row '{row.key}'{given}: {error}") from error
     return Setting(setting.words, row.key, setting.config)
 
 
