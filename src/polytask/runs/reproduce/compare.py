@@ -14,7 +14,7 @@ from polytask.files import Fields, read_json
 from polytask.result import Share, Table
 from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.report import Known, report
-from polytask.runs.report.published import Published
+from polytask.runs.report.published import published_row
 from polytask.runs.report.tables import ends_text
 from polytask.runs.reproduce.estimate import HOUR, estimate
 from polytask.runs.reproduce.tables import PublishedTable, Row, Speed
@@ -87,25 +87,7 @@ def _share(value: float | None) -> Share | None:
 
 def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Known:
     """Return what the report cannot find in the folders: the names in the source, and its numbers."""
-    numbers = {
-        row.name: Published(
-            preset=row.preset,
-            suite="",
-            table=table.title,
-            measure=row.measure,
-            about=table.paper or "",
-            source=table.source,
-            name=row.name,
-            success=row.success,
-            interval=row.interval,
-            episode_return=row.episode_return,
-            frames=row.frames,
-            seeds=table.seeds,
-            hours=row.hours,
-        )
-        for row in table.rows
-        if row.success is not None
-    }
+    numbers = {row.name: one for row in table.rows if (one := published_row(table, row)) is not None}
     return Known(table.title, {item.run_dir: row.name for row, item in done}, numbers, remarks)
 
 
