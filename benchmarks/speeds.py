@@ -59,6 +59,11 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def device_of(cases: list[str], words: list[str]) -> str:
+    """Return the device that is timed; it is that of all cases, or of the first if some name another."""
+    return str(compose(BenchConfig, [*CASES[cases[0]], *words]).device)
+
+
 def measure(case: str, words: list[str], folder: Path, total: int) -> None:
     """Measure one case and write its result."""
     try:
@@ -95,7 +100,7 @@ def main() -> None:
     for first in range(0, len(options.cases), options.at_once):
         results |= measure_together(options.cases[first : first + options.at_once], options.set)
     what = "frames per second; cases start together and are timed alone"
-    publish({"what": what, **origin(), "tasks": results}, options.out)
+    publish({"what": what, **origin(device_of(options.cases, options.set)), "tasks": results}, options.out)
 
 
 if __name__ == "__main__":

@@ -120,9 +120,12 @@ def test_networks_grow_with_the_suite_as_published():
 @pytest.mark.parametrize("worlds", [1024, 2048, 4096, 8192, 16384, 32768])
 @pytest.mark.parametrize("horizon", [32, 64])
 def test_batch_scaling_keeps_the_number_of_updates(worlds, horizon):
-    config = composed(f"mtbench/batch_scaling/envs_{worlds}_horizon_{horizon}")
+    name = f"mtbench/batch_scaling/envs_{worlds}_horizon_{horizon}"
+    config = composed(name)
     assert (config.num_envs, config.algo.horizon) == (worlds, horizon)
     assert config.max_frames * config.algo.epochs == 60_000 * config.algo.minibatch
+    assert config.max_frames == 393_216_000
+    assert "393 M frames of MTBench's script; its thesis gives 500 M" in presets()[name]
 
 
 @pytest.mark.parametrize(("suite", "tasks"), [("mt10", 10), ("mt50", 50)])

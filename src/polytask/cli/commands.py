@@ -101,6 +101,7 @@ COMMANDS: dict[str, Command] = {
             "polytask reproduce",
             "polytask reproduce table=mtbench/mt10_rand seeds=3 budget=0.05 jobs=6",
             "polytask reproduce table=mtbench/critic_scaling rows=[mlp_te_1m,mlp_te_4m] device=cuda",
+            "polytask reproduce table=mtbench/mt10_rand seeds=3 budget=0.05 train=false",
         ),
     ),
     "eval": Command(

@@ -33,6 +33,7 @@ class LaunchConfig(CommandConfig):
         None, "with launcher=slurm: options of submitit, such as [slurm_partition=gpu,timeout_min=600]"
     )
     dry_run: bool = setting(False, "only print the commands of the runs that are not complete")
+    train: bool = setting(True, "train what is missing; false: only report the complete runs, on any machine")
 
     @property
     def all_seeds(self) -> range:
@@ -52,6 +53,8 @@ class LaunchConfig(CommandConfig):
             raise UserError(f"{prefix}devices applies only with launcher=local; {self.launcher} chooses the GPUs")
         if self.devices is not None and len(set(self.devices)) < len(self.devices):
             raise UserError(f"{prefix}devices={self.devices} names a GPU twice; use jobs= for several runs on one GPU")
+        if self.dry_run and not self.train:
+            raise UserError(f"{prefix}dry_run=true prints what {prefix}train=false does not run; give one of them")
         for name, launcher in (("ray_address", "ray"), ("slurm", "slurm")):
             if getattr(self, name) and self.launcher != launcher:
                 raise UserError(f"{prefix}{name} applies only with launcher={launcher}")

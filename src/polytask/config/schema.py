@@ -342,3 +342,8 @@ class ReportConfig(CommandConfig):
         "range", "band of curves: range (lowest to highest seed) or interval (95 %)", choices=("range", "interval")
     )
     paper: bool = setting(False, "put the published figures of presets beside ours")
+
+    def check_together(self, prefix: str) -> None:
+        """Check that figures have a folder."""
+        if self.figures is not None and self.output is None:
+            raise UserError(f"{prefix}figures need {prefix}output=FOLDER, where they are written")

@@ -5,6 +5,7 @@ import json
 import pytest
 from helpers.report_runs import evaluation, row, write_run
 
+from polytask.cli.main import main
 from polytask.config.schema import REPORT_FIGURES, ReportConfig
 from polytask.errors import UserError
 from polytask.runs.report import report
@@ -65,6 +66,11 @@ def test_named_figures_are_written_or_the_reason_is(runs, tmp_path):
     lines = report(config).lines
     assert "no figure weights: no setting logged the weights of its tasks" in lines
     assert {path.name for path in (tmp_path / "out").glob("*.pdf")} == {"bars.pdf"}
+
+
+def test_figures_without_a_folder_are_refused(runs, capsys):
+    assert main(["report", f"runs={runs}", "figures=[curves]"]) == 2
+    assert capsys.readouterr().err == "polytask: figures need output=FOLDER, where they are written\n"
 
 
 def test_a_figure_that_needs_a_baseline_asks_for_it(runs, tmp_path):

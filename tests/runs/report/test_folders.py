@@ -37,8 +37,13 @@ def test_a_name_with_signs_of_a_pattern_is_a_name_if_it_exists(runs):
 
 def test_one_run_counts_once(runs):
     for other in ("sweep/a/seed-0", "sweep/a", "sweep/../sweep/a/seed-*"):
-        with pytest.raises(UserError, match=r"runs names one run twice: 'sweep/a/seed-0' and"):
+        with pytest.raises(UserError) as caught:
             find_runs(["sweep", other])
+        first, _, second = str(caught.value).partition(" and ")
+        assert first == "runs names one run twice: 'sweep/a/seed-0' by runs=sweep"
+        assert second.endswith("seed-0'" if other.endswith("seed-0") else f"seed-0' by runs={other}")
+    with pytest.raises(UserError, match=r"'sweep/a/seed-0' by runs=sweep and 'sweep/a/seed-0'$"):
+        find_runs(["sweep", "sweep/a/seed-0"])
 
 
 def test_what_means_no_run_is_refused(runs):

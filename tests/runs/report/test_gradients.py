@@ -30,6 +30,17 @@ def test_conflicts_are_averaged_over_seeds_at_the_frames_of_the_measurements():
     assert {task: norm.tolist() for task, norm in panel.tasks.items()} == {"reach": [2, 3], "push": [3, 4]}
 
 
+def test_no_seed_is_extended_beyond_its_own_measurements():
+    def seed(*frames):
+        return [{"frames": at, **conflicts((at / 100, at / 100, at / 100), (at, at))} for at in frames]
+
+    (panel,) = conflict_panels({"setting": [seed(10, 20, 30, 40), [{"frames": 5}, *seed(15, 35), {"frames": 90}]]})
+    assert panel.frames.tolist() == [20, 30]  # the second seed knows nothing before 15 and after 35
+    assert panel.cosine[1].tolist() == pytest.approx([0.2, 0.3])
+    assert panel.tasks["reach"].tolist() == [20, 30]
+    assert conflict_panels({"setting": [seed(10, 20), seed(30, 40)]}) == []
+
+
 @pytest.fixture
 def make(tmp_path):
     def write(**metrics):

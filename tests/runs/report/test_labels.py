@@ -5,7 +5,7 @@ import json
 import pytest
 from helpers.report_runs import settings
 
-from polytask.runs.report.labels import differences, identity, name_settings, setting_of, show_value
+from polytask.runs.report.labels import differences, identity, name_settings, portable, setting_of, show_value
 
 
 def setting(*words, **changes):
@@ -132,3 +132,14 @@ def test_values():
     assert [show_value(each) for each in (None, True, 0.5, [3, 3], [3, 4], ["a", "b"], [], "x")] == [
         "default", "true", "0.5", "2x3", "3-4", "a+b", "none", "x",
     ]  # fmt: skip
+
+
+def test_runs_on_other_machines_are_of_one_published_setting_unless_their_physics_differ():
+    def kept(*words):
+        return identity(portable(setting(*words)))
+
+    for words in (["sim=cpu"], ["sim=warp"], ["device=cuda"], ["sim.contacts_per_world=99"], ["max_frames=9"]):
+        assert kept(*words) == kept()
+    assert kept("sim=warp", "sim.iterations=10") == kept()
+    assert kept("sim.iterations=3") != kept()
+    assert kept("sim=warp", "sim.collision_tolerance=0.1") != kept()

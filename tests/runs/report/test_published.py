@@ -16,8 +16,11 @@ PRESET = "mtbench/mt10_rand/ppo_mh_moore"
 def test_every_published_result_belongs_to_a_preset_and_has_a_source():
     found = published()
     assert {each.preset for each in found} <= presets().keys()
-    assert len({each.preset for each in found}) == len(found) == 62
-    assert {each.name for each in found if each.measure == "noiseless"} == {"FastTD3+SimbaV2"}
+    assert len({(each.preset, each.words) for each in found}) == len(found) == 112
+    assert {each.name for each in found if each.measure == "noiseless"} == {
+        "FastTD3+SimbaV2, MT10",
+        "FastTD3+SimbaV2, MT50",
+    }
     assert {each.measure for each in found} == {"noiseless", "training"}
     for each in found:
         assert 0.0 <= each.success <= 1.0
@@ -35,6 +38,11 @@ def test_known_figures():
         1020,
     )
     assert (moore.seeds, moore.frames) == (10, 10**9)
+    # Of two tables with the same number, the one that does not repeat it names the row.
+    (vanilla,) = [each for each in published() if each.preset == "mtbench/mt10_rand/ppo_vanilla"]
+    assert (vanilla.name, vanilla.table) == ("Vanilla", "PPO with multi-task methods, MT10, random goals")
+    (reach,) = [each for each in published() if each.words == ("tasks=[reach]",)]
+    assert (reach.success, reach.table) == (0.907, "PPO on each task of MT50 alone")
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +87,13 @@ def test_a_result_without_noise_is_beside_ours_without_noise(tmp_path):
         assert (line["measure"], line["published success"]) == ("noiseless", 0.85)
         assert line.get("success") == (0.75 if more else None)  # and not 0.5, which is that of training
         assert "without exploration noise" in sources(found)[0]
+
+
+def test_a_run_on_a_single_task_gets_what_was_published_of_this_task(tmp_path):
+    words = ("preset=mtbench/single_task/ppo", "device=cpu", "sim=cpu", "max_frames=5")
+    for task in ("reach", "assembly"):
+        write_run(tmp_path / task, *words, f"tasks=[{task}]", rows=[row(2, {task: 0.5})])
+    write_run(tmp_path / "both", *words, "tasks=[reach,assembly]", rows=[row(2, {"reach": 0.5, "assembly": 0.5})])
+    pools = pool_runs([read_run(tmp_path / name) for name in ("reach", "assembly", "both")])
+    found = find_published(pools)
+    assert {name: one.success for name, one in found.items()} == {"reach": 0.907, "assembly": 0.029}

@@ -3,12 +3,16 @@
 import json
 import shlex
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 from helpers.tiny_table import CHAIN, TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
+from polytask.runs.reproduce.changes import other_than_published
+from polytask.runs.reproduce.compare import beside, whole_table
+from polytask.runs.reproduce.tables import PublishedTable, Row
 from polytask.runs.sweep import slots
 
 
@@ -108,17 +112,46 @@ def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_pa
     assert "A tiny table, beside the source" in out
     assert "0.500" in out and "0.400 to 0.600" in out
     assert "A tiny table: success of nobody. Source: nobody." in out
-    assert "at the speed of these runs, the whole table as published, one run at a time, 2 seeds: at least" in out
+    assert "at the speed of these runs, the whole table as published, one run at a time, 2 seeds: less than a" in out
     assert "(1 of 3 rows measured)" in out
     path = tmp_path / "runs/reproduce/some/table-budget0.1/00-plain/seed-0/summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 48.0, "runs_on_device": 3}))
     assert main(["reproduce", table, "budget=0.1", *TINY, "rows=[plain]"]) == 0
     # One frame per second and run, three at once: two seeds of 480 frames take 320 s.
     out = capsys.readouterr().out
-    assert "the whole table as published, up to 3 runs at once on one device, 2 seeds: at least 5 min" in out
+    assert "the whole table as published, up to 3 runs at once on one device, 2 seeds: at least about 5 min" in out
     assert "up to 3 runs shared a device, so minutes are more than those of a run alone" in out
     page = (path.parents[2] / "report/index.html").read_text()
     assert ", up to 3 runs at once</td>" in page
+
+
+def row_of(folder, *runs):
+    """Return the facts on a row whose runs have these frames, seconds and numbers of runs on their device."""
+    items = []
+    for number, (frames, seconds, together) in enumerate(runs):
+        (folder / str(number)).mkdir(parents=True)
+        summary = {"frames": frames, "seconds": seconds, "runs_on_device": together}
+        (folder / str(number) / "summary.json").write_text(json.dumps(summary))
+        items.append(SimpleNamespace(run_dir=folder / str(number)))
+    return beside(Row("one", "One", "cpu_demo", (), 10**9), items)
+
+
+def time_of(facts, seeds):
+    table = PublishedTable("a/b", "A", "table", "nobody", None, seeds, (Row("one", "One", "cpu_demo", (), 10**9),))
+    (line,) = whole_table(table, [facts])
+    return line.partition("as published, ")[2]
+
+
+def test_the_time_of_a_table_is_that_of_its_device_however_many_runs_shared_it(tmp_path):
+    alone, beside_three = (50_000_000, 1000.0, 1), (50_000_000, 4000.0, 4)
+    assert time_of(row_of(tmp_path / "1", alone), 10) == "one run at a time, 10 seeds: 55.6 h"
+    shared = "up to 4 runs at once on one device, 10 seeds: about 55.6 h"
+    assert time_of(row_of(tmp_path / "2", beside_three), 10) == shared
+    assert time_of(row_of(tmp_path / "3", alone, beside_three), 10) == shared
+    unknown = (50_000_000, 1000.0, None)
+    assert time_of(row_of(tmp_path / "4", unknown, beside_three), 10) == shared
+    assert time_of(row_of(tmp_path / "5", unknown), None) == "one run at a time, 1 seed: 5.6 h"
+    assert row_of(tmp_path / "6", alone, beside_three)["frames_per_second"] == 20_000  # of a run
 
 
 def test_complete_runs_are_reported_where_their_device_is_missing(table, tmp_path, capsys, monkeypatch):
@@ -139,9 +172,42 @@ def test_complete_runs_are_reported_where_their_device_is_missing(table, tmp_pat
     assert index.read_bytes() == written
 
 
+def test_without_training_what_is_complete_is_reported_and_the_rest_is_missing(table, tmp_path, capsys, monkeypatch):
+    words = ["reproduce", table, "budget=0.1", *TINY, "format=json"]
+    assert main([*words, "train=false"]) == 0
+    nothing = json.loads(capsys.readouterr().out)
+    assert ([run["state"] for run in nothing["runs"]], nothing["report"]) == (["new"] * 3, None)
+    assert not (tmp_path / "runs").exists()
+    assert main([*words, "rows=[start]"]) == 0
+    capsys.readouterr()
+
+    def missing(*anything):
+        raise UserError("this machine has no such device")
+
+    monkeypatch.setattr(slots, "check_device", missing)
+    monkeypatch.setattr(slots, "check_worlds", missing)
+    index = tmp_path / "runs/reproduce/some/table-budget0.1/index.json"
+    written = index.read_bytes()
+    assert main([*words, "train=false"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert {run["setting"].partition("-")[2]: run["state"] for run in result["runs"]} == {
+        "plain": "new", "start": "done", "later": "new",
+    }  # fmt: skip
+    assert [(row["row"], row["seeds"]) for row in result["rows"]] == [("plain", 0), ("start", 1), ("later", 0)]
+    assert result["rows"][0]["published"]["success"] == 0.5
+    assert result["report"]["settings"].keys() == {"Start"}
+    assert index.read_bytes() == written
+    assert "all runs take" not in err and "nobody has measured" not in err
+    assert main([*words[:-1], "train=false"]) == 0
+    assert "2 of 3 runs are not complete; the command without train=false trains them" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
+        (["table=mtbench/grpo", "train=false", "dry_run=true"], "dry_run=true prints what train=false does not run"),
+        (["train=false"], "name the table: table=NAME; train= is for the runs of one"),
         (["table=mtbench/mt11_rand"], "unknown table 'mtbench/mt11_rand'; did you mean 'mtbench/mt10_rand'"),
         (["table=mtbench/mt10_rand", "rows=[vanila]"], "unknown row 'vanila'"),
         (["table=mtbench/mt10_rand", "budget=0"], "budget=0.0 is not valid; it must be more than 0"),
@@ -151,6 +217,19 @@ def test_complete_runs_are_reported_where_their_device_is_missing(table, tmp_pat
         (["table=mtbench/grpo", "max_frames=9"], "'max_frames' cannot be given: the table says how long its runs are"),
         (["table=mtbench/grpo", "max_minutes=9"], "budget=0.05 gives each a share of the published frames"),
         (["table=mtbench/grpo", "net=mlp,moore"], "'net=mlp,moore' has several values, but the settings of a table"),
+        (["table=mtbench/grpo", "row=[mt10_vanilla]"], "unknown key 'row'; did you mean 'rows'?"),
+        (["table=mtbench/grpo", "nett=mlp"], "unknown key 'nett'; did you mean 'net'"),
+        (
+            ["table=mtbench/mt10_rand", "rows=[vanilla,simba_v2]", "net=mlp"],
+            "row 'simba_v2' with net=mlp: unknown key 'net",
+        ),
+        (["tabel=mtbench/mt10_rand"], "name the table: table=NAME; did you mean 'table' by 'tabel'?"),
+        (["foo=3"], "name the table: table=NAME; 'foo=3' is for the runs of one"),
+        (["device=cuda"], "name the table: table=NAME; 'device=cuda' is for the runs of one"),
+        (["rows=[vanilla]"], "name the table: table=NAME; rows= is for the runs of one"),
+        (["output=here"], "name the table: table=NAME; output= is for the runs of one"),
+        (["dry_run=true"], "name the table: table=NAME; dry_run= is for the runs of one"),
+        (["jobs=2", "budget=0.05", "seeds=3"], "name the table: table=NAME; jobs= is for the runs of one"),
         (["table=parkour/hard", "init_from=x"], "'init_from' cannot be given: some rows start from the networks of"),
         (
             ["table=mtbench/mt10_rand", "rows=[vanilla,multihead]", "net=mlp"],
@@ -163,3 +242,11 @@ def test_mistakes_are_one_line_before_anything_starts(words, line, capsys, tmp_p
     assert main(["reproduce", *words]) == 2
     assert line in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_words_that_change_what_is_learned_are_named_and_those_of_a_machine_are_not():
+    harmless = ["device=cuda", "sim=warp", "sim.contacts_per_world=128", "algo.compile=false", "eval_episodes=9"]
+    assert other_than_published(harmless) == []
+    changes = ["sim.iterations=3", "sim.collision_tolerance=0.1", "num_envs=9"]
+    (line,) = other_than_published([*harmless, *changes])
+    assert line == f"this is not the published table: all runs have {' '.join(changes)}"

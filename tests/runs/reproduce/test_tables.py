@@ -27,6 +27,12 @@ def test_every_row_is_a_setting_of_its_own_with_the_frames_of_its_preset(name):
     check_different(settings)
     assert [one.config.max_frames for one in settings] == [row.frames for row in rows]
     assert sorted(row.key for stage in stages(table.rows) for row in stage) == sorted(keys)  # each can start
+    for row, one in zip(rows, settings, strict=True):
+        assert (
+            row.success is None
+            or (row.suite == one.config.suite and one.config.tasks is None)
+            or (row.suite is None and f"tasks=[{','.join(one.config.tasks)}]" in row.words)
+        ), row.key
     assert all(row.success is None or 0.0 <= row.success <= 1.0 for row in table.rows)
     assert table.paper is not None or not any(row.success for row in table.rows)
     for row in table.rows:
@@ -35,7 +41,7 @@ def test_every_row_is_a_setting_of_its_own_with_the_frames_of_its_preset(name):
 
 def test_no_key_of_a_file_is_misspelt():
     rows = {"name", "preset", "words", "frames", "after", "success", "interval", "hours", "return", "speed", "measure"}
-    rows |= {"like", "share"}
+    rows |= {"like", "share", "suite"}
     for path in FOLDER.rglob("*.yaml"):
         content = yaml.safe_load(path.read_text())
         assert content.keys() <= {
@@ -44,6 +50,8 @@ def test_no_key_of_a_file_is_misspelt():
             "source",
             "paper",
             "measure",
+            "suite",
+            "repeats_others",
             "like",
             "seeds",
             "frames",
@@ -122,13 +130,18 @@ def test_speeds_agree_with_the_newest_benchmarks():
         assert 0.4 < known[name]["frames_per_second"] / start < 1.0, name
 
 
-def test_no_published_number_is_written_in_two_ways():
-    path = Path(__file__).parents[3] / "src/polytask/runs/report/published.yaml"
-    content = yaml.safe_load(path.read_text())
-    theirs = {preset: (row["success"], table["measure"]) for table in content["tables"]
-              for preset, row in table["rows"].items()}  # fmt: skip
-    for row in (row for name in names() for row in read_table(name).rows if not row.words and row.success is not None):
-        assert theirs[row.preset] == (row.success, row.measure), row.preset
+def test_a_published_number_stands_in_one_table_unless_another_says_that_it_repeats_it():
+    own, repeated = {}, {}
+    for table in map(read_table, names()):
+        for row in (row for row in table.rows if row.success is not None):
+            key = (row.preset, row.words)
+            assert table.is_repeated or key not in own, key
+            (repeated if table.is_repeated else own)[key] = (
+                row.success, row.measure, row.interval, row.episode_return, row.hours
+            )  # fmt: skip
+    assert len(own) == 112
+    assert len(repeated) == 4
+    assert repeated == {key: own[key] for key in repeated}
 
 
 def test_fast_td3_was_measured_without_noise_and_the_others_in_training():
@@ -175,6 +188,16 @@ def test_an_estimate_counts_what_was_measured_and_says_what_was_not():
     assert len(sources([whole])) == 1
     assert sources([whole])[0].endswith("a.json (1 k frames/s), b.json (0 k frames/s)")
     assert sources([estimate(rows[2:], 1, 1.0)]) == []
+
+
+def test_an_estimate_of_seconds_is_no_zero_minutes_and_one_from_shared_devices_is_about():
+    alone, shared = Speed(1000.0, "a.json"), Speed(1000.0, "", is_shared=True)
+    rows = [Row(str(number), "", "", (), 3_600_000, speed=speed) for number, speed in enumerate((alone, shared, None))]
+    assert estimate(rows[:1], seeds=1, budget=0.5).text == "30 min"
+    assert estimate(rows[:2], seeds=1, budget=0.5).text == "about 1.0 h"
+    assert estimate(rows[:1], seeds=1, budget=59 / 3600).text == "less than a minute"
+    assert estimate(rows[:1], seeds=1, budget=60 / 3600).text == "1 min"
+    assert estimate(rows[1:], seeds=1, budget=0.001).text == "less than a minute (1 of 2 rows measured)"
 
 
 def test_rows_like_a_measured_one_make_an_estimate_one_that_is_about():

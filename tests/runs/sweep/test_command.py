@@ -65,6 +65,12 @@ def test_runs_are_compared_skipped_the_second_time_and_failures_are_told(tmp_pat
     (again,) = json.loads(capsys.readouterr().out)["runs"]
     assert (again["run_dir"], again["state"]) == ("table/00-init_fromnull/seed-0", "done")
     assert log.stat().st_mtime_ns == written
+    index = (tmp_path / "table/index.json").read_bytes()
+    assert main([*words, "train=false"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in found["runs"]] == ["done", "new"]
+    assert len(found["report"]["settings"]) == 1
+    assert (tmp_path / "table/index.json").read_bytes() == index
 
 
 def wait_until(is_true, process=None, seconds=180):
@@ -171,24 +177,36 @@ def test_runs_are_spread_over_the_gpus_that_this_process_may_use(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert [each["CUDA_VISIBLE_DEVICES"] for each in slots_of(LaunchConfig(devices=[2, 3]), 9).variables] == ["2", "3"]
     alone = slots_of(LaunchConfig(), 9)
-    assert (list(alone.variables), alone.threads) == ([{RUNS_ON_DEVICE: "1"}], None)
+    assert (list(alone.variables), alone.threads, alone.devices) == ([{}], None, [0])
 
 
 @pytest.mark.parametrize(
-    ("waiting", "config", "expected"),
+    ("waiting", "config", "devices"),
     [
-        (9, LaunchConfig(jobs=3, devices=[0, 1]), ["2", "1", "2"]),
-        (9, LaunchConfig(jobs=4), ["4"] * 4),
-        (2, LaunchConfig(jobs=4), ["2"] * 2),  # no more runs are left
-        (9, LaunchConfig(jobs=2, launcher="ray", gpus=0.25), ["4"] * 2),
-        (9, LaunchConfig(jobs=2, launcher="ray", gpus=0.0), [None] * 2),
-        (9, LaunchConfig(jobs=2, launcher="slurm", gpus=2.0), ["1"] * 2),
+        (9, LaunchConfig(jobs=3, devices=[2, 5]), [0, 1, 0]),
+        (9, LaunchConfig(jobs=4), [0] * 4),
+        (2, LaunchConfig(jobs=4), [0] * 2),  # no more runs are left
     ],
 )
-def test_runs_are_told_how_many_share_their_device(waiting, config, expected, monkeypatch):
-    assert [each.get(RUNS_ON_DEVICE) for each in slots_of(config, waiting).variables] == expected
+def test_places_have_devices_so_that_runs_can_be_told_how_many_share_theirs(waiting, config, devices, monkeypatch):
+    assert slots_of(config, waiting).devices == devices
     monkeypatch.setenv(RUNS_ON_DEVICE, "8")  # two sweeps at once: only the user knows
-    assert [each.get(RUNS_ON_DEVICE) for each in slots_of(config, waiting).variables] == [None] * len(expected)
+    assert slots_of(config, waiting).devices is None
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (LaunchConfig(jobs=2, launcher="ray", gpus=0.25), "4"),
+        (LaunchConfig(jobs=2, launcher="ray", gpus=0.0), None),
+        (LaunchConfig(jobs=2, launcher="slurm", gpus=2.0), "1"),
+    ],
+)
+def test_runs_on_a_cluster_are_told_how_many_share_a_gpu_at_most(config, told, monkeypatch):
+    places = slots_of(config, 9)
+    assert ([each.get(RUNS_ON_DEVICE) for each in places.variables], places.devices) == ([told] * 2, None)
+    monkeypatch.setenv(RUNS_ON_DEVICE, "8")
+    assert list(slots_of(config, 9).variables) == [{}] * 2
 
 
 @pytest.mark.parametrize(

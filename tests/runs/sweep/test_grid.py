@@ -68,7 +68,11 @@ def test_commas_in_brackets_and_quotes_do_not_separate(word, values):
     ("words", "line"),
     [
         (["grads=mean,mean"], "two settings are equal: 'grads=mean' and 'grads=mean'"),
-        (["video=true,false"], "two settings are equal"),
+        (["video=true,false"], "two settings are equal: 'video=true' and 'video=false'"),
+        (["eval_episodes=1,2"], "one and the same in a report: 'eval_episodes=1' and 'eval_episodes=2'"),
+        (["eval_every=0,5"], "two settings are one and the same in a report"),
+        (["grads=pcgrad", "grads.conflicts_every=1,2"], "two settings are one and the same in a report"),
+        (["device=cuda:0,cuda:1"], "two settings are one and the same in a report"),
         (["net=mlp,molp"], "unknown net 'molp'; did you mean 'mlp'?"),
         (["preset=cpu_dem"], "unknown preset 'cpu_dem'; did you mean 'cpu_demo'"),
         (["preset=ptsl/nothing/*"], "unknown preset 'ptsl/nothing/*'"),
@@ -91,10 +95,11 @@ def test_mistakes_are_one_line(words, line):
 
 
 def test_what_is_only_logged_or_saved_makes_no_other_setting():
-    (one,), (other,), (wider,) = (
-        settings_of(["tasks=[reach]", *words])
-        for words in ([], ["video=false", "threads=1", "save_every=3", "history.worlds=1"], ["num_envs=32"])
+    written = ["video=false", "threads=1", "save_every=3", "history.worlds=1", "video_every=2", "wandb_name=x"]
+    (one,), (other,), (wider,), (longer,) = (
+        settings_of(["tasks=[reach]", *words]) for words in ([], written, ["num_envs=32"], ["eval_episodes=50"])
     )
     assert identity(one.config) == identity(other.config)
     assert identity(one.config) != identity(wider.config)
+    assert identity(one.config) != identity(longer.config)  # a sweep with more episodes is measured anew
     assert {"seed", "run_dir"}.isdisjoint(identity(TrainConfig(algo=one.config.algo, net=one.config.net)))

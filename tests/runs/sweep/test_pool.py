@@ -8,6 +8,7 @@ import pytest
 
 from polytask.errors import UserError
 from polytask.runs.file_names import CHECKPOINT_FILE
+from polytask.runs.provenance import RUNS_ON_DEVICE
 from polytask.runs.sweep import pool
 from polytask.runs.sweep.grid import settings_of
 from polytask.runs.sweep.index import Index
@@ -177,8 +178,38 @@ def test_a_second_signal_ends_all_runs_at_once(items, number, monkeypatch):
 def test_runs_on_the_cpu_share_its_cores_unless_they_name_a_number(tmp_path):
     for words, expected in ((["threads=3"], False), ([], True), (["device=cuda"], False)):
         (item,) = plan(settings_of(["tasks=[reach]", *words]), [0], tmp_path, Index(tmp_path))
-        assert ("threads=5" in Slots([{}], threads=5).job(item, 0).words) is expected
-        assert "threads=5" not in Slots([{}]).job(item, 0).words
+        assert ("threads=5" in Slots([{}], threads=5).job(item, 0, {0}).words) is expected
+        assert "threads=5" not in Slots([{}]).job(item, 0, {0}).words
+
+
+@pytest.mark.parametrize(
+    ("devices", "told"),
+    [
+        ([0, 0, 0, 0], [4, 4, 4, 4, 2, 2]),  # the last two are alone with each other
+        ([0, 1, 0, 0], [3, 1, 3, 3, 1, 1]),
+        ([0, 1, 0, 1, 0], [3, 2, 3, 2, 3, 1]),
+        ([0] * 9, [6] * 6),  # more places than runs
+        (None, [None] * 6),
+    ],
+)
+def test_a_run_is_told_how_many_are_on_its_device_when_it_starts(items, devices, told):
+    launcher = FakeLauncher()
+    run(items, launcher, jobs=4 if devices is None else len(devices), devices=devices)
+    numbers = [process.job.variables.get(RUNS_ON_DEVICE) for process in launcher.processes]
+    assert numbers == [None if each is None else str(each) for each in told]
+
+
+def test_a_run_that_starts_beside_others_is_told_of_them(items):
+    launcher = FakeLauncher()
+    start = launcher.start
+
+    def slow(job):  # the first run outlives the next three
+        launcher.looks = 2 if launcher.processes else 5
+        return start(job)
+
+    launcher.start = slow
+    run(items[:4], launcher, devices=[0, 0])
+    assert [process.job.variables[RUNS_ON_DEVICE] for process in launcher.processes] == ["2"] * 4
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,20 @@ def find_runs(names: Sequence[str]) -> list[Path]:
     Raises:
         UserError: If a name means no run, or two names mean the same one, since a run would count twice.
     """
-    folders: dict[Path, Path] = {}
+    folders: dict[Path, tuple[Path, str]] = {}
     for name in names:
         for folder in _named(name):
+            one = (folder, name)
             with can_read(folder):
-                same = folders.setdefault(folder.resolve(), folder)
-            if same is not folder:
-                raise UserError(f"runs names one run twice: '{same}' and '{folder}'")
-    return list(folders.values())
+                same = folders.setdefault(folder.resolve(), one)
+            if same is not one:
+                raise UserError(f"runs names one run twice: {_from(*same)} and {_from(*one)}")
+    return [folder for folder, _ in folders.values()]
+
+
+def _from(folder: Path, name: str) -> str:
+    """Write a folder together with the name that means it, if that is another one."""
+    return f"'{folder}'" if str(folder) == name else f"'{folder}' by runs={name}"
 
 
 def _named(name: str) -> list[Path]:

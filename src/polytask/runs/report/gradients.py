@@ -32,16 +32,23 @@ class ConflictPanel(TaskPanel):
 
 
 def conflict_panels(curves: dict[str, list[list[LogRow]]]) -> list[ConflictPanel]:
-    """Return a panel per setting and network (actor, then critic), except where a seed logged no conflicts."""
+    """Return a panel per setting and network (actor, then critic).
+
+    There is none where a seed logged no conflicts, or the seeds logged them at frames that have nothing in common.
+    """
     panels = []
     for setting, seeds in curves.items():
         for group in ("actor", "critic"):
             prefix = f"conflict/{group}"
-            logged = [next((row for row in rows if f"{prefix}/cosine_mean" in row), None) for rows in seeds]
+            logged = [
+                next((row for row in rows if row.get(f"{prefix}/cosine_mean") is not None), None) for rows in seeds
+            ]
             if None in logged:
                 continue
             names = [name for name in logged[0] or () if name.startswith(f"{prefix}/norms/")]
             frames = _frames(seeds, f"{prefix}/cosine_mean")
+            if not len(frames):
+                continue
             cosine = np.stack(
                 [aligned(seeds, f"{prefix}/cosine_{each}", at=frames)[1].mean(axis=0) for each in COSINES]
             )
@@ -53,10 +60,13 @@ def conflict_panels(curves: dict[str, list[list[LogRow]]]) -> list[ConflictPanel
 
 
 def _frames(seeds: Sequence[Sequence[LogRow]], metric: str) -> Array:
-    """Return the frames of the first seed's measurements, so that a single seed is drawn without interpolation."""
-    last = min(float(rows[-1]["frames"] or 0) for rows in seeds)
-    frames = [float(row["frames"] or 0) for row in seeds[0] if metric in row]
-    return np.array([each for each in frames if each <= last])
+    """Return the frames of the first seed's measurements, so that a single seed is drawn without interpolation.
+
+    Only those between the first and the last measurement of every seed, so that no seed is extended.
+    """
+    known = [[float(row["frames"] or 0) for row in rows if row.get(metric) is not None] for rows in seeds]
+    first, last = max(min(each) for each in known), min(max(each) for each in known)
+    return np.array([each for each in known[0] if first <= each <= last])
 
 
 def draw_conflicts(pools: Sequence[Pool]) -> Any:

@@ -18,16 +18,16 @@ from polytask.config.schema import TrainConfig
 from polytask.envs.suites import SUITE_LEVELS, SUITES
 from polytask.settings import default_of
 
-# Where and with which output a run was made. None of it changes what is learned.
-LEFT_OUT = (
-    "seed", "threads", "run_dir", "checkpoint", "format",
-    "save_every", "save_minutes", "eval_every", "eval_episodes", "video", "tensorboard", "wandb",
-    "grads.conflicts_every",
+# Where and with which output a run was made. None of it changes what is learned or measured.
+WHERE = (
+    "seed", "threads", "run_dir", "checkpoint", "format", "save_every", "save_minutes", "video", "tensorboard", "wandb",
 )  # fmt: skip
+LOGGING = ("wandb_", "video_", "history")  # keys that begin like this only say what a run writes
+MEASURED = ("eval_every", "eval_episodes", "grads.conflicts_every")  # what a run measures of itself while it learns
 # How long a run was meant to be. Runs of different length are no seeds of one setting, also because of schedules.
 BUDGET = ("max_frames", "max_iterations", "max_minutes")
-MACHINE = ("device", "sim", "algo.compile")  # how a machine computes the same
-LOGGING = ("wandb_", "video_", "tensorboard_", "history")  # keys that begin like this only say what a run writes
+# How a machine computes the same.
+MACHINE = ("device", "sim", "sim.name", "sim.contacts_per_world", "sim.constraints_per_world", "algo.compile")
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
 SHOWN = "with demonstrations"  # the key of settings whose policies were shown some, by this run or its start
 LONGEST = 40  # characters of a value in a name
@@ -58,16 +58,25 @@ def setting_of(config: dict[str, Any], *, is_shown: bool = False) -> Setting:
 
 def portable(setting: Setting) -> Setting:
     """Return what settings on different machines have in common."""
-    return {key: value for key, value in setting.items() if not is_portable(key)}
+    kept = {key: value for key, value in setting.items() if not is_portable(key)}
+    for name, value in _defaults("sim", "warp").items():  # the CPU backend does not have these keys
+        if kept.get(f"sim.{name}") == value:
+            del kept[f"sim.{name}"]
+    return kept
 
 
 def is_portable(key: str) -> bool:
     """Return whether runs may differ in a key, and still are runs of one published setting."""
-    return _is_left_out(key) or key in (*BUDGET, *MACHINE) or key.startswith("sim.")
+    return _is_left_out(key) or key in (*BUDGET, *MACHINE)
+
+
+def only_says_where(key: str) -> bool:
+    """Return whether a key only says where and with which output a run is made."""
+    return key in WHERE or key.startswith(LOGGING)
 
 
 def _is_left_out(key: str) -> bool:
-    return key in LEFT_OUT or key.startswith(LOGGING)
+    return key in MEASURED or only_says_where(key)
 
 
 def _tasks(suite: str, tasks: list[str] | None) -> Any:

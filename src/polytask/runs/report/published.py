@@ -1,7 +1,7 @@
-"""The published figures of presets, from `published.yaml`, and which runs they belong to.
+"""The published figures of presets, from the tables of `polytask reproduce`, and which runs they belong to.
 
-A run does not save the name of its preset. It belongs to a preset if its setting is that of the preset. The device, the
-physics backend and compilation may differ.
+A run does not save the name of its preset. It belongs to a row of a table if its setting is that of the row: its preset
+and words. The device, the physics backend and compilation may differ.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from polytask.config.compose import compose, to_plain
 from polytask.config.schema import TrainConfig
@@ -20,8 +17,7 @@ from polytask.result import Share
 from polytask.runs.report.labels import Setting, identity, portable, setting_of
 from polytask.runs.report.pool import Pool
 from polytask.runs.report.tables import comma_separated, ends_text, interval_text
-
-FILE = Path(__file__).with_name("published.yaml")
+from polytask.runs.reproduce.tables import PublishedTable, Row, names, read_table
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,7 @@ class Published:
     """One published result."""
 
     preset: str
-    suite: str
+    suite: str | None  # None: the words name the tasks
     table: str  # its title
     measure: str  # of success: training or noiseless
     about: str  # what was measured
@@ -41,44 +37,60 @@ class Published:
     frames: int | None = None
     seeds: int | None = None
     hours: float | None = None
+    words: tuple[str, ...] = ()  # that change the preset
 
 
 @cache
 def published() -> list[Published]:
-    """Read all published results."""
-    content = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-    return [
-        Published(
-            preset,
-            table["suite"],
-            table["title"],
-            table["measure"],
-            table["about"],
-            content["sources"][table["source"]],
-            row["name"],
-            row["success"],
-            tuple(row["interval"]) if "interval" in row else None,
-            row.get("return"),
-            row.get("frames", table.get("frames")),
-            table.get("seeds"),
-            row.get("hours"),
-        )
-        for table in content["tables"]
-        for preset, row in table["rows"].items()
-    ]
+    """Read all published results. A table that repeats numbers of others comes last, and adds nothing to them."""
+    tables = sorted(map(read_table, names()), key=lambda table: table.is_repeated)
+    found: dict[tuple[str, tuple[str, ...]], Published] = {}
+    for table in tables:
+        for row in table.rows:
+            if (one := published_row(table, row)) is not None:
+                found.setdefault((one.preset, one.words), one)
+    return list(found.values())
+
+
+def published_row(table: PublishedTable, row: Row) -> Published | None:
+    """Return what was published about a row of a table, if its success is known."""
+    if row.success is None:
+        return None
+    return Published(
+        preset=row.preset,
+        words=row.words,
+        suite=row.suite,
+        table=table.title,
+        measure=row.measure,
+        about=table.paper or "",
+        source=table.source,
+        name=row.name,
+        success=row.success,
+        interval=row.interval,
+        episode_return=row.episode_return,
+        frames=row.frames,
+        seeds=table.seeds,
+        hours=row.hours,
+    )
 
 
 def find_published(pools: Sequence[Pool]) -> dict[str, Published]:
     """Return the published results of settings, by the name of the setting."""
-    suites = {one.setting.get("tasks") for one in pools if isinstance(one.setting.get("tasks"), str)}
-    known = {_portable(_preset(each.preset)): each for each in published() if each.suite in suites}
+    suites = [one.setting.get("tasks") for one in pools]
+    near = [each for each in published() if any(_has_tasks(each, tasks) for tasks in suites)]  # the others take seconds
+    known = {_portable(_composed(each.preset, each.words)): each for each in near}
     return {one.name: known[key] for one in pools if (key := _portable(one.setting)) in known}
 
 
+def _has_tasks(one: Published, tasks: Any) -> bool:
+    """Return whether a published result is of a suite, or of a list of tasks."""
+    return one.suite == tasks if isinstance(tasks, str) else f"tasks=[{','.join(tasks)}]" in one.words
+
+
 @cache
-def _preset(name: str) -> Setting:
-    """Return the setting of a preset."""
-    return setting_of(to_plain(compose(TrainConfig, [f"preset={name}"])))
+def _composed(preset: str, words: tuple[str, ...]) -> Setting:
+    """Return the setting of a preset and words that change it."""
+    return setting_of(to_plain(compose(TrainConfig, [f"preset={preset}", *words])))
 
 
 def _portable(setting: Setting) -> str:

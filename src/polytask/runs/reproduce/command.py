@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from polytask.config.launching import ReproduceConfig
-from polytask.config.schema import ReportConfig
 from polytask.errors import UserError, suggest
-from polytask.files import Fields, read_json
-from polytask.result import Result, Share, Table, note
-from polytask.runs.file_names import SUMMARY_FILE
-from polytask.runs.report import Known, report
-from polytask.runs.report.published import Published
-from polytask.runs.report.tables import ends_text
-from polytask.runs.reproduce.changes import check_changes, check_rows_differ, other_than_published
-from polytask.runs.reproduce.estimate import HOUR, estimate, sources
-from polytask.runs.reproduce.tables import PublishedTable, Row, Speed, names, read_table, stages
+from polytask.result import Result, Table, note
+from polytask.runs.reproduce.changes import (
+    check_changes,
+    check_only_lists,
+    check_rows_differ,
+    other_than_published,
+)
+from polytask.runs.reproduce.compare import Trained, compare
+from polytask.runs.reproduce.estimate import estimate, sources
+from polytask.runs.reproduce.tables import PublishedTable, Row, names, read_table, stages
 from polytask.runs.sweep.command import commands, conclude, train_all
 from polytask.runs.sweep.grid import Setting, settings_of
 from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
 
-Trained = list[tuple[Row, Item]]
-
 
 def reproduce(config: ReproduceConfig) -> Result:
     """Run `polytask reproduce`."""
     if config.table is None:
+        check_only_lists(config)
         return listing(config)
     table = read_table(config.table)
     rows = choose(table, config.rows)
@@ -42,19 +39,15 @@ def reproduce(config: ReproduceConfig) -> Result:
     stand_ins = {row.key: row.key for row in rows}
     check_rows_differ({row.key: setting_of(row, config, stand_ins) for row in rows}, changes)
     if config.dry_run:
-        return _dry_run(rows, config, root)
+        return commands([item for _, item in planned(rows, config, root)])
     expected = estimate(rows, config.seeds, config.budget)
     time = f"all runs take {expected.text}" if expected.known else "nobody has measured how long the runs take"
-    for line in (f"{table.title}: {time}", *sources([expected]), *other_than_published(changes)):
+    about = [f"{table.title}: {time}", *sources([expected])] if config.train else []
+    for line in (*about, *other_than_published(changes)):
         note(line)
-    trained: Trained = []
-    for stage in stages(rows):
-        items, code = train_all(_settings(stage, trained, config, root), config, root)
-        trained += _by_row(stage, items)
-        if code:
-            break
-    items = [item for _, item in trained]
-    return conclude(items, root, code, *compare(table, rows, trained, root, remarks_on(config)))
+    trained, code = _train(rows, config, root) if config.train else (planned(rows, config, root), 0)
+    compared = compare(table, rows, trained, root, remarks_on(config))
+    return conclude([item for _, item in trained], config, root, code, compared)
 
 
 def remarks_on(config: ReproduceConfig) -> tuple[str, ...]:
@@ -126,13 +119,20 @@ def setting_of(row: Row, config: ReproduceConfig, starts: dict[str, str], root: 
         config: The settings of the command.
         starts: Row -> folder of its runs, for rows that start from the networks of another.
         root: The folder of the table.
+
+    Raises:
+        UserError: If the row cannot have what the user changes.
     """
     words = [f"preset={row.preset}", "video=false", *row.words]
     if config.budget != 1.0:
         words.append(f"max_frames={max(1, round(row.frames * config.budget))}")
     if row.after is not None:
         words.append(f"init_from={root or ''}/{starts[row.after]}/seed-{{seed}}")
-    (setting,) = settings_of([*config.plugin_words, *words, *(config.changes or [])])
+    try:
+        (setting,) = settings_of([*config.plugin_words, *words, *(config.changes or [])])
+    except UserError as error:  # other rows may have other networks and methods, which have other keys
+        given = f" with {' '.join(config.changes)}" if config.changes else ""
+        raise UserError(f"row '{row.key}'{given}: {error}") from error
     return Setting(setting.words, row.key, setting.config)
 
 
@@ -141,143 +141,30 @@ def _by_row(rows: Sequence[Row], items: Sequence[Item]) -> Trained:
     return [(rows[number % len(rows)], item) for number, item in enumerate(items)]
 
 
-def _settings(stage: Sequence[Row], planned: Trained, config: ReproduceConfig, root: Path) -> list[Setting]:
-    """Return what the rows of a stage train, from the folders of the rows that are planned already."""
-    starts = {row.key: item.name.partition("/")[0] for row, item in planned}
+def _settings(stage: Sequence[Row], known: Trained, config: ReproduceConfig, root: Path) -> list[Setting]:
+    """Return what the rows of a stage train, from the folders of the rows that are known already."""
+    starts = {row.key: item.name.partition("/")[0] for row, item in known}
     return [setting_of(row, config, starts, root) for row in stage]
 
 
-def _dry_run(rows: Sequence[Row], config: ReproduceConfig, root: Path) -> Result:
-    """Return the commands of all runs that are not complete."""
-    index, planned = Index(root), list[tuple[Row, Item]]()
-    for stage in stages(rows):
-        planned += _by_row(stage, plan(_settings(stage, planned, config, root), config.all_seeds, root, index))
-    return commands([item for _, item in planned])
+def _train(rows: Sequence[Row], config: ReproduceConfig, root: Path) -> tuple[Trained, int]:
+    """Train what is missing of the rows, and then of those that start from them.
 
-
-def compare(
-    table: PublishedTable, rows: Sequence[Row], trained: Trained, root: Path, remarks: tuple[str, ...] = ()
-) -> tuple[list[Table], list[str], dict[str, Any]]:
-    """Return the report on the complete runs, and a table of all rows with the published numbers beside ours.
-
-    Args:
-        table: The table.
-        rows: Its rows to show.
-        trained: The runs of these rows.
-        root: The folder of the table.
-        remarks: Lines about all runs.
+    Returns:
+        The runs, and the exit code: 0, or that of the signal that stopped them.
     """
-    done = [(row, item) for row, item in trained if item.state == "done"]
-    facts = [beside(row, [item for other, item in done if other is row]) for row in rows]
-    columns = (
-        "row",
-        "seeds",
-        "training success",
-        "noiseless success",
-        "M frames",
-        "hours",
-        "published",
-        "interval",
-        "measure",
-    )
-    cells = [
-        (
-            one["name"],
-            one["seeds"],
-            _share(one["training_success"]),
-            _share(one["noiseless_success"]),
-            None if one["frames"] is None else one["frames"] / 1e6,
-            one["hours"],
-            _share(one["published"]["success"]),
-            one["published"]["interval"] and ends_text(one["published"]["interval"]),
-            one["published"]["measure"],
-        )
-        for one in facts
-    ]
-    shown = Table(f"{table.title}, beside the source", columns, cells)
-    known = "its figures are not known to us" if table.paper is None else f"published: {table.paper}"
-    lines = [f"source: {table.source}; {known.rstrip('.')}", *_whole_table(table, facts)]
-    payload: dict[str, Any] = {"table": table.name, "rows": facts, "report": None}
-    if not done:
-        return [shown], lines, payload
-    base = next((row.name for row, _ in done if row.key == table.baseline), None)
-    folders = [str(item.run_dir) for _, item in done]
-    wanted = ReportConfig(runs=folders, output=str(root / "report"), baseline=base)
-    try:
-        found = report(wanted, _known(table, done, remarks))
-    except UserError as error:  # the runs are there all the same
-        return [shown], [*lines, f"no report: {error}"], payload
-    if found.payload["published"]:  # then the report has named the source
-        del lines[0]
-    return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
+    trained: Trained = []
+    for stage in stages(rows):
+        items, code = train_all(_settings(stage, trained, config, root), config, root)
+        trained += _by_row(stage, items)
+        if code:
+            return trained, code
+    return trained, 0
 
 
-def _share(value: float | None) -> Share | None:
-    return None if value is None else Share(value)
-
-
-def _known(table: PublishedTable, done: Trained, remarks: tuple[str, ...]) -> Known:
-    """Return what the report cannot find in the folders: the names in the source, and its numbers."""
-    numbers = {
-        row.name: Published(
-            preset=row.preset,
-            suite="",
-            table=table.title,
-            measure=row.measure,
-            about=table.paper or "",
-            source=table.source,
-            name=row.name,
-            success=row.success,
-            interval=row.interval,
-            episode_return=row.episode_return,
-            frames=row.frames,
-            seeds=table.seeds,
-            hours=row.hours,
-        )
-        for row in table.rows
-        if row.success is not None
-    }
-    return Known(table.title, {item.run_dir: row.name for row, item in done}, numbers, remarks)
-
-
-def _whole_table(table: PublishedTable, facts: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a line that says how long the table takes as published, at the speed of the runs that are complete."""
-    known = [one for one in facts if one["frames_per_second"]]
-    if not known:
-        return []
-    # Runs that shared a device had its whole speed together.
-    measured = {one["row"]: Speed(one["frames_per_second"] * (one["runs_on_device"] or 1), "") for one in known}
-    together = max(one["runs_on_device"] or 1 for one in known)
-    how = "one run at a time" if together == 1 else f"up to {together} runs at once on one device"
-    rows = [replace(row, speed=measured.get(row.key)) for row in table.rows]
-    seeds = table.seeds or 1
-    time = estimate(rows, seeds, budget=1.0).text
-    return [f"at the speed of these runs, the whole table as published, {how}, {seeds} seeds: {time}"]
-
-
-def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
-    """Return our means over the seeds of a row, and the published numbers."""
-    needed: Fields = {"frames": int, "seconds": float}
-    summaries = [read_json(item.run_dir / SUMMARY_FILE, "summary of a run", needed) for item in items]
-    frames, seconds = (sum(each[name] for each in summaries) for name in ("frames", "seconds"))
-    sharing = [each["runs_on_device"] for each in summaries if each.get("runs_on_device") is not None]
-    noiseless = [each["evaluation"]["mean_success"] for each in summaries if each.get("evaluation")]
-    training = [each["success"] for each in summaries if each.get("success") is not None]
-    return {
-        "row": row.key,
-        "name": row.name,
-        "seeds": len(items),
-        "training_success": fmean(training) if training else None,
-        "noiseless_success": fmean(noiseless) if noiseless else None,
-        "frames": round(frames / len(items)) if items else None,
-        "hours": seconds / len(items) / HOUR if items else None,
-        "frames_per_second": frames / seconds if seconds > 0 else None,
-        "runs_on_device": max(sharing, default=None),
-        "published": {
-            "success": row.success,
-            "interval": None if row.interval is None else list(row.interval),
-            "return": row.episode_return,
-            "hours": row.hours,
-            "measure": None if row.success is None else row.measure,
-        },
-    }
+def planned(rows: Sequence[Row], config: ReproduceConfig, root: Path) -> Trained:
+    """Return all runs as they stand, without training any."""
+    index, known = Index(root), list[tuple[Row, Item]]()
+    for stage in stages(rows):
+        known += _by_row(stage, plan(_settings(stage, known, config, root), config.all_seeds, root, index))
+    return known

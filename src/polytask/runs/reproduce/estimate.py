@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polytask.runs.reproduce.tables import Row, Speed
 
-HOUR = 3600.0
+HOUR, MINUTE = 3600.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,14 @@ class Estimate:
         """The estimate in words, such as "at least 1.2 h (3 of 4 rows measured)" or "about 1.2 h"."""
         if not self.known:
             return "not measured"
-        hours = f"{self.seconds / HOUR:.1f} h" if self.seconds >= HOUR else f"{self.seconds / 60:.0f} min"
-        time = f"about {hours}" if self.alike else hours
-        if self.known == self.rows:
-            return time
-        if not self.alike:
-            return f"at least {time} ({self.measured} of {self.rows} rows measured)"
-        return f"at least {time} (for {self.known} of {self.rows} rows, {self.measured} measured)"
+        counted = f"{self.measured} of {self.rows} rows measured"
+        if self.alike:
+            counted = f"for {self.known} of {self.rows} rows, {self.measured} measured"
+        if self.seconds < MINUTE:
+            return "less than a minute" + ("" if self.known == self.rows else f" ({counted})")
+        hours = f"{self.seconds / HOUR:.1f} h" if self.seconds >= HOUR else f"{self.seconds / MINUTE:.0f} min"
+        time = f"about {hours}" if self.alike or any(speed.is_shared for speed in self.speeds) else hours
+        return time if self.known == self.rows else f"at least {time} ({counted})"
 
 
 def estimate(rows: Sequence[Row], seeds: int, budget: float) -> Estimate:

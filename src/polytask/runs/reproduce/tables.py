@@ -28,6 +28,7 @@ class Speed:
     source: str  # a file of benchmarks/results
     share: float = 1.0  # of the measured speed, for a run that does more per frame
     is_alike: bool = False  # of a similar run; such a run was not measured
+    is_shared: bool = False  # of runs that shared a device, so that the speed of one alone is known only about
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Row:
         frames: Frames of a run.
         after: The row whose networks a run of the same seed starts from, if any.
         success: The source's success rate, if known.
+        suite: The suite of the preset, if the success is known and no words name the tasks.
         measure: How the source measures success: in "training", with exploration noise, or "noiseless".
         interval: The source's 95 % interval, if known.
         hours: The source's hours, if known.
@@ -60,6 +62,7 @@ class Row:
     hours: float | None = None
     episode_return: float | None = None
     speed: Speed | None = None
+    suite: str | None = None
     measure: str = "training"
 
 
@@ -75,6 +78,7 @@ class PublishedTable:
     seeds: int | None  # of the source
     rows: tuple[Row, ...]
     baseline: str | None = None  # the row that the others are compared with
+    is_repeated: bool = False  # whether its published numbers are those of other tables
 
 
 @cache
@@ -92,11 +96,12 @@ def read_table(name: str) -> PublishedTable:
     path = FOLDER / f"{require_known('table', name, names(), hints=3)}.yaml"
     content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     common = content.get("words", [])
-    shared: dict[str, Any] = {name: content[name] for name in ("frames", "measure", "like") if name in content}
+    shared: dict[str, Any] = {name: content[name] for name in ("frames", "measure", "like", "suite") if name in content}
     rows = tuple(_row(key, {**shared, **row}, common) for key, row in content["rows"].items())
     title, kind, source = (content[each] for each in ("title", "kind", "source"))
     paper, seeds, baseline = (content.get(each) for each in ("paper", "seeds", "baseline"))
-    return PublishedTable(name, title, kind, source, paper, seeds, rows, baseline)
+    repeated = content.get("repeats_others", False)
+    return PublishedTable(name, title, kind, source, paper, seeds, rows, baseline, repeated)
 
 
 def stages(rows: Sequence[Row]) -> list[list[Row]]:
@@ -131,6 +136,7 @@ def _row(key: str, row: dict[str, Any], common: list[str]) -> Row:
         hours=row.get("hours"),
         episode_return=row.get("return"),
         speed=_speed(row),
+        suite=None if row.get("success") is None else row.get("suite"),
         measure=row.get("measure", "training"),
     )
 

@@ -24,6 +24,8 @@ from polytask.runs.sweep.plan import Item, plan
 from polytask.runs.sweep.pool import failure, run_all
 from polytask.runs.sweep.slots import check_start, launcher_of, slots_of
 
+Compared = tuple[list[Table], list[str], dict[str, Any]]  # tables, lines and JSON of a report
+
 
 def sweep(config: SweepConfig) -> Result:
     """Run `polytask sweep`."""
@@ -33,8 +35,11 @@ def sweep(config: SweepConfig) -> Result:
     root = Path(config.output).expanduser()
     if config.dry_run:
         return commands(plan(settings, config.all_seeds, root, Index(root)))
-    items, code = train_all(settings, config, root)
-    return conclude(items, root, code, *_compare(items))
+    if config.train:
+        items, code = train_all(settings, config, root)
+    else:
+        items, code = plan(settings, config.all_seeds, root, Index(root)), 0
+    return conclude(items, config, root, code, _compare(items))
 
 
 def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> tuple[list[Item], int]:
@@ -90,20 +95,20 @@ def commands(items: Sequence[Item]) -> Result:
     return Result({"runs": [item.facts() for item in items], "commands": lines}, lines=lines)
 
 
-def conclude(
-    items: Sequence[Item], root: Path, code: int, tables: Sequence[Table], lines: Sequence[str], payload: dict[str, Any]
-) -> Result:
+def conclude(items: Sequence[Item], config: LaunchConfig, root: Path, code: int, compared: Compared) -> Result:
     """Return the result of a sweep: the comparison, then one line for every run that failed, and the exit code."""
+    tables, lines, payload = compared
     failed = [item for item in items if item.state == "failed"]
     left = len(items) - len(failed) - sum(item.state == "done" for item in items)
     ends = [failure(item) for item in failed]
     if left:
-        ends.append(f"{left} of {len(items)} runs are not complete; the same command continues them")
+        how = "the same command continues them" if config.train else "the command without train=false trains them"
+        ends.append(f"{left} of {len(items)} runs are not complete; {how}")
     facts = {"output": str(root), "runs": [item.facts() for item in items], **payload}
-    return Result(facts, list(tables), [*lines, *ends], exit_code=code or (2 if failed else 0))
+    return Result(facts, tables, [*lines, *ends], exit_code=code or (2 if failed else 0))
 
 
-def _compare(items: Sequence[Item]) -> tuple[list[Table], list[str], dict[str, Any]]:
+def _compare(items: Sequence[Item]) -> Compared:
     """Return the report on the complete runs: tables, lines and payload."""
     runs = [str(item.run_dir) for item in items if item.state == "done"]
     if not runs:

@@ -16,11 +16,13 @@ from itertools import product
 from typing import Any
 
 from polytask.config.compose import compose, current_name, names_of, to_plain
-from polytask.config.launching import SweepConfig
+from polytask.config.launching import LaunchConfig, SweepConfig
 from polytask.config.presets import PRESET, presets
 from polytask.config.schema import TrainConfig
 from polytask.envs.tasks import TASKS
 from polytask.errors import UserError, require_known, shown, suggest
+from polytask.runs.report import labels
+from polytask.runs.report.labels import only_says_where
 
 # Keys that the sweep itself sets for every run, with the key of the sweep to use instead.
 RESERVED = {
@@ -29,11 +31,7 @@ RESERVED = {
     "checkpoint": "interrupted runs continue by themselves",
     "format": "use it without other words",
 }
-# Keys that do not change what a run learns, so that two settings that differ only in them are one.
-IRRELEVANT = (
-    "seed", "run_dir", "checkpoint", "format", "threads", "save_every", "save_minutes", "video", "tensorboard", "wandb",
-)  # fmt: skip
-LOGGING = ("wandb_", "video_", "history")  # and keys that begin like this
+COLLECTORS = ("grid", "changes")  # keys that nobody writes: the words without a key of the command are in them
 LONGEST_VALUE, LONGEST_NAME = 24, 64  # characters of a value and of all values in the name of a folder
 
 
@@ -59,9 +57,8 @@ class Setting:
 
 
 def identity(config: TrainConfig) -> dict[str, Any]:
-    """Return all settings that decide what a run learns, except the seed, as JSON has them (no tuples)."""
-    every = to_plain(config).items()
-    plain = {name: value for name, value in every if name not in IRRELEVANT and not name.startswith(LOGGING)}
+    """Return all settings that decide what a run learns and measures, except the seed, as JSON has them (no tuples)."""
+    plain = {name: value for name, value in to_plain(config).items() if not only_says_where(name)}
     read: dict[str, Any] = json.loads(json.dumps(plain))
     return read
 
@@ -87,16 +84,17 @@ def settings_of(words: Sequence[str]) -> list[Setting]:
 
 
 def check_different(settings: Sequence[Setting]) -> None:
-    """Check that no two settings are equal: a run would count twice.
+    """Check that no two settings are equal, or one in a report: a run would count twice.
 
     Raises:
         UserError: If two are.
     """
     seen: dict[str, Setting] = {}
     for one in settings:
-        other = seen.setdefault(json.dumps(identity(one.config), sort_keys=True), one)
+        other = seen.setdefault(labels.identity(labels.setting_of(to_plain(one.config))), one)
         if other is not one:
-            raise UserError(f"two settings are equal: '{' '.join(other.words)}' and '{' '.join(one.words)}'")
+            what = "equal" if identity(one.config) == identity(other.config) else "one and the same in a report"
+            raise UserError(f"two settings are {what}: '{' '.join(other.words)}' and '{' '.join(one.words)}'")
 
 
 def split_values(word: str) -> tuple[str, list[str]]:
@@ -146,7 +144,7 @@ def _axes(words: Sequence[str]) -> dict[str, list[str]]:
     for word in words:
         name, values = split_values(word)
         name = current_name(TrainConfig, name)
-        _check_not_own(name)
+        check_not_own(name, SweepConfig)
         if name in RESERVED:
             raise UserError(f"'{name}' cannot be given: the sweep sets it for each run; {RESERVED[name]}")
         if name == PRESET:
@@ -156,12 +154,23 @@ def _axes(words: Sequence[str]) -> dict[str, list[str]]:
     return axes
 
 
-def _check_not_own(name: str) -> None:
-    """Check that an unknown key is not a misspelt key of the sweep; `compose` explains the other mistakes."""
-    own = [each.name for each in fields(SweepConfig) if each.name != "grid"]
-    near = get_close_matches(name, own, n=1, cutoff=0.7)
-    if near and name.partition(".")[0] not in names_of(TrainConfig):
-        raise UserError(f"unknown key '{shown(name)}'; did you mean '{near[0]}'?")
+def check_not_own(name: str, schema: type[LaunchConfig]) -> None:
+    """Check that an unknown key is not a misspelt key of the command; `compose` explains the other mistakes.
+
+    Raises:
+        UserError: If it is.
+    """
+    near = own_key_near(name, schema)
+    if near is not None:
+        raise UserError(f"unknown key '{shown(name)}'; did you mean '{near}'?")
+
+
+def own_key_near(name: str, schema: type[LaunchConfig]) -> str | None:
+    """Return the key of a command that a word is a misspelling of, if any; a key of `polytask train` is none."""
+    if name.partition(".")[0] in names_of(TrainConfig):
+        return None
+    own = [each.name for each in fields(schema) if each.name not in COLLECTORS]
+    return next(iter(get_close_matches(name, own, n=1, cutoff=0.7)), None)
 
 
 def _compose(chosen: dict[str, str], varied: Sequence[str]) -> TrainConfig:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType
 
 from polytask.errors import UserError
+from polytask.runs.provenance import RUNS_ON_DEVICE
 from polytask.runs.sweep.display import SweepDisplay
 from polytask.runs.sweep.local import Job, Launcher, Process, reason_of
 from polytask.runs.sweep.plan import Item, state_of
@@ -36,17 +37,30 @@ class Slots:
     Attributes:
         variables: Environment variables of the runs in each place, such as the GPU they see.
         threads: Threads of a run on the CPU that names no number; None: all cores.
+        devices: The device of each place. A run is told how many others are on its own; None: it is not told.
     """
 
     variables: Sequence[Mapping[str, str]]
     threads: int | None = None
+    devices: Sequence[int] | None = None
 
-    def job(self, item: Item, place: int) -> Job:
-        """Return what to start for an item."""
+    def job(self, item: Item, place: int, taken: Collection[int]) -> Job:
+        """Return what to start for an item in a place, given all places that have a run."""
         words = item.words
         if self.threads is not None and item.setting.config.device == "cpu" and item.setting.config.threads is None:
             words = [*words, f"threads={self.threads}"]
-        return Job(tuple(words), item.log, self.variables[place])
+        variables = dict(self.variables[place])
+        if self.devices is not None:
+            variables[RUNS_ON_DEVICE] = str(sum(self.devices[each] == self.devices[place] for each in taken))
+        return Job(tuple(words), item.log, variables)
+
+    def taken(self, running: Collection[int], waiting: int) -> set[int]:
+        """Return the places that have a run once the free ones are filled, as far as runs wait.
+
+        Free places are filled as long as runs wait, so a device never has more runs later than at the start of one.
+        """
+        free = [place for place in range(len(self.variables)) if place not in running]
+        return {*running, *free[:waiting]}
 
 
 def run_all(items: Sequence[Item], launcher: Launcher, slots: Slots, changed: Callable[[Item], None]) -> int:
@@ -69,10 +83,11 @@ def run_all(items: Sequence[Item], launcher: Launcher, slots: Slots, changed: Ca
     with display.shown(), _second_signal_raises(), stop_requests(is_announced=False) as stops:
         try:
             while running or (waiting and not stops):
-                for place in range(len(slots.variables)):
-                    if place not in running and waiting and not stops:
+                taken = slots.taken(running, len(waiting))
+                for place in sorted(taken - running.keys()):
+                    if not stops:
                         item = waiting.popleft()
-                        _start(item, slots.job(item, place), launcher, place, running)
+                        _start(item, slots.job(item, place, taken), launcher, place, running)
                         _tell(display, item)
                         changed(item)
                 if stops and not is_told:

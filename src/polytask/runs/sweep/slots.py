@@ -40,7 +40,7 @@ def slots_of(config: LaunchConfig, waiting: int) -> Slots:
     """
     jobs = min(jobs_of(config), waiting)
     if config.launcher != "local":
-        return Slots([_told(_sharing_on_cluster(config))] * jobs)
+        return Slots([_told_on_cluster(config)] * jobs)
     share = max(1, len(os.sched_getaffinity(0)) // jobs)
     common = {} if jobs == 1 or COMPILERS in os.environ else {COMPILERS: str(share)}
     devices = [{}] if config.devices is None else [{VISIBLE: _visible(each)} for each in config.devices]
@@ -48,21 +48,19 @@ def slots_of(config: LaunchConfig, waiting: int) -> Slots:
     if together > 1 and os.environ.get(QUEUES, str(ALL_QUEUES)) == str(ALL_QUEUES):  # the user has chosen nothing else
         # With CUDA's multi-process service, a fourth run that asked for 32 queues got "out of memory".
         common[QUEUES] = str(max(1, ALL_QUEUES // together))
-    on_device = [len(range(first, jobs, len(devices))) for first in range(len(devices))]
     places = [place % len(devices) for place in range(jobs)]
-    return Slots([{**common, **devices[at], **_told(on_device[at])} for at in places], share if jobs > 1 else None)
+    told = None if RUNS_ON_DEVICE in os.environ else places  # the user says it for all runs
+    return Slots([{**common, **devices[at]} for at in places], share if jobs > 1 else None, told)
 
 
-def _sharing_on_cluster(config: LaunchConfig) -> int | None:
-    """Return the number of runs that share a GPU of a cluster; None if they use none, or share it in another way."""
-    if config.gpus == 0.0:
-        return None
-    return max(1, math.floor(1.0 / config.gpus))
+def _told_on_cluster(config: LaunchConfig) -> dict[str, str]:
+    """Return the variable that tells a run how many share a GPU of a cluster, at most.
 
-
-def _told(runs: int | None) -> dict[str, str]:
-    """Return the variable that tells a run how many share its device, unless the user says it for all runs."""
-    return {} if runs is None or RUNS_ON_DEVICE in os.environ else {RUNS_ON_DEVICE: str(runs)}
+    It is not told if runs use no GPU, or the user says it for all runs.
+    """
+    if config.gpus == 0.0 or RUNS_ON_DEVICE in os.environ:
+        return {}
+    return {RUNS_ON_DEVICE: str(max(1, math.floor(1.0 / config.gpus)))}
 
 
 def launcher_of(config: LaunchConfig, root: Path) -> Launcher:
