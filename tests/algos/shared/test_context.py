@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from polytask.algos import AlgoContext
+from polytask.algos import AlgoContext, require_apart
+from polytask.algos.ppo import PPOConfig
+from polytask.algos.sac import SACConfig
 from polytask.errors import UserError
 from polytask.grads.mean import Mean
 from polytask.grads.pcgrad import PCGrad, PCGradConfig
@@ -43,3 +45,9 @@ def test_gradient_method_goes_to_its_group_alone() -> None:
 def test_task_without_worlds_is_refused() -> None:
     with pytest.raises(UserError, match=r"\(4, 0\)"):
         AlgoContext(EnvSpec(3, 2, ("a", "b"), (4, 0), 10), CPU)
+
+
+def test_only_critics_of_their_own_may_see_more_than_the_policy() -> None:
+    require_apart(PPOConfig())
+    with pytest.raises(UserError, match="which algo=sac has not; use algo=ppo, or privileged=none"):
+        require_apart(SACConfig())

@@ -83,6 +83,7 @@ def test_learner_of_a_real_robot_builds_and_acts() -> None:
     assert torch.isfinite(algo.act(env.obs, env.task, explore=False)).all()
     small = compose(TrainConfig, ["preset=parkour/go1_real_cpu"])
     assert (small.tasks, small.device, small.privileged, small.robot) == (["flat"], "cpu", "critic", "go1_real")
+    assert (small.algo.normalize, small.max_frames) == ("fixed", 5_000_000)  # as measured
 
 
 @pytest.mark.parametrize("robot", ["go1", "go1_real"])
