@@ -310,7 +310,7 @@ def test_bfloat16_trains(critic: str) -> None:
     run_two(bf16=True, critic=critic)
 
 
-def test_an_adaptive_rate_trains() -> None:
+def test_a_reported_rate_stays_as_it_was() -> None:
     run_two(schedule="adaptive", target_kl=1e-6)  # every epoch changes the rate
 
 

@@ -35,7 +35,7 @@ def test_collect_pairs_each_observation_with_the_action_it_led_to() -> None:
 def test_collect_goes_on_where_it_stopped() -> None:
     env = PointMass((2,))
     rollout = Rollout.allocate(env.spec, 3, env.device)
-    roll_out(env, lambda obs: Choice(torch.zeros(2, 2)), rollout)
+    roll_out(env, lambda obs: Choice(obs[:, 1:] - 0.5), rollout)
     last, end = env.obs.clone(), [rollout.obs[-1].clone(), rollout.action[-1].clone()]
     assert_close([*rollout.end], end)
     roll_out(env, lambda obs: Choice(torch.ones(2, 2)), rollout)
