@@ -27,12 +27,14 @@ from typing import Any, NamedTuple
 
 import torch
 from mutants import Mutant, mutants
-from mutations import FAILED, PASSED, ROOT, copied_package, prepare, replaced, run_tests
+from mutations import FAILED, NOT_LEARNING, PASSED, ROOT, copied_package, prepare, replaced, run_tests
 
 PARTS = ("algos", "nets", "grads")  # folders of the package, and of the tests
+ON_GPU = ("grads/kernels.py",)  # files that only a GPU runs
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 IMPORT_FAILED = (2, 4)  # exit statuses of pytest: test files or conftest.py cannot be imported
 # All times are of the CPU, so that other load does not change a verdict.
+CHOICE = ("-k", NOT_LEARNING)  # of tests, in place of that of the listed changes
 BUDGET = 30.0  # seconds of tests per change, as measured without it
 SPARE = 10.0  # seconds for imports, and twice the tests' own time: what takes longer does not end
 
@@ -150,7 +152,8 @@ def _within(tests: Iterable[str], seconds: dict[str, float]) -> Iterable[str]:
 def all_mutants(source: Path, parts: Collection[str] = PARTS) -> list[Mutant]:
     """Return every mutant of some folders of the package."""
     paths = sorted(path for part in parts for path in (source / part).rglob("*.py"))
-    return [mutant for path in paths for mutant in mutants(path.relative_to(source).as_posix(), path.read_text())]
+    files = {path.relative_to(source).as_posix(): path for path in paths}
+    return [each for file, path in files.items() if file not in ON_GPU for each in mutants(file, path.read_text())]
 
 
 def read_equivalent(path: Path = EQUIVALENT) -> dict[tuple[str, str, str], str]:
@@ -168,7 +171,8 @@ def judge(package: Path, mutant: Mutant, calls: Calls) -> Verdict:
     choice = Chosen(tests, package.parent / "failed.txt", limit)
     with replaced(path, mutant.apply(path.read_text())):
         # A process that sleeps uses no CPU time, so there is a limit of another kind.
-        status = run_tests(package, sorted({test.partition("::")[0] for test in tests}), 20 * limit, choice)
+        files = sorted({test.partition("::")[0] for test in tests})
+        status = run_tests(package, [*CHOICE, *files], 20 * limit, choice)
     if status == PASSED:
         outcome, by = "survived", ""
     elif status == FAILED:
@@ -189,7 +193,7 @@ def run_sample(sample: Sequence[Mutant], tests: Sequence[str]) -> list[Verdict]:
     equivalent, verdicts = read_equivalent(), []
     with copied_package() as package:
         calls = Calls(package)
-        status = run_tests(package, ["--maxfail=1000", *tests], 3600, calls)
+        status = run_tests(package, ["--maxfail=1000", *CHOICE, *tests], 3600, calls)
         if status not in (PASSED, FAILED):
             raise SystemExit(f"pytest could not run the tests without a change (status {status})")
         calls.read()

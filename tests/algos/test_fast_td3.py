@@ -172,6 +172,12 @@ def test_exploration_adds_each_worlds_own_noise() -> None:
     assert td3.noise_std.std() > 0.03
 
 
+def test_noise_never_leaves_the_range_of_actions() -> None:
+    env = PointMass((200, 200))
+    action = make(env, min_noise=2.0, max_noise=2.0).act(env.obs, env.task, explore=True)
+    assert action.min() == -1.0 and action.max() == 1.0
+
+
 def test_cosine_ends_at_the_last_frame() -> None:
     env = PointMass((2, 2))
     td3 = make(env, lr=1e-3, end_lr=1e-4, total_frames=4 * 8 * 4)

@@ -69,6 +69,10 @@ def test_ratio_is_one_until_the_policy_moves() -> None:
     metrics = ppo.iterate(env)
     assert metrics["policy/kl"].abs() < 1e-7
     assert metrics["policy/clip_fraction"] == 0
+    rows = ppo.loop.last()
+    ratio = torch.tensor([1.5, 1.1, 0.9, 0.5, 0.6, 0.7, 0.75, 1.0]).repeat(len(rows.log_prob) // 8)  # to 0.8 and 1.2
+    metrics = ppo.actor.metrics(rows._replace(log_prob=rows.log_prob - ratio.log()))
+    assert metrics["policy/clip_fraction"] == 5 / 8
 
 
 def test_saturated_counts_means_that_noise_cannot_bring_back_into_the_range() -> None:

@@ -90,7 +90,7 @@ def test_a_bad_task_is_left_out_of_the_gradient(name, number):
 
 
 @pytest.mark.parametrize("name", [name for name, (_, method) in GRADS.items() if method.needs_gram])
-@pytest.mark.parametrize("entry", [float("nan"), float("inf"), 5.0])
+@pytest.mark.parametrize("entry", [float("nan"), float("inf"), float("-inf"), 5.0])
 def test_a_bad_task_is_weighed_like_a_task_without_gradient(make, draw, name, entry):
     jacobian, losses = draw(TASKS, "uneven"), torch.ones(TASKS)
     jacobian[BAD] = 0
@@ -105,9 +105,10 @@ def test_a_bad_task_is_weighed_like_a_task_without_gradient(make, draw, name, en
 
 
 @pytest.mark.parametrize("name", [name for name, (_, method) in GRADS.items() if method.needs_gram])
-def test_a_gradient_that_is_not_finite_does_not_reach_the_state(make, draw, name):
+@pytest.mark.parametrize("entry", [torch.nan, torch.inf, -torch.inf])
+def test_a_gradient_that_is_not_finite_does_not_reach_the_state(make, draw, name, entry):
     jacobian = draw(TASKS, "even")
-    jacobian[BAD, 0] = torch.nan  # although the loss is finite
+    jacobian[BAD, 0] = entry  # although the loss is finite
     method = make(name, TASKS)
     assert method.weigh(torch.ones(TASKS), jacobian @ jacobian.T).isfinite().all()
     assert all(tensor.isfinite().all() for tensor in method.state_dict().values())

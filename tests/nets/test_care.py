@@ -68,6 +68,14 @@ def test_attention_equals_the_equations(temperature: float) -> None:
         torch.testing.assert_close(encoded, torch.cat([net.pool(weights @ experts), context[k]]))
 
 
+def test_layers_around_the_experts_are_drawn_glorot_uniform() -> None:
+    net = build(CareConfig(attention="gate", pool_hidden=[400]), 39, 4, 3, NAMES).encoder
+    for part in (net.pool, net.context, net.gate):
+        weight = part[0].weight
+        bound = (6 / sum(weight.shape)) ** 0.5  # not 1 / sqrt(inputs), torch's own
+        assert 0.95 * bound < weight.abs().max() <= bound
+
+
 def test_trunk_of_a_published_critic_reads_the_encoded_state_and_the_action() -> None:
     shape = NetShape(39 + 4, 1, 3, tuple(NAMES), action_dim=4)
     net = build_shaped(CareConfig(action="trunk"), shape, torch.Generator().manual_seed(0))

@@ -69,6 +69,13 @@ def test_bonus_is_discounted_and_lost_at_a_termination() -> None:
         assert_close(mean, rows(1.0, 1.0))
 
 
+def test_without_a_bonus_targets_are_reward_and_discounted_value() -> None:
+    target = ScalarValues("min").targets(torch.tensor([[[2.0]], [[3.0]]]), rows(1.0), rows(0.5))
+    assert_close(target, rows(2.0))
+    target = GridValues(grid(), "min", CPU).targets(BOTH, rows(1.0, 0.5), rows(0.5, 0.5))
+    assert_close(target @ GridValues(grid(), "min", CPU).atoms, rows(0.5, 1.0))  # values -1 and 1
+
+
 def test_losses_are_summed_over_both_critics() -> None:
     target = torch.tensor([[0.0, 0.5, 0.5, 0, 0], [0, 0, 0, 1.0, 0]])
     uniform = torch.zeros(2, 2, 5)
