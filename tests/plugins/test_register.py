@@ -238,6 +238,10 @@ def test_a_module_of_the_folder_is_a_plug_in_of_every_command(tmp_path, monkeypa
     ("word", "line"),
     [
         ("my_nothing", "plug-in 'my_nothing' cannot be imported: there is no module 'my_nothing'"),
+        (
+            "x" * 300,
+            "cannot be imported: there is no module '" + "x" * 60 + "... (300 characters)'",
+        ),
         ("my_broken", "plug-in 'my_broken' cannot be imported: ValueError: no luck"),
         ("my_needy", "plug-in 'my_needy' cannot be imported: it needs 'my_absent', which is missing"),
         ("nowhere.py", "plugins: there is no file 'nowhere.py'"),

@@ -84,10 +84,11 @@ def _loading(name: str) -> Iterator[None]:
         raise
     except ModuleNotFoundError as error:
         is_itself = error.name is not None and (name == error.name or name.startswith(f"{error.name}."))
-        reason = f"there is no module '{error.name}'" if is_itself else f"it needs '{error.name}', which is missing"
+        missing = shown(error.name)
+        reason = f"there is no module '{missing}'" if is_itself else f"it needs '{missing}', which is missing"
         raise UserError(f"plug-in '{shown(name)}' cannot be imported: {reason}") from error
     except Exception as error:  # whatever the code of the plug-in raises
-        reason = (str(error).strip().splitlines() or [""])[0]
+        reason = shown((str(error).strip().splitlines() or [""])[0], 200)
         raise UserError(f"plug-in '{shown(name)}' cannot be imported: {type(error).__name__}: {reason}") from error
     finally:
         _current.pop()
