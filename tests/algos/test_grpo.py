@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from helpers import toy
-from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trains, context_of
+from helpers.grpo import make
+from helpers.learning import METHODS, assert_resumes, assert_solves, assert_trains
 from helpers.ppo import zeros_of_the_policy
 from helpers.toy import PointMass, success_rate
 from torch.testing import assert_close
 
-from polytask import algos
-from polytask.algos.grpo import GRPO, GRPOConfig, GRPORows
+from polytask.algos.grpo import GRPO, GRPORows
 from polytask.errors import UserError
 from polytask.grads import GRADS
 from polytask.grads.pcgrad import PCGrad
 from polytask.nets import NETS
 from polytask.nets.mlp import MlpConfig
 from polytask.types import EnvSpec, Step
-
-
-def make(env: PointMass, *, net: Any = None, grads: Any = None, total_frames: int = 10**6, **settings: Any) -> GRPO:
-    """Build a small GRPO for the environment."""
-    context = context_of(env, net or MlpConfig(hidden=[32, 32]), grads, total_frames)
-    algo = algos.build(GRPOConfig(**{"minibatch": 256, "epochs": 2, "lr": 2e-3, **settings}), context)
-    assert isinstance(algo, GRPO)
-    return algo
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ SEARCH: dict[str, Any] = {  # all that PPO and GRPO do for tasks that fail
     "search_period": 4,
     "imitation_coef": 1.0,
     "imitation_steps": 50,
+    "borrow_share": 0.5,
     "novelty_coef": 0.3,
     "success_coef": 5.0,
     "solved_weight": 0.1,

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from polytask import grads
+from polytask.algos.shared.borrowing import lent_worlds
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.gaussian_actor import GaussianActor
 from polytask.algos.shared.normalize import task_moments
@@ -108,7 +109,8 @@ class GRPO:
         self.rows = GRPORows(*self.loop.columns(), *self.actor.columns(), *empty)
         self._in_step = torch.zeros((), dtype=torch.bool, device=self.device)  # all worlds start an episode
         self._is_checked = False
-        self.loop.start(self.rows, self.learners, self.actor.sample, self.actor.change(self.learners["actor"]))
+        change = self.actor.change(self.learners["actor"])
+        self.loop.start(self.rows, self.learners, self.actor.sample, change, self.actor.counted)
         self._compute_targets = Graphed(self._targets, self.device)
 
     # Act
@@ -167,6 +169,8 @@ class GRPO:
         done = rollout.done
         # After an early end a world starts a second episode, which the rollout cuts off. Only the first one counts.
         counted = done.cumsum(dim=0) - done.int() == 0  # (T, N)
+        if self.actor.counted is not None:
+            counted &= self.actor.counted
         if cfg.advantage == "episodic":
             total = (rollout.reward * counted).sum(dim=0, keepdim=True)  # (1, N)
             ones = torch.ones_like(counted[:1])
@@ -176,7 +180,8 @@ class GRPO:
             advantage = group_advantage(
                 score, counted, self.task, num_tasks, by_time=cfg.baseline == "time", is_scaled=cfg.standardize
             )
-        share = task_moments(counted.float().unsqueeze(-1), self.task, num_tasks).mean  # (K, 1)
+        moments = task_moments(counted.float().unsqueeze(-1), self.task, num_tasks, self.actor.counted)
+        share = moments.mean  # (K, 1)
         rows.advantage.copy_(advantage.flatten())
         rows.weight.copy_((counted / share.squeeze(-1)[self.task]).flatten())
         self._in_step.copy_(done[-1].all())
@@ -214,5 +219,8 @@ def check(cfg: GRPOConfig, spec: EnvSpec) -> None:
             f"algo.horizon is {cfg.horizon}, but GRPO needs whole episodes, which have {spec.episode_length} steps; "
             f"set algo.horizon=0 or episode_length={cfg.horizon}, and stagger=false"
         )
-    if min(spec.envs_per_task) < 2:
-        raise UserError(f"GRPO compares the worlds of a task; every task needs at least two, got {spec.envs_per_task}")
+    if min(count - lent_worlds(count, cfg.borrow_share) for count in spec.envs_per_task) < 2:
+        besides = f" besides the algo.borrow_share={cfg.borrow_share} of them" if cfg.borrow_share > 0 else ""
+        raise UserError(
+            f"GRPO compares the worlds of a task; every task needs at least two{besides}, got {spec.envs_per_task}"
+        )

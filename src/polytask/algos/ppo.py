@@ -105,7 +105,8 @@ class PPO:
         # (2, T * n) of the observations before and after the actions of the worlds of this rank
         self._own_values = torch.zeros(2, self.loop.own.reward.numel(), device=self.device)
         self._explained = torch.zeros((), device=self.device)
-        self.loop.start(self.rows, self.learners, self.actor.sample, self.actor.change(self.learners["actor"]))
+        change = self.actor.change(self.learners["actor"])
+        self.loop.start(self.rows, self.learners, self.actor.sample, change, self.actor.counted)
         self._fused_value_at = fused(self._value_at, self.device, is_wanted=cfg.compile)
         self._compute_values = Graphed(self._values, self.device)
         self._compute_targets = Graphed(self._targets, self.device)
@@ -200,16 +201,16 @@ class PPO:
         delta = td_error(rollout.reward, value, next_value, rollout.terminated, cfg.gamma)
         advantage = gae(delta, rollout.done, cfg.gamma, cfg.lam)  # (T, N)
         returns = (advantage + value).unsqueeze(-1)
-        self.value_norm.update(returns, self.task)
+        self.value_norm.update(returns, self.task, self.actor.counted)
         rows.target.copy_(self.value_norm.normalize(returns, self.task).flatten())
-        rows.advantage.copy_(standardize(advantage, self.task, self.spec.num_tasks).flatten())
+        rows.advantage.copy_(standardize(advantage, self.task, self.spec.num_tasks, self.actor.counted).flatten())
         self._explained.copy_(self._explained_variance(advantage, returns))
 
     def _explained_variance(self, advantage: Tensor, returns: Tensor) -> Tensor:
         """Return the share () of the return variance that the values explain, every task scaled by its variance."""
         unit = self.value_norm.variance + 1e-8  # (K, 1)
         error, spread = (
-            (task_moments(x, self.task, self.spec.num_tasks).variance / unit).sum()
+            (task_moments(x, self.task, self.spec.num_tasks, self.actor.counted).variance / unit).sum()
             for x in (advantage.unsqueeze(-1), returns)
         )
         return 1.0 - error / (spread + 1e-8)

@@ -27,6 +27,18 @@ def test_moments_by_hand() -> None:
     assert variance.tolist() == [[5], [25], [0]]
 
 
+def test_worlds_that_do_not_count_are_left_out() -> None:
+    generator, counted = torch.Generator().manual_seed(0), torch.tensor([True, False, True, True])
+    x, task = torch.randn(5, 4, 2, generator=generator), torch.tensor([0, 0, 0, 1])
+    assert_close(task_moments(x, task, 2, counted), task_moments(x[:, counted], task[counted], 2))
+    assert_close(standardize(x[..., 0], task, 2, counted)[:, counted], standardize(x[:, counted, 0], task[counted], 2))
+    for kind in (lambda: TaskNormalizer(2, 2), lambda: SharedNormalizer(2)):
+        some, rest = kind(), kind()
+        some.update(x, task, counted)
+        rest.update(x[:, counted], task[counted])
+        assert_close(some.state_dict(), rest.state_dict())
+
+
 def test_batches_merge_to_the_statistics_of_all_rows() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(6, 3, 4, generator=generator) * torch.tensor([1.0, 2.0, 5.0, 0.1]) + 3

@@ -24,6 +24,12 @@ def test_episodes_that_a_rollout_cuts_count_once_by_hand() -> None:
     assert recent.rate()[0].item() == pytest.approx(MEMORY / (1 + MEMORY + MEMORY**2))
 
 
+def test_only_worlds_that_count_are_counted() -> None:
+    recent = RecentSuccess(TASK, 2, torch.tensor([True, False, True]))
+    recent.update(torch.tensor([[False, True, True]]), torch.ones(1, 3, dtype=torch.bool))
+    assert recent.rate().tolist() == [0.0, 1.0]
+
+
 def test_agrees_with_a_loop_over_steps_and_resumes() -> None:
     generator = torch.Generator().manual_seed(0)
     recent, resumed = RecentSuccess(TASK, 2), RecentSuccess(TASK, 2)

@@ -69,6 +69,17 @@ def test_small_task_is_repeated_evenly_and_large_one_subsampled() -> None:
     assert torch.bincount(small)[small.unique()].tolist() == [2, 2, 2, 2]
 
 
+def test_worlds_that_do_not_count_are_not_drawn_and_the_others_evenly() -> None:
+    task = task_index(PointMass((3, 2, 1)).spec, torch.device("cpu"))
+    counted = torch.tensor([True, False, True, False, True, True])
+    index = TaskMajorSampler(task, 3, 4, 2).draw(torch.Generator().manual_seed(0), counted)
+    assert index.shape == (2, 3, 4)
+    assert (task.repeat(4)[index] == torch.arange(3).view(1, 3, 1)).all()
+    worlds, draws = index % 6, torch.bincount(index.flatten(), minlength=24).view(4, 6)
+    assert set(worlds.flatten().tolist()) == {0, 2, 4, 5}
+    assert draws.tolist() == [[1, 0, 1, 0, 2, 2]] * 4  # 8 rows of each task, which has 8, 4 and 4
+
+
 def test_epochs_differ_and_seeds_repeat() -> None:
     task = torch.arange(2).repeat_interleave(4)
     sampler = TaskMajorSampler(task, 2, 16, 2)

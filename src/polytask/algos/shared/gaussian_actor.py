@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polytask.algos.shared.borrowing import Borrowing
 from polytask.algos.shared.context import AlgoContext
 from polytask.algos.shared.correlated_noise import CorrelatedNoise
 from polytask.algos.shared.gaussian import GaussianPolicy, StdRange, entropy, kl_divergence, log_prob
@@ -47,7 +48,10 @@ class GaussianActor:
         self.bounds_noise = any(std is not None for std in (cfg.final_std, cfg.search_std, cfg.search_correlation_std))
         explores = self.bounds_noise or cfg.search_entropy_coef is not None or self.pays_bonus or is_correlated
         counts_success = explores or cfg.imitation_coef > 0 or cfg.solved_weight < 1
-        self.success = RecentSuccess(loop.task, spec.num_tasks) if counts_success else None
+        self.borrowing = Borrowing(loop.task, spec.envs_per_task, cfg.borrow_share) if cfg.borrow_share > 0 else None
+        always = None if self.borrowing is None else self.borrowing.always
+        self.success = RecentSuccess(loop.task, spec.num_tasks, always) if counts_success else None
+        self._acting_task = loop.own_task.clone()  # (n,) as which the policy acts in the worlds of this rank
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std, width=spec.actor_dim)
@@ -88,10 +92,16 @@ class GaussianActor:
 
     @torch.no_grad()
     def begin(self) -> None:
-        """Before a rollout, let correlated noise go on from how far the last actions are from the means of today."""
+        """Before a rollout, choose as which tasks the policy acts, and let correlated noise go on.
+
+        It goes on from how far the last actions are from the means of today.
+        """
+        if self.borrowing is not None and self.success is not None:
+            self.borrowing.draw(self.success.rate(), self.generator)
+            self._acting_task.copy_(self.worlds.own(self.borrowing.task))
         if self.noise is not None:
             obs, action = self.loop.own.end
-            self.noise.continue_from(action - self.at(obs, self.loop.own_task)[0])
+            self.noise.continue_from(action - self.at(obs, self._acting_task)[0])
 
     def restart(self) -> None:
         """Forget the episodes that go on, because all worlds were reset between two rollouts."""
@@ -179,6 +189,11 @@ class GaussianActor:
         return PolicyChange(learner, adaptive if cfg.schedule == "adaptive" else None)
 
     @property
+    def counted(self) -> Tensor | None:
+        """Worlds (N,) in which the policy acts as their own task in this iteration, bool; None if it always does."""
+        return None if self.borrowing is None else self.borrowing.counted
+
+    @property
     def share(self) -> Tensor | None:
         """The share (K,) of the last noise that each task keeps; None if noise is white."""
         return None if self.noise is None else self.noise.share
@@ -208,9 +223,9 @@ class GaussianActor:
         action = mean + log_std.exp() * self._noise(len(obs)) if explore else mean
         return action.clamp(-1.0, 1.0)
 
-    def sample(self, obs: Tensor, task: Tensor) -> Choice:
-        """Sample actions (n, A) for the worlds of this rank, without clipping them."""
-        return self._fused_choose(obs, task, self.worlds.draw(self._noise))
+    def sample(self, obs: Tensor, _: Tensor) -> Choice:
+        """Sample actions (n, A) for the worlds of this rank, without clipping them, as the tasks that `begin` chose."""
+        return self._fused_choose(obs, self._acting_task, self.worlds.draw(self._noise))
 
     def _choose(self, obs: Tensor, task: Tensor, noise: Tensor) -> Choice:
         """Return the actions that standard normal noise (n, A) gives, and the distribution that they come from."""
@@ -240,6 +255,8 @@ class GaussianActor:
         }
         if self.pays_bonus:
             found["rollout/bonus"] = self.mean_bonus.clone()
+        if self.borrowing is not None:
+            found["rollout/borrowed"] = (~self.borrowing.counted).float().mean()
         if self.success is not None:
             names = (f"per_task/{task}/std" for task in self.loop.spec.tasks)
             found |= zip(names, self.policy.log_std.exp().mean(dim=-1).unbind(), strict=True)

@@ -32,16 +32,19 @@ class Moments(NamedTuple):
     variance: Tensor  # (K, D), of the population
 
 
-def task_moments(x: Tensor, task: Tensor, num_tasks: int) -> Moments:
+def task_moments(x: Tensor, task: Tensor, num_tasks: int, counted: Tensor | None = None) -> Moments:
     """Compute the mean and variance of each task's rows in two passes.
 
     Args:
         x: (..., N, D)
         task: (N,) int64
         num_tasks: Number of tasks K; a task without rows gets mean and variance 0.
+        counted: Worlds whose rows count; None for all. (N,) bool
     """
     rows = x.reshape(-1, *x.shape[-2:])  # (T, N, D)
     member = one_hot(task, num_tasks, torch.float64).T  # (K, N)
+    if counted is not None:
+        member = member * counted
     count = member.sum(dim=1) * len(rows)  # (K,)
     divisor = count.clamp_min(1.0).unsqueeze(-1)
     mean = member @ rows.sum(dim=0, dtype=torch.float64) / divisor  # (K, D)
@@ -52,7 +55,7 @@ def task_moments(x: Tensor, task: Tensor, num_tasks: int) -> Moments:
     return Moments(count, mean, variance.clamp_min(0.0))
 
 
-def standardize(x: Tensor, task: Tensor, num_tasks: int, eps: float = 1e-8) -> Tensor:
+def standardize(x: Tensor, task: Tensor, num_tasks: int, counted: Tensor | None = None, eps: float = 1e-8) -> Tensor:
     """Shift and scale the rows of each task to mean 0 and standard deviation 1 over this batch.
 
     An earlier standardization over the whole batch would have no effect, because this one undoes it.
@@ -61,9 +64,10 @@ def standardize(x: Tensor, task: Tensor, num_tasks: int, eps: float = 1e-8) -> T
         x: (..., N)
         task: (N,) int64
         num_tasks: Number of tasks K.
+        counted: Worlds whose rows count; None for all. (N,) bool
         eps: Added to the standard deviation, so that a constant task yields zeros.
     """
-    moments = task_moments(x.unsqueeze(-1), task, num_tasks)
+    moments = task_moments(x.unsqueeze(-1), task, num_tasks, counted)
     mean = moments.mean.squeeze(-1).to(x.dtype)
     scale = (moments.variance.sqrt() + eps).reciprocal().squeeze(-1).to(x.dtype)
     return (x - mean[task]) * scale[task]
@@ -107,9 +111,12 @@ class TaskNormalizer(nn.Module):
         self.register_buffer("variance", torch.ones(num_tasks, dim, dtype=torch.float64))  # (K, D)
 
     @torch.no_grad()
-    def update(self, x: Tensor, task: Tensor) -> None:
-        """Merge the rows (..., N, D) of tasks (N,) into the statistics (Chan et al. 1979)."""
-        batch = task_moments(x, task, len(self.count))
+    def update(self, x: Tensor, task: Tensor, counted: Tensor | None = None) -> None:
+        """Merge the rows (..., N, D) of tasks (N,) into the statistics (Chan et al. 1979).
+
+        Only the rows of the worlds `counted` (N,), if that is given.
+        """
+        batch = task_moments(x, task, len(self.count), counted)
         total = self.decay * self.count + batch.rows
         share = (batch.rows / total.clamp_min(1.0)).unsqueeze(-1)  # (K, 1) of the new rows
         delta = batch.mean - self.mean
@@ -151,9 +158,9 @@ class SharedNormalizer(TaskNormalizer):
         super().__init__(1, dim, clip=clip, min_std=min_std)
         self.task_axes = {}  # a run with other tasks takes the statistics over as they are
 
-    def update(self, x: Tensor, task: Tensor) -> None:
-        """Merge the rows (..., N, D) into the statistics."""
-        super().update(x, torch.zeros_like(task))
+    def update(self, x: Tensor, task: Tensor, counted: Tensor | None = None) -> None:
+        """Merge the rows (..., N, D) into the statistics, or only those of the worlds `counted` (N,)."""
+        super().update(x, torch.zeros_like(task), counted)
 
     def normalize(self, x: Tensor, task: Tensor) -> Tensor:
         """Standardize rows (..., D)."""

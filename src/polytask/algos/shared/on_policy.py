@@ -119,7 +119,12 @@ class OnPolicyLoop:
         return self.worlds.gather(own.view(len(own), *self.own.reward.shape), axis=2)
 
     def start(
-        self, rows: Rows, learners: dict[str, Learner], sample: Sample, change: PolicyChange | None = None
+        self,
+        rows: Rows,
+        learners: dict[str, Learner],
+        sample: Sample,
+        change: PolicyChange | None = None,
+        counted: Tensor | None = None,
     ) -> None:
         """Add what the iterations need.
 
@@ -128,8 +133,10 @@ class OnPolicyLoop:
             learners: The learners by name, "actor" or "critic", in the order of their steps.
             sample: Chooses the actions of a rollout, for the worlds of this rank.
             change: Watches how far the updates move a Gaussian policy.
+            counted: Worlds whose rows the updates use, which may change between iterations; None for all. (N,) bool
         """
         self.rows, self.learners, self._sample, self._change = rows, learners, sample, change
+        self._counted = counted
         # The losses and the gradient norm of each learner, summed over the updates.
         self._totals = torch.zeros(len(learners), self.spec.num_tasks + 1, device=self.device)
         self._fused_columns_at = fused(self._columns_at, self.device, is_wanted=self.cfg.compile)
@@ -182,7 +189,7 @@ class OnPolicyLoop:
         if self._change is not None:
             self._change.start()
         for _ in range(epochs):
-            for index in self._sampler.draw(self.generator):
+            for index in self._sampler.draw(self.generator, self._counted):
                 self._index.copy_(index[:, self._columns])
                 self.update()
             if self._change is not None:

@@ -15,9 +15,11 @@ MEMORY = 0.9  # weight that earlier rollouts keep at each update
 class RecentSuccess:
     """The share of each task's recent episodes that succeeded at any of their steps."""
 
-    def __init__(self, task: Tensor, num_tasks: int) -> None:
-        """Start without episodes, for worlds whose tasks are `task` (N,)."""
+    def __init__(self, task: Tensor, num_tasks: int, counted: Tensor | None = None) -> None:
+        """Start without episodes, for worlds whose tasks are `task` (N,); those `counted` (N,) count, or all."""
         self._member = one_hot(task, num_tasks, torch.float64)  # (N, K)
+        if counted is not None:
+            self._member *= counted.unsqueeze(-1)
         self._succeeded = torch.zeros_like(task)  # (N,) 1 if the episode that goes on has succeeded, else 0
         self._counts = torch.zeros(2, num_tasks, dtype=torch.float64, device=task.device)  # successes and episodes
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from polytask.nets.task_code import one_hot
 from polytask.types import EnvSpec, VecEnv
 
 
@@ -135,6 +136,7 @@ class TaskMajorSampler:
     The rows of each task are permuted and distributed in that order. A task with fewer worlds than the average repeats
     its rows. A task with more worlds omits a random part of them. So every minibatch weighs the tasks equally, whatever
     their number of worlds. If all tasks have the same number and it divides evenly, an epoch visits every row once.
+    Worlds that do not count lend their places to other rows of their task.
     """
 
     def __init__(self, task: Tensor, num_tasks: int, horizon: int, num_minibatches: int) -> None:
@@ -144,12 +146,23 @@ class TaskMajorSampler:
         count = horizon * torch.bincount(task, minlength=num_tasks)  # (K,) rows of each task
         start = count.cumsum(0) - count
         turn = torch.arange(self.shape[1] * self.shape[2], device=task.device)  # (M * b,)
-        self._position = start.unsqueeze(-1) + turn % count.unsqueeze(-1)  # (K, M * b), into the rows sorted by task
-        self._task = task.repeat(horizon)  # (T * N,)
+        self._start, self._turn, self._count = start.unsqueeze(-1), turn, count.unsqueeze(-1)
+        self._member = one_hot(task, num_tasks, torch.float64)  # (N, K)
+        self._task, self._horizon = task.repeat(horizon), horizon  # (T * N,)
 
-    def draw(self, generator: torch.Generator) -> Tensor:
-        """Return the minibatches of one epoch as an index (M, K, b) into flat rollout tensors."""
+    def draw(self, generator: torch.Generator, counted: Tensor | None = None) -> Tensor:
+        """Return the minibatches of one epoch as an index (M, K, b) into flat rollout tensors.
+
+        Args:
+            generator: Source of randomness.
+            counted: Worlds whose rows may be drawn, at least one of each task; None for all. (N,) bool
+        """
         # Integer keys, because a float key task + U[0, 1) can round up into the next task.
-        bits = torch.randint(2**32, self._task.shape, generator=generator, device=self._task.device)
-        order = torch.argsort(self._task * 2**32 + bits)  # (T * N,) by task, random within it
-        return order[self._position].unflatten(1, self.shape[1:]).transpose(0, 1)  # (M, K, b)
+        key = self._task * 2**32 + torch.randint(2**32, self._task.shape, generator=generator, device=self._task.device)
+        count = self._count
+        if counted is not None:  # the others come last within their task, beyond the rows that are used
+            key += self._task * 2**32 + 2**32 * (~counted).repeat(self._horizon)
+            count = self._horizon * (counted.double() @ self._member).long().unsqueeze(-1)
+        order = torch.argsort(key)  # (T * N,) by task, random within it
+        position = self._start + self._turn % count  # (K, M * b)
+        return order[position].unflatten(1, self.shape[1:]).transpose(0, 1)  # (M, K, b)

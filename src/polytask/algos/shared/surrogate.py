@@ -91,6 +91,12 @@ class SurrogateConfig(OnPolicyConfig):
         "Checkpoints contain them and their observations",
         within=(1, 10**6),
     )
+    borrow_share: float = setting(
+        0.0,
+        "share of each task's worlds in which a task that fails may act as tasks that succeed do; only their successes "
+        "are learned from, so it needs `imitation_coef`",
+        within=(0.0, 0.9),
+    )
     solved_weight: float = setting(
         1.0,
         "weight of a task that always succeeds in the policy's loss; with a task's recent success its weight falls "
@@ -190,6 +196,10 @@ class SurrogateConfig(OnPolicyConfig):
                 raise UserError(f"{name}_std bounds correlated noise; set {name} too, or leave it out")
             if self.search_std is not None:
                 raise UserError(f"{name}_std and {prefix}search_std bound the same noise; set only one")
+        if self.borrow_share > 0 and self.imitation_coef == 0:
+            raise UserError(
+                f"{prefix}borrow_share finds successes to imitate; set {prefix}imitation_coef too, or leave it out"
+            )
         for start, delayed in DELAYS.items():
             if getattr(self, start) > 0 and not getattr(self, delayed):
                 raise UserError(f"{prefix}{start} delays {prefix}{delayed}; set that too, or leave it out")
