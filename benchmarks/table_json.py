@@ -3,10 +3,11 @@
 The JSON file has what the settings differ in, and of every run its results, commit and hardware. The zip file
 (`--pack`) has the settings, metrics and summary of every complete run, and the sweep's index: where it is unpacked, the
 same command finds nothing to run and makes the report. Checkpoints and runs that are not complete are left out.
+`--unpack` adds the runs of zip files to a folder, also those of several machines that each began with an empty one.
 
     python benchmarks/table_json.py runs/sweep --command "polytask sweep ..." --out benchmarks/results/h200_sweep.json
     python benchmarks/table_json.py runs/sweep --pack sweep.zip
-    unzip sweep.zip -d runs/sweep    # on the other machine
+    python benchmarks/table_json.py runs/sweep --unpack sweep.zip another.zip    # on the other machine
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from publish import layout
 from run_json import read_summary
 
 from polytask.errors import UserError
-from polytask.files import write_atomically, write_text
+from polytask.files import make_folder, write_atomically, write_text
+from polytask.files.folder_lock import FolderLock
 from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.runs.report.labels import differences, setting_of
 from polytask.runs.report.read import RunLog, read_run
-from polytask.runs.sweep.index import INDEX_FILE, Index
+from polytask.runs.sweep.index import INDEX_FILE, OUTPUT, Index
 from polytask.runs.sweep.plan import state_of
 
 RUN_FILES = (CONFIG_FILE, METRICS_FILE, SUMMARY_FILE)
@@ -104,6 +108,50 @@ def pack(sweep: Sweep, path: Path) -> None:
     write_atomically(path, write)
 
 
+def unpack(root: Path, path: Path) -> None:
+    """Add the runs of a zip file to a folder. A run that is complete there stays as it is.
+
+    Raises:
+        UserError: If the file is no such zip file, a sweep uses the folder, or a folder that other runs start from
+            would get another name: the saved settings of these runs name it.
+    """
+    with TemporaryDirectory() as temporary:
+        try:
+            with ZipFile(path) as archive:
+                archive.getinfo(INDEX_FILE)
+                archive.extractall(temporary)
+        except (OSError, BadZipFile, KeyError) as error:
+            raise UserError(f"'{path}' cannot be unpacked: {error.args[-1]}") from error
+        packed = read_sweep(Path(temporary))
+        lock = FolderLock(root)
+        lock.take()
+        try:
+            _add(packed, root, path)
+        finally:
+            lock.release()
+
+
+def _add(packed: Sweep, root: Path, path: Path) -> None:
+    """Add the runs of an unpacked zip file to a folder."""
+    index, settings = Index(root), packed.index.settings
+    names = {name: index.adopt(name.partition("-")[2], one) for name, one in settings.items()}
+    for name, other in names.items():
+        begin = f"{OUTPUT}{name}/"
+        if other != name and any(str(one["config"].get("init_from")).startswith(begin) for one in settings.values()):
+            raise UserError(
+                f"'{path}': '{name}' would be '{other}' in '{root}', but runs start from it by its name; unpack this "
+                "file into an empty folder, and where runs continue, unpack the earlier files before"
+            )
+    for run in packed.runs:
+        folder, seed = run.split("/")
+        if state_of(root / names[folder] / seed)[0] != "done":
+            make_folder(root / names[folder] / seed)
+            for file in RUN_FILES:
+                copyfile(packed.root / run / file, root / names[folder] / seed / file)
+        index.record(f"{names[folder]}/{seed}", {**packed.index.runs[run], "setting": names[folder]})
+    index.write()
+
+
 def main(argv: list[str] | None = None) -> None:
     """Write the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -112,12 +160,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--note", help="remark on the runs, such as a disturbance")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--pack", type=Path, metavar="FILE.zip", help="zip file to write")
+    parser.add_argument("--unpack", type=Path, nargs="+", metavar="FILE.zip", default=[], help="zip files to add")
     options = parser.parse_args(argv)
-    if options.out is None and options.pack is None:
-        parser.error("name what to write: --out FILE.json, --pack FILE.zip, or both")
+    if options.out is None and options.pack is None and not options.unpack:
+        parser.error("name what to do: --out FILE.json, --pack FILE.zip, --unpack FILE.zip, or several")
     if options.out is not None and options.command is None:
         parser.error("--out needs --command: what made the runs is published with them")
     try:
+        for path in options.unpack:
+            unpack(options.folder, path)
         sweep = read_sweep(options.folder)
         if options.out is not None:
             write_text(options.out, layout(described(sweep, options.command, options.note)) + "\n")
