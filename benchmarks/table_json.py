@@ -2,30 +2,36 @@
 
 The JSON file has what the settings differ in, and of every run its results, commit and hardware. The zip file
 (`--pack`) has the settings, metrics and summary of every complete run, and the sweep's index: where it is unpacked, the
-same command finds nothing to run and makes the report. Checkpoints and runs that are not complete are left out.
+same command finds nothing to run and makes the report. Checkpoints and runs that are not complete are left out; with
+`--interrupted` such runs are in it, too, with their checkpoints, and the same command continues them elsewhere.
+`--unpack` adds the runs of zip files to a folder, also those of several machines that each began with an empty one.
 
     python benchmarks/table_json.py runs/sweep --command "polytask sweep ..." --out benchmarks/results/h200_sweep.json
     python benchmarks/table_json.py runs/sweep --pack sweep.zip
-    unzip sweep.zip -d runs/sweep    # on the other machine
+    python benchmarks/table_json.py runs/sweep --unpack sweep.zip another.zip    # on the other machine
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from publish import layout
 from run_json import read_summary
 
 from polytask.errors import UserError
-from polytask.files import write_atomically, write_text
-from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
+from polytask.files import make_folder, write_atomically, write_text
+from polytask.files.folder_lock import FolderLock
+from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
 from polytask.runs.report.labels import differences, setting_of
 from polytask.runs.report.read import RunLog, read_run
-from polytask.runs.sweep.index import INDEX_FILE, Index
+from polytask.runs.sweep.index import INDEX_FILE, OUTPUT, Index
 from polytask.runs.sweep.plan import state_of
 
 RUN_FILES = (CONFIG_FILE, METRICS_FILE, SUMMARY_FILE)
@@ -48,17 +54,20 @@ class Sweep:
     runs: dict[str, RunLog]
     left_out: list[str]
 
+    @property
+    def interrupted(self) -> list[str]:
+        """The runs that can continue."""
+        return [name for name in self.left_out if (self.root / name / CHECKPOINT_FILE).exists()]
+
 
 def read_sweep(root: Path) -> Sweep:
     """Read the folder of a sweep.
 
     Raises:
-        UserError: If it is none, no run in it is complete, or a file of a complete run is damaged.
+        UserError: If a file of a complete run is damaged.
     """
     index = Index(root)
     done = {name: state_of(root / name)[0] == "done" for name in index.runs}
-    if not any(done.values()):
-        raise UserError(f"'{root}' has no complete run of a sweep; name the folder that has {INDEX_FILE}")
     runs = {name: read_run(root / name) for name, is_done in done.items() if is_done}
     return Sweep(root, index, runs, [name for name, is_done in done.items() if not is_done])
 
@@ -92,16 +101,63 @@ def _portable(key: str, value: Any, sweep: Sweep) -> Any:
     return "/".join(parts[first:])
 
 
-def pack(sweep: Sweep, path: Path) -> None:
-    """Write what another machine needs to take the runs for complete and to report them."""
+def pack(sweep: Sweep, path: Path, interrupted: Sequence[str] = ()) -> None:
+    """Write what another machine needs to report the complete runs, and to continue interrupted ones."""
     names = [INDEX_FILE, *(f"{run}/{file}" for run in sweep.runs for file in RUN_FILES)]
+    names += [f"{run}/{file}" for run in interrupted for file in (*RUN_FILES, CHECKPOINT_FILE)]
 
     def write(temporary: Path) -> None:
         with ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
             for name in names:
-                archive.write(sweep.root / name, name)
+                if (sweep.root / name).exists():  # a killed run has no summary
+                    archive.write(sweep.root / name, name)
 
     write_atomically(path, write)
+
+
+def unpack(root: Path, path: Path) -> None:
+    """Add the runs of a zip file to a folder. Runs that the folder has stay, unless they are complete only in the file.
+
+    Raises:
+        UserError: If the file is no such zip file, a sweep uses the folder, or a folder that other runs start from
+            would get another name: the saved settings of these runs name it.
+    """
+    with TemporaryDirectory() as temporary:
+        try:
+            with ZipFile(path) as archive:
+                archive.getinfo(INDEX_FILE)
+                archive.extractall(temporary)
+        except (OSError, BadZipFile, KeyError) as error:
+            raise UserError(f"'{path}' cannot be unpacked: {error.args[-1]}") from error
+        packed = read_sweep(Path(temporary))
+        lock = FolderLock(root)
+        lock.take()
+        try:
+            _add(packed, root, path)
+        finally:
+            lock.release()
+
+
+def _add(packed: Sweep, root: Path, path: Path) -> None:
+    """Add the runs of an unpacked zip file to a folder."""
+    index, settings = Index(root), packed.index.settings
+    names = {name: index.adopt(name.partition("-")[2], one) for name, one in settings.items()}
+    for name, other in names.items():
+        begin = f"{OUTPUT}{name}/"
+        if other != name and any(str(one["config"].get("init_from")).startswith(begin) for one in settings.values()):
+            raise UserError(
+                f"'{path}': '{name}' would be '{other}' in '{root}', but runs start from it by its name; unpack this "
+                "file into an empty folder, and where runs continue, unpack the earlier files before"
+            )
+    for run in (*packed.runs, *packed.interrupted):
+        folder, seed = run.split("/")
+        target = root / names[folder] / seed
+        if state_of(target)[0] not in (("done",) if run in packed.runs else ("done", "interrupted")):
+            make_folder(target)
+            for file in (packed.root / run).iterdir():
+                copyfile(file, target / file.name)
+        index.record(f"{names[folder]}/{seed}", {**packed.index.runs[run], "setting": names[folder]})
+    index.write()
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -112,21 +168,30 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--note", help="remark on the runs, such as a disturbance")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--pack", type=Path, metavar="FILE.zip", help="zip file to write")
+    parser.add_argument("--interrupted", action="store_true", help="pack these runs and their checkpoints, too")
+    parser.add_argument("--unpack", type=Path, nargs="+", metavar="FILE.zip", default=[], help="zip files to add")
     options = parser.parse_args(argv)
-    if options.out is None and options.pack is None:
-        parser.error("name what to write: --out FILE.json, --pack FILE.zip, or both")
+    if options.out is None and options.pack is None and not options.unpack:
+        parser.error("name what to do: --out FILE.json, --pack FILE.zip, --unpack FILE.zip, or several")
     if options.out is not None and options.command is None:
         parser.error("--out needs --command: what made the runs is published with them")
     try:
+        for path in options.unpack:
+            unpack(options.folder, path)
+        if options.out is None and options.pack is None:
+            return
         sweep = read_sweep(options.folder)
+        interrupted = sweep.interrupted if options.interrupted else []
+        if not (sweep.runs or (interrupted and options.out is None)):
+            raise UserError(f"'{options.folder}' has no complete run of a sweep; name the folder that has {INDEX_FILE}")
         if options.out is not None:
             write_text(options.out, layout(described(sweep, options.command, options.note)) + "\n")
         if options.pack is not None:
-            pack(sweep, options.pack)
+            pack(sweep, options.pack, interrupted)
     except UserError as error:
         parser.exit(2, f"{error}\n")
     for name in sweep.left_out:
-        print(f"left out: {name} is not complete")
+        print(f"packed with its checkpoint: {name}" if name in interrupted else f"left out: {name} is not complete")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ OWNERS = {
     "torchrl": {"adapters"},
     "minari": {"datasets"},
     "pyarrow": {"datasets"},
-    "PIL": {"envs", "tools", "mtopt"},
+    "PIL": {"envs", "tools", "mtopt", "runs"},
     "fastapi": {"mtopt"},
     "starlette": {"mtopt"},
     "pydantic": {"mtopt"},

@@ -2,7 +2,7 @@
 
 from polytask.runs.reproduce import tables
 
-TINY = ["tasks=[reach,drawer-close]", "num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
+TINY = ["num_envs=4", "episode_length=8", "algo.horizon=4", "algo.minibatch=8"]
 TINY += ["device=cpu", "sim=cpu", "eval_episodes=0", "threads=1"]
 TABLE = """
 title: A tiny table
@@ -11,6 +11,7 @@ source: nobody
 paper: success of nobody.
 seeds: 2
 frames: 480
+words: ['tasks=[reach,drawer-close]']
 baseline: start
 rows:
   plain: {name: Plain, preset: cpu_demo, success: 0.5, interval: [0.4, 0.6]}
@@ -22,6 +23,7 @@ title: A chain
 kind: table
 source: nobody
 frames: 480
+words: ['tasks=[reach,drawer-close]']
 rows:
   third: {name: Third, preset: cpu_demo, words: ['net.hidden=[8]'], after: second}
   second: {name: Second, preset: cpu_demo, words: ['net.hidden=[8]'], after: first}

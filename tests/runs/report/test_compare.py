@@ -54,6 +54,10 @@ def test_bars_show_each_measure_with_its_interval(pools):
     assert names(axes) == ["bro", "mlp", "moore"]
     assert sorted(bar.get_width() for bar in axes.patches) == pytest.approx([0.3, 0.35, 0.6, 0.65, 0.9])
     assert "faded: training success" in " ".join(axes.get_xlabel().split())
+    drawn = [segment[:, 0].tolist() for each in axes.collections for segment in each.get_segments()]
+    known = [list(score.interval) for one in pools for score in one.scores.values()]
+    assert sorted(drawn) == [pytest.approx(ends) for ends in sorted(known)]
+    assert axes.get_xlim() == (0.0, 1.0)
 
 
 def test_published_successes_are_marked_on_the_bars(pools):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers.report_runs import row, write_run
 
+from polytask.runs.report.canvas import COLORS
 from polytask.runs.report.curves import aligned, draw_curves, draw_run
 from polytask.runs.report.pool import pool_runs
 from polytask.runs.report.read import read_run
@@ -46,6 +47,7 @@ def test_a_band_is_drawn_where_there_are_seeds(pools, band, edges):
     (axes,) = draw_curves(pools, "success", "frames", "training success", band).axes
     assert [line.get_xdata()[0] for line in axes.lines] == [1000, 1000]  # not extended to frame 0
     assert axes.lines[0].get_ydata()[0] == pytest.approx(0.15)
+    assert [line.get_color() for line in axes.lines] == list(COLORS[:2])
     (band,) = axes.collections
     first = [y for x, y in band.get_paths()[0].vertices if x == 1000]
     assert (min(first), max(first)) == pytest.approx(edges, abs=1e-4)

@@ -2,10 +2,13 @@
 
 import re
 import shutil
+from base64 import b64decode
 from html import unescape
+from io import BytesIO
 
 import pytest
 from helpers.report_runs import evaluation, row, write_run
+from PIL import Image, ImageChops, ImageStat
 
 from polytask.config.schema import ReportConfig
 from polytask.runs.report import report
@@ -32,6 +35,15 @@ def test_the_page_needs_no_other_file(page):
     assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
     assert not re.findall(r"url\(|@import|https?://", text)
     assert text.count('src="data:image/png;base64,') == 2
+
+
+def test_the_pictures_of_the_page_are_small_and_look_like_the_files(page):
+    found = [b64decode(each) for each in re.findall(r'src="data:image/png;base64,([^"]+)', page.read_text())]
+    for name, content in zip(("curves", "bars"), found, strict=True):
+        file, shown = page.with_name(f"{name}.png"), Image.open(BytesIO(content))
+        assert shown.mode == "P" and len(content) < 0.6 * file.stat().st_size
+        difference = ImageChops.difference(Image.open(file).convert("RGB"), shown.convert("RGB"))
+        assert max(ImageStat.Stat(difference).mean) < 1.0  # of 255
 
 
 def test_the_page_has_the_numbers_the_commands_and_the_commits(page):

@@ -91,7 +91,7 @@ def test_a_run_without_episodes_of_a_task_is_missing_and_not_zero(make):
     assert one.tasks["training"]["reach"].runs == 2
     assert [line.rpartition(": ")[2] for line in remarks([one])[1:]] == [
         "no episode of push ended",
-        "no episode of reach, push ended",
+        "no episode ended",
     ]
 
 

@@ -68,6 +68,7 @@ def test_a_run_with_the_settings_of_a_preset_gets_its_published_result(pools):
     assert (cell(line["success"]), cell(line["published success"])) == ("0.500", "0.869")
     assert line["95 % interval"].startswith("0.4") and len(line["95 % interval"].partition(" to ")[0]) == len("0.469")
     assert (line["M frames"], line["its M frames"], line["its return"]) == (0.002, 1000.0, 1045)
+    assert (line["hours"], line["return"]) == (pytest.approx(2 / 60), pytest.approx(5.0))
     assert "its hours" not in columns  # the source has none for this row
     assert len(sources(found)) == 1
     assert published_numbers(found).splitlines()[1] == (

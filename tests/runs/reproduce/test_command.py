@@ -98,7 +98,7 @@ def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tm
     assert share == "budget=0.1: every run has 10 % of the published frames"
     assert share in unescape(page)
     assert not any("shared a device" in line for line in others)  # one run was missing each time, so it ran alone
-    assert changed == f"this is not the published table: all runs have {' '.join(TINY[:5])}"  # the device is not named
+    assert changed == f"this is not the published table: all runs have {' '.join(TINY[:4])}"  # the device is not named
     assert changed in err
     assert "Success at the end." in page and "Difference to the baseline." in page
     assert "All runs are in <code>runs/<wbr>reproduce/<wbr>some/<wbr>table-budget0.1</code>" in page
@@ -123,6 +123,13 @@ def test_the_printed_table_has_every_row_and_the_time_of_the_whole(table, tmp_pa
     assert "up to 3 runs shared a device, so minutes are more than those of a run alone" in out
     page = (path.parents[2] / "report/index.html").read_text()
     assert ", up to 3 runs at once</td>" in page
+
+
+@pytest.mark.parametrize(("words", "published"), [([], 0.5), (["tasks=[push]"], None), (["suite=mt10"], None)])
+def test_the_numbers_of_the_source_are_not_beside_runs_on_other_tasks(words, published, table, capsys):
+    assert main(["reproduce", table, "rows=[plain]", "train=false", "format=json", *words]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["published"]["success"] == published
 
 
 def row_of(folder, *runs):

@@ -100,10 +100,13 @@ def engineering(axis: Any) -> None:
 
 
 def png(figure: Any) -> bytes:
-    """Return a figure as the content of a PNG file."""
-    file = BytesIO()
+    """Return a figure as the content of a PNG file for the page: with 256 colours it is a third as large."""
+    from PIL import Image  # matplotlib needs it, too
+
+    drawn, file = BytesIO(), BytesIO()
     with styled():
-        figure.savefig(file, format="png", dpi=DPI)
+        figure.savefig(drawn, format="png", dpi=DPI)
+    Image.open(drawn).convert("RGB").quantize(256).save(file, format="png", optimize=True)
     return file.getvalue()
 
 

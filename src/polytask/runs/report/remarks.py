@@ -17,7 +17,8 @@ def remarks(pools: Sequence[Pool]) -> list[str]:
             for log in logs:
                 found = log.rates(measure)
                 tasks = [] if found is None else [task for task, rate in found.by_task.items() if rate is None]
-                why = f"no episode of {', '.join(tasks)} ended" if tasks else "it was not evaluated"
+                which = "" if len(tasks) == len(log.tasks) else f" of {', '.join(tasks)}"
+                why = f"no episode{which} ended" if tasks else "it was not evaluated"
                 lines.append(f"{one.name}: '{log.directory}' is missing from the {MEASURE_NAMES[measure]}: {why}")
         lines += _incomplete(one)
         fewest, most = one.frames

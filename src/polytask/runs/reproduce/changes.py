@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from polytask.config.compose import current_name
 from polytask.config.launching import ReproduceConfig
 from polytask.config.schema import TrainConfig
 from polytask.errors import UserError, shown
 from polytask.runs.report.labels import is_portable
-from polytask.runs.reproduce.tables import Row
+from polytask.runs.reproduce.tables import PublishedTable, Row
 from polytask.runs.sweep.grid import Setting, check_not_own, identity, own_key_near, split_values
 from polytask.settings import default_of
 
@@ -56,6 +56,14 @@ def check_only_lists(config: ReproduceConfig) -> None:
     for each in fields(config):
         if each.name not in OF_A_LIST and getattr(config, each.name) != default_of(each):
             raise UserError(f"name the table: table=NAME; {each.name}= is for the runs of one")
+
+
+def for_tasks(table: PublishedTable, words: Sequence[str]) -> PublishedTable:
+    """Return the table, without the source's numbers if the user chooses the tasks: they are those of other tasks."""
+    if not any(word.startswith(("tasks=", "suite=")) for word in words):
+        return table
+    rows = [replace(row, success=None, interval=None, hours=None, episode_return=None) for row in table.rows]
+    return replace(table, paper=None, rows=tuple(rows))
 
 
 def check_rows_differ(settings: Mapping[str, Setting], words: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from polytask.runs.reproduce.changes import (
     check_changes,
     check_only_lists,
     check_rows_differ,
+    for_tasks,
     other_than_published,
 )
 from polytask.runs.reproduce.compare import Trained, compare
@@ -30,9 +31,9 @@ def reproduce(config: ReproduceConfig) -> Result:
     if config.table is None:
         check_only_lists(config)
         return listing(config)
-    table = read_table(config.table)
-    rows = choose(table, config.rows)
     changes = config.changes or []
+    table = for_tasks(read_table(config.table), changes)
+    rows = choose(table, config.rows)
     check_changes(changes, rows)
     root = Path(config.output or default_folder(config)).expanduser()
     # Check all rows before anything runs, with names as stand-ins for the folders that they start from.

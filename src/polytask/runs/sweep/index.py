@@ -50,15 +50,25 @@ class Index:
 
     def folder_of(self, setting: Setting) -> str:
         """Return the name of a setting's folder, which is new if no folder has this setting."""
-        wanted = self._inside(identity(setting.config))
-        for name, saved in self.settings.items():
-            if self._inside(saved["config"]) == wanted:
+        saved = {"label": setting.label, "words": list(setting.words), "config": identity(setting.config)}
+        return self.adopt(setting.slug, saved)
+
+    def adopt(self, slug: str, saved: Mapping[str, Any]) -> str:
+        """Return the name of the folder of a setting as an index saves it, which is new if no folder has it.
+
+        Args:
+            slug: The name of a new folder, without its number.
+            saved: The setting.
+        """
+        wanted = self._inside(saved["config"])
+        for name, known in self.settings.items():
+            if self._inside(known["config"]) == wanted:
                 return name
         for name, now in self._upgraded.items():
             if now == wanted:
                 return name
-        name = f"{self._next_number():02d}-{setting.slug}"
-        self.settings[name] = {"label": setting.label, "words": list(setting.words), "config": wanted}
+        name = f"{self._next_number():02d}-{slug}"
+        self.settings[name] = {**saved, "config": wanted}
         return name
 
     @cached_property
