@@ -241,8 +241,8 @@ class GaussianActor:
         if self.pays_bonus:
             found["rollout/bonus"] = self.mean_bonus.clone()
         if self.success is not None:
-            names = (f"per_task/{task}/std" for task in self.loop.spec.tasks)
-            found |= zip(names, self.policy.log_std.exp().mean(dim=-1).unbind(), strict=True)
+            names = [f"per_task/{task}/std" for task in self.loop.spec.tasks]
+            found |= zip(names, self.policy.log_std.exp().mean(dim=-1).expand(len(names)).unbind(), strict=True)
         return found
 
     def state_dict(self) -> dict[str, Any]:
