@@ -37,11 +37,12 @@ def test_the_loss_adds_the_distance_from_actions_that_led_to_success() -> None:
     env, ppo = with_one_solvable_task(imitation_coef=3.0, imitation_steps=2000)
     for _ in range(10):
         success = ppo.actor.success.rate()
-        ppo.iterate(env)
+        metrics = ppo.iterate(env)
     count = ppo.actor.success_memory.count
     assert 0 < success[0] < 1 and 0 < count[0] < 2000 and count[1] == 0
     coef = 3.0 * (1 - success) * count / 2000
     assert_close(ppo.actor.imitation_coef, coef)
+    assert_close(torch.stack([metrics[f"per_task/goal-{k}/imitation"] for k in range(2)]), coef)
     with_imitation = actor_loss(ppo)
     ppo.actor.imitation_coef.zero_()
     mean = ppo.actor.at(ppo.rows.past_obs, ppo.rows.task)[0]

@@ -173,6 +173,12 @@ def test_standard_deviation_keeps_the_bounds_of_the_settings(task_std: bool) -> 
         assert_close(policy.log_std.exp(), torch.full_like(policy.log_std, kept))
 
 
+def test_tasks_that_share_a_standard_deviation_all_report_it() -> None:
+    env = PointMass((2, 2))
+    metrics = make(env, task_std=False, initial_std=0.5, lr=0.0, search_entropy_coef=0.01).iterate(env)
+    assert [metrics[f"per_task/goal-{k}/std"].item() for k in range(2)] == pytest.approx([0.5, 0.5])
+
+
 def test_famo_looks_back_after_every_update_and_reports_weights() -> None:
     env = PointMass((4, 4))
     ppo = make(env, grads=GRADS["famo"][0](apply_to="both"), minibatch=32, epochs=2)

@@ -193,6 +193,15 @@ def test_a_checkpoint_of_another_shape_is_refused(run, trained, tmp_path, words,
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_continues_with_other_settings_that_only_its_algorithm_has(run, tmp_path):
+    words = ["tasks=[reach]", "num_envs=2", "threads=1", "max_iterations=1", "eval_episodes=0", "video=false"]
+    sizes = ["algo.batch=8", "algo.capacity=100", "algo.steps_per_iteration=2", "algo.n_step=1"]
+    assert run("train", *words, "algo=sac", *sizes, "run_dir=run")[0] == 0
+    assert run("train", "checkpoint=run", "max_iterations=2", "algo.tau=0.5")[0] == 0
+    algo = OmegaConf.load(tmp_path / "run" / "config.yaml").algo
+    assert (algo.tau, algo.capacity) == (0.5, 100)
+
+
 @pytest.mark.parametrize("command", ["train", "eval", "record"])
 def test_a_truncated_checkpoint_is_refused(run, trained, tmp_path, command):
     data = (trained / "checkpoint.pt").read_bytes()

@@ -12,10 +12,12 @@ from polytask.algos.ppo import PPOConfig
 from polytask.config.compose import compose
 from polytask.config.presets import ACTOR_SIZES, BRO_SIZES, presets
 from polytask.config.schema import TrainConfig
+from polytask.envs.make import resolve
+from polytask.envs.options import EnvOptions
 from polytask.envs.tasks import TASKS
 from polytask.grads import GRADS
 from polytask.nets import NETS, build, count_parameters
-from polytask.runs.setup import build_algo
+from polytask.runs.setup import build_algo, world_options
 
 METHODS = ("vanilla", "multihead", "sh_care", "mh_care", "sh_moore", "mh_moore", "paco", "soft_modular")
 METHODS += ("pcgrad", "cagrad", "famo")
@@ -77,6 +79,12 @@ def test_every_preset_composes_and_says_what_it_is_for(name):
     assert config.num_envs >= len(config.task_names)
     assert config.max_frames >= 10_000
     assert presets()[name].endswith(".")
+
+
+def test_presets_for_a_gpu_run_on_a_cpu_with_one_word():
+    assert {composed(name).sim.name for name in presets()} == {"auto"}  # Warp on a GPU, MuJoCo on a CPU
+    config = compose(TrainConfig, ["preset=mt50_gpu", "device=cpu"])
+    assert resolve(EnvOptions(**world_options(config))).sim == "cpu"
 
 
 def test_no_two_published_presets_are_the_same():

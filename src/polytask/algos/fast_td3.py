@@ -45,7 +45,9 @@ class FastTD3Config(GridConfig, OffPolicyConfig):
     learning_starts: int = with_default(OffPolicyConfig, "learning_starts", 10)
     batch: int = with_default(OffPolicyConfig, "batch", 32768)
     capacity: int = with_default(OffPolicyConfig, "capacity", 8_388_608)
-    gamma: float = setting(0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50", within=(0.0, 1.0))
+    gamma: float = setting(
+        0.97, "discount per step; MTBench has 0.97 for MT10 and 0.99 for MT50", at_least=0.0, below=1.0
+    )
     tau: float = with_default(OffPolicyConfig, "tau", 0.1)
     min_noise: float = setting(
         0.001,

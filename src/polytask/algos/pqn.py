@@ -47,7 +47,7 @@ class PQNConfig(OnPolicyConfig):
     epochs: int = with_default(OnPolicyConfig, "epochs", 8)
     minibatches: int = setting(4, "updates per pass", within=(1, 10**6))
     bins: int = setting(3, "levels of each actuator, evenly spaced from -1 to 1", within=(2, 1_000))
-    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
+    gamma: float = setting(0.99, "discount per step", at_least=0.0, below=1.0)
     lam: float = setting(0.5, "weight of longer returns in the targets", within=(0.0, 1.0))
     epsilon_start: float = setting(1.0, "probability of a random action at the first frame", within=(0.0, 1.0))
     epsilon_end: float = setting(

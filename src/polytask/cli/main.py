@@ -160,11 +160,11 @@ def _run(command: str, target: str, words: list[str]) -> int:
     from polytask.config.compose import compose
 
     schema, saved = COMMANDS[target].schema, COMMANDS[target].saved
-    config = compose(schema, words)
+    # Words with a dot may go only with the settings of the run that the command continues or uses.
+    config = compose(schema, [word for word in words if "." not in word.partition("=")[0]] if saved else words)
     join_others(command)
-    settings = _function(saved)(config) if saved else None
-    if settings is not None:
-        config = compose(schema, words, saved=settings)
+    if saved:
+        config = compose(schema, words, saved=_function(saved)(config))
     from polytask.cli.console import show  # imports torch, so only after the words have been checked
 
     # With format=json, stdout contains only the object. Output of libraries goes to stderr.

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from polytask.algos.fast_td3 import FastTD3Config
+from polytask.algos.pqn import PQNConfig
+from polytask.algos.sac import SACConfig
 from polytask.algos.shared.reward_scale import RewardNormalizer
+from polytask.errors import UserError
+from polytask.settings import check_values
 from polytask.types import EnvSpec
 
 TASK = torch.tensor([0, 0, 1])
@@ -60,3 +65,9 @@ def test_negative_returns_count_by_their_size() -> None:
     norm = normalizer()
     feed(norm, ([-7.0, 2.0, -1.0], [False, False, False]))
     assert norm.largest.tolist() == [7.0, 1.0]
+
+
+@pytest.mark.parametrize("config", [SACConfig, FastTD3Config, PQNConfig])
+def test_rewards_without_a_discount_have_no_scale(config: type[SACConfig | FastTD3Config | PQNConfig]) -> None:
+    with pytest.raises(UserError, match=r"algo.gamma=1.0 is not valid; it must be at least 0.0 and less than 1.0"):
+        check_values(config(gamma=1.0), "algo.")

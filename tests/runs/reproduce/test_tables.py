@@ -233,6 +233,22 @@ def test_updates_of_sac_take_the_share_of_time_that_was_measured():
         assert row.speed.share == pytest.approx(step / (step + update * (updates - 4)), abs=0.005), row.key
 
 
+def test_our_table_of_ten_tasks_has_all_five_algorithms():
+    found = [setting_of(row, ReproduceConfig(), {}).config for row in read_table("metaworld/mt10").rows]
+    assert {one.algo.name for one in found} == {"ppo", "grpo", "pqn", "sac", "fast_td3"}
+    assert {(one.suite, one.reward) for one in found} == {("mt10", "dense")}
+
+
+def test_our_table_of_fifty_tasks_adds_imitation_and_noise_that_swings_to_the_preset():
+    rows = {row.key: row for row in read_table("metaworld/mt50").rows}
+    assert rows["both"].words == rows["imitation"].words + rows["swing"].words
+    found = {key: setting_of(row, ReproduceConfig(), {"preset": "x"}).config for key, row in rows.items()}
+    assert {(one.suite, one.reward) for one in found.values()} == {("mt50", "dense")}
+    late, both = found["both_late"].algo, found["both"].algo
+    assert (late.imitation_coef, late.search_std, late.search_period) == (both.imitation_coef, both.search_std, 40)
+    assert late.search_std_start == late.novelty_start == 0  # the easy tasks are solved
+
+
 def test_additions_are_single_changes_on_hard_terrain_after_flat_ground_and_easy_terrain():
     rows = {row.key: row for row in read_table("parkour/additions").rows}
     plain = rows["plain"]

@@ -31,7 +31,7 @@ class ExperienceConfig(ObsNormalizerConfig):
         True, "save the replay buffer in checkpoints; otherwise a resumed run fills a new one before it learns"
     )
     n_step: int = setting(8, "largest number of steps before bootstrapping", within=(1, 10_000))
-    gamma: float = setting(0.99, "discount per step", within=(0.0, 1.0))
+    gamma: float = setting(0.99, "discount per step", at_least=0.0, below=1.0)
     normalize_reward: bool = setting(True, "scale rewards per task by the standard deviation of discounted returns")
 
 

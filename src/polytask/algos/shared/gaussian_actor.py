@@ -258,9 +258,14 @@ class GaussianActor:
         if self.borrowing is not None:
             found["rollout/borrowed"] = (~self.borrowing.counted).float().mean()
         if self.success is not None:
-            names = (f"per_task/{task}/std" for task in self.loop.spec.tasks)
-            found |= zip(names, self.policy.log_std.exp().mean(dim=-1).unbind(), strict=True)
+            found |= self._per_task("std", self.policy.log_std.exp().mean(dim=-1).expand(self.policy.num_tasks))
+        if self.success_memory is not None:
+            found |= self._per_task("imitation", self.imitation_coef.clone())
         return found
+
+    def _per_task(self, name: str, values: Tensor) -> dict[str, Tensor]:
+        """Return a metric of each task, given its values (K,)."""
+        return {f"per_task/{task}/{name}": value for task, value in zip(self.loop.spec.tasks, values, strict=True)}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the recent success of the tasks, the places of objects and the noise, if something depends on them."""

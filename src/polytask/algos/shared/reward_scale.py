@@ -9,6 +9,7 @@ shift would change which policy is best when episodes differ in length.
 
 Difference from the paper: the factor 1 / (1 - gamma^L), with L the episode length. A value that is bootstrapped through
 the time limit reaches r / (1 - gamma). The running return of an episode reaches only (1 - gamma^L) of that.
+With gamma = 1 it has no bound, so the algorithms that scale rewards do not take it.
 """
 
 from __future__ import annotations

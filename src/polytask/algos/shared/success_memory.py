@@ -19,7 +19,7 @@ from polytask.algos.shared.rollout import Rollout
 from polytask.errors import UserError
 from polytask.types import EnvSpec
 
-STEPS = 96  # that are kept at least, until a success shows which of them led to it
+STEPS = 64  # before a rollout that are kept, until a success in it shows which of them led to it
 
 
 class SuccessMemory:
@@ -38,7 +38,7 @@ class SuccessMemory:
             horizon: Steps T of a rollout.
             capacity: Most steps C that each task keeps.
         """
-        steps, worlds, device = -(-STEPS // horizon) * horizon, len(task), task.device  # whole rollouts
+        steps, worlds, device = STEPS + horizon, len(task), task.device
         self._task, self._capacity = task, capacity
         self._obs = torch.zeros(spec.num_tasks, capacity, spec.obs_dim, device=device)
         self._action = torch.zeros(spec.num_tasks, capacity, spec.action_dim, device=device)
