@@ -34,7 +34,8 @@ TRAININGS = {
     "ppo_cagrad": ("algo=ppo", *ON_POLICY, "grads=cagrad", *CONFLICTS),
     "ppo_options": (
         *("algo=ppo", *ON_POLICY, "algo.schedule=adaptive", "algo.final_std=0.5", "algo.critic=categorical"),
-        "algo.search_correlation=0.9",
+        *("algo.search_correlation=0.9", "algo.search_entropy_coef=0.01", "algo.solved_weight=0.1"),
+        *("algo.success_coef=1", "algo.novelty_coef=0.1", "algo.imitation_coef=1", "algo.borrow_share=0.5"),
         "history.worlds=1",
     ),
     "grpo_famo": ("algo=grpo", "algo.epochs=2", "grads=famo", *CONFLICTS),
