@@ -16,7 +16,7 @@ from polytask.config.schema import BenchConfig, EvalConfig, PolicyConfig, TrainC
 from polytask.device import tune_torch
 from polytask.envs.make import make_env, resolve
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import EnvOptions, WorldOptions
+from polytask.envs.options import CurriculumOptions, EnvOptions, WorldOptions
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.errors import UserError
 from polytask.files import restore
@@ -65,7 +65,13 @@ def check_worlds(config: TrainConfig) -> None:
 
 
 def _training_worlds(config: TrainConfig) -> dict[str, Any]:
-    """Return the number of worlds of a run, and how their first episodes start."""
+    """Return the number of worlds of a run, and how their first episodes start.
+
+    Raises:
+        UserError: If there are settings of a curriculum, but no curriculum.
+    """
+    if config.curriculum != CurriculumOptions() and config.chosen_levels != "curriculum":
+        raise UserError("the settings curriculum.* do not apply: there is none; use levels=curriculum")
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
         num_envs = WORLDS_PER_TASK * len(config.task_names)
