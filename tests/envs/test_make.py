@@ -107,3 +107,13 @@ def test_the_ranks_of_a_machine_share_its_worlds_and_cores() -> None:
     config = resolve(options, Ranks(1, 2, 1, 2, store=object()))  # type: ignore[arg-type]
     assert (config.envs_per_task, config.share.envs_per_task) == ((3, 4), (2, 2))
     assert config.options.threads == max(1, cores // 2)
+
+
+def test_groups_of_parkour_settings_are_mappings() -> None:
+    env = polytask.make(tasks=["flat"], num_envs=1, threads=1, scan={"feet": True}, tuning={"mirror": True})
+    assert env.spec.obs_dim == 248
+    assert env.config.options.tuning.mirror
+    with pytest.raises(UserError, match="unknown setting of scan 'foot'"):
+        polytask.make(tasks=["flat"], scan={"foot": True})
+    with pytest.raises(UserError, match=r"scan\.every=0"):
+        polytask.make(tasks=["flat"], scan={"every": 0})

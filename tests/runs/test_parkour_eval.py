@@ -11,13 +11,14 @@ import torch
 
 import polytask
 from polytask.config.compose import compose
-from polytask.config.schema import EvalConfig
+from polytask.config.schema import EvalConfig, TrainConfig
 from polytask.config.watching import RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.parkour.layout import spread_levels
 from polytask.errors import UserError
 from polytask.runs.evaluate import Evaluator, Outcome, evaluate, evaluation_tables, summarize
 from polytask.runs.parkour_eval import terrain_summary
+from polytask.runs.train import train
 from polytask.tools.video import record
 
 SHORT = ("policy=random", "episode_length=3", "threads=1")
@@ -206,3 +207,15 @@ def test_a_film_shows_the_level_that_was_asked_for(tmp_path: Path, monkeypatch: 
     result = record(compose(RecordConfig, [*words, "all_levels=true"]))
     assert seen == {f"film-level-{level}.mp4": [[level]] for level in range(10)}
     assert len(result.payload["outputs"]) == 10
+
+
+@pytest.mark.parametrize("policy", ["policy=pretrained", "checkpoint"])
+def test_a_policy_of_other_worlds_is_refused_with_the_options_that_differ(policy: str, tmp_path: Path) -> None:
+    words = ["suite=parkour-hard", "tasks=[dome]", "episodes=1", "threads=1"]
+    if policy == "checkpoint":
+        small = ["num_envs=1", "algo.horizon=4", "net.hidden=[4]", "max_iterations=1", "eval_episodes=0", "video=false"]
+        train(compose(TrainConfig, ["tasks=[dome]", "threads=1", f"run_dir={tmp_path}", *small]))
+        policy = f"checkpoint={tmp_path}"
+    line = "trained on observations of 212 numbers, and these worlds show 248; in parkour robot, privileged, scan.feet"
+    with pytest.raises(UserError, match=line):
+        evaluate(compose(EvalConfig, [policy, *words, "scan.feet=true"]))

@@ -84,21 +84,23 @@ MANIPULATION = Layout(
     control_rate=80.0,
 )
 
-# What a walking robot measures, and what only a simulator knows.
+# What a walking robot measures, and what only a simulator knows. A robot multiplies what it measures by the factors.
+_ABOVE_GROUND = "m, trunk height minus 0.3 minus ground, within -1 to 1"
+_POINTS = "rows from behind to ahead, in a row from right to left"
 _MEASURED = (
-    Part("angular velocity", 3, "0.25 rad/s, in the trunk's frame"),
+    Part("angular velocity", 3, "rad/s times 0.25, in the trunk's frame"),
     Part("roll and pitch", 2, "rad"),
     Part("bearing of the next two waypoints", 2, "rad"),
     Part("commanded speed", 1, "m/s"),
     Part("joint angles", 12, "rad, relative to the standing pose"),
-    Part("joint speeds", 12, "0.05 rad/s"),
-    Part("last action", 12, ""),
+    Part("joint speeds", 12, "rad/s times 0.05"),
+    Part("last action", 12, "rad, relative to the standing pose"),
     Part("foot contacts", 4, "0.5 touching, -0.5 not"),
-    Part("height scan", 132, "m, trunk height minus 0.3 minus ground"),
+    Part("height scan", 132, f"{_ABOVE_GROUND}; {_POINTS}, -3 to 8 by -5 to 5 times scan.spacing from the trunk"),
 )
-_FOOT_SCAN = Part("foot scan", 36, "m, trunk height minus 0.3 minus ground, at 3 x 3 points around each foot")
+_FOOT_SCAN = Part("foot scan", 36, f"{_ABOVE_GROUND}; {_POINTS}, -5, 0 and 5 cm from each foot")
 _PRIVILEGED = (
-    Part("velocity", 3, "2 m/s, in the trunk's frame"),
+    Part("velocity", 3, "m/s times 2, in the trunk's frame"),
     Part("load, shift of its centre and friction", 5, "kg, m, -"),
     Part("motor stiffness and damping", 24, "share above the nominal value"),
 )

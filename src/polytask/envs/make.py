@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from inspect import cleandoc
@@ -54,14 +54,21 @@ def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTask
         copy: Return tensors that belong to the caller. With False, `obs`, `reset` and `step` return buffers that the
             next step overwrites: faster, but copy what you keep.
         options: Any field of `EnvOptions`, such as `tasks`, `num_envs`, `device`, `robot`, `episode_length` or `seed`.
-            `sim` is a name or a config of `polytask.sim`: `AutoSim`, `CpuSim` or `WarpSim`. `tasks` may contain records
-            of your own, `Task` or `Terrain`, beside names.
+            `sim` is a name or a config of `polytask.sim`: `AutoSim`, `CpuSim` or `WarpSim`. `curriculum`, `scan`,
+            `tuning` and `reality` are mappings such as `{"feet": True}`. `tasks` may contain records of your own,
+            `Task` or `Terrain`, beside names.
 
     Raises:
         UserError: If an option is unknown, has an invalid value, or does not apply to these tasks.
     """
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
+    for name in PARKOUR_GROUPS:
+        if isinstance(group := options.get(name), Mapping):
+            kind = type(getattr(EnvOptions(), name))
+            for key in group:
+                require_known(f"setting of {name}", key, (each.name for each in fields(kind)))
+            options[name] = kind(**group)
     given = options.get("tasks")
     if (isinstance(given, Iterable) and not isinstance(given, str)) or isinstance(given, Task | Terrain):
         options["tasks"] = [name_of(task) for task in ([given] if isinstance(given, Task | Terrain) else given)]

@@ -81,10 +81,14 @@ def policy_file(config: PolicyConfig | BenchConfig) -> Path | None:
 
 
 def saved_settings(config: PolicyConfig | BenchConfig) -> dict[str, Any] | None:
-    """Return the settings that come with a policy: those of a run, or those of the worlds of a policy file."""
+    """Return the settings that come with a policy: those of a run, or those of the worlds of a policy file.
+
+    What a parkour run added to the benchmark's training (`tuning`) is for its training only.
+    """
     file = policy_file(config)
     if file is None:
-        return checkpoint_settings(config)
+        saved = checkpoint_settings(config)
+        return saved and {name: value for name, value in saved.items() if name != "tuning"}
     info = open_info(file)
     if config.checkpoint is None:  # its tasks were asked for
         return info.worlds

@@ -16,7 +16,7 @@ from polytask.config.schema import BenchConfig, EvalConfig, PolicyConfig, TrainC
 from polytask.device import tune_torch
 from polytask.envs.make import make_env, resolve
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import EnvOptions, WorldOptions
+from polytask.envs.options import CurriculumOptions, EnvOptions, WorldOptions
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.errors import UserError
 from polytask.files import restore
@@ -65,7 +65,13 @@ def check_worlds(config: TrainConfig) -> None:
 
 
 def _training_worlds(config: TrainConfig) -> dict[str, Any]:
-    """Return the number of worlds of a run, and how their first episodes start."""
+    """Return the number of worlds of a run, and how their first episodes start.
+
+    Raises:
+        UserError: If there are settings of a curriculum, but no curriculum.
+    """
+    if config.curriculum != CurriculumOptions() and config.chosen_levels != "curriculum":
+        raise UserError("the settings curriculum.* do not apply: there is none; use levels=curriculum")
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
         num_envs = WORLDS_PER_TASK * len(config.task_names)
@@ -102,7 +108,9 @@ def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv, *, explore: bo
         explore: Act with the exploration noise of training; the config must name the checkpoint of a run.
     """
     if (file := policy_file(config)) is not None:
-        return open_policy(file, env.device).for_tasks(env.spec.tasks)
+        policy = open_policy(file, env.device)
+        _check_size("policy", policy.info.obs_dim, env)
+        return policy.for_tasks(env.spec.tasks)
     if config.checkpoint is not None:
         return load_policy(load(config.checkpoint), env, explore=explore)
     if config.policy == "scripted":
@@ -128,15 +136,20 @@ def load_policy(state: dict[str, Any], env: VecEnv, *, explore: bool = False) ->
     if unknown:
         known = ", ".join(spec.tasks)
         raise UserError(f"the checkpoint does not fit: it was not trained on '{unknown[0]}', only on {known}")
-    if env.spec.obs_dim != spec.obs_dim:
-        raise UserError(
-            f"the checkpoint does not fit: its policy was trained on observations of {spec.obs_dim} numbers, "
-            f"and these worlds show {env.spec.obs_dim}"
-        )
+    _check_size("checkpoint", spec.obs_dim, env)
     algo = build_algo(compose(TrainConfig, [], saved=state["config"]), spec, env.device)
     restore(algo, state["algo"], "algorithm")
     number = torch.tensor([spec.tasks.index(task) for task in env.spec.tasks], device=env.device)
     return lambda obs, task: algo.act(obs, number[task], explore=explore)
+
+
+def _check_size(what: str, obs_dim: int, env: VecEnv) -> None:
+    """Check that worlds show as many numbers as a policy was trained on."""
+    if env.spec.obs_dim != obs_dim:
+        raise UserError(
+            f"the {what} does not fit: its policy was trained on observations of {obs_dim} numbers, and these worlds "
+            f"show {env.spec.obs_dim}; in parkour robot, privileged, scan.feet and reality.history change that"
+        )
 
 
 def build_algo(config: TrainConfig, spec: EnvSpec, device: torch.device, ranks: Ranks = ALONE) -> Algo:

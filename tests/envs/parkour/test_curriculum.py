@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from polytask.config.compose import compose
+from polytask.config.schema import TrainConfig
 from polytask.envs.parkour.curriculum import next_level
+from polytask.errors import UserError
+from polytask.runs.setup import check_worlds
 
 
 @pytest.mark.parametrize(
@@ -38,3 +42,12 @@ def test_levels_stay_in_range_whatever_happens() -> None:
         assert int(level.min()) >= 0
         assert int(level.max()) <= 9
     assert len(level.unique()) == 10
+
+
+@pytest.mark.parametrize("suite", ["parkour-hard", "mt10"])
+def test_settings_of_a_curriculum_need_one(suite: str) -> None:
+    words = ["curriculum.revisit=0.2", "threads=1"]
+    with pytest.raises(UserError, match=r"settings curriculum\.\* do not apply"):
+        check_worlds(compose(TrainConfig, [*words, f"suite={suite}"]))
+    check_worlds(compose(TrainConfig, [*words, "suite=parkour-hard-cl"]))
+    check_worlds(compose(TrainConfig, [*words, "tasks=[dome]", "levels=curriculum"]))

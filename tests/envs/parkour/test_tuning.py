@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from torch.testing import assert_close
 
 import polytask
 from polytask.config.compose import compose
-from polytask.config.schema import EvalConfig
+from polytask.config.schema import CollectConfig, EvalConfig, TrainConfig
+from polytask.config.watching import RecordConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import ScanOptions, TuningOptions
 from polytask.envs.parkour.reward import Change, reward
@@ -20,6 +22,8 @@ from polytask.envs.parkour.worlds import ParkourGroup
 from polytask.errors import UserError
 from polytask.robots.go1 import DEFAULT, Motion, Touch, read_feet
 from polytask.runs.evaluate import Evaluator
+from polytask.runs.policy import saved_settings
+from polytask.runs.train import train
 from polytask.sim.geometry import rotation_matrix
 
 CPU = torch.device("cpu")
@@ -166,6 +170,17 @@ def test_evaluations_are_without_tuning() -> None:
     evaluator = Evaluator(compose(EvalConfig, words), episodes=1)
     assert evaluator.env.config.options.tuning == TuningOptions()
     evaluator.close()
+
+
+def test_films_and_data_of_a_tuned_run_are_without_tuning_unless_it_is_given(tmp_path: Path) -> None:
+    small = ["num_envs=1", "algo.horizon=4", "net.hidden=[4]", "max_iterations=1", "eval_episodes=0", "video=false"]
+    tuned = ["tuning.stall_seconds=5", "scan.every=2", f"run_dir={tmp_path}"]
+    train(compose(TrainConfig, ["tasks=[flat]", "threads=1", *small, *tuned]))
+    for kind in (RecordConfig, CollectConfig):
+        for given, stall in (([], 0.0), (["tuning.stall_seconds=7"], 7.0)):
+            words = [f"checkpoint={tmp_path}", *given]
+            config = compose(kind, words, saved=saved_settings(compose(kind, words)))
+            assert (config.tuning.stall_seconds, config.scan.every) == (stall, 2)
 
 
 def test_manipulation_has_no_such_settings() -> None:
