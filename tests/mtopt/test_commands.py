@@ -82,6 +82,17 @@ def test_eval_measures_learned_and_scripted_policies(call, done):
     assert json.loads(call(*words, "scripted=true")[1])["policy"] == "scripted"
 
 
+def test_the_policy_of_a_run_on_a_gpu_is_evaluated_on_a_cpu_without_the_episodes(call, done, tmp_path):
+    for name in ("tasks.json", "detectors", "weights"):
+        (shutil.copytree if (done / name).is_dir() else shutil.copy)(done / name, tmp_path / name)
+    run = json.loads((done / "run.json").read_text())
+    run["config"]["world"] |= {"sim": "warp", "device": "cuda", "num_envs": 4096}
+    (tmp_path / "run.json").write_text(json.dumps(run | {"config": run["config"] | {"device": "cuda"}}))
+    words = ("mtopt", "eval", "tasks=[place-any]", "episodes=3", "format=json")
+    code, out, _ = call(*words, f"run_dir={tmp_path}", "device=cpu", "sim=cpu", "num_envs=2")
+    assert code == 0 and json.loads(out)["tasks"] == json.loads(call(*words, f"run_dir={done}")[1])["tasks"]
+
+
 def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(call, done):
     store = EpisodeStore(done)
     lifts = [row.id for row in store.rows() if row.task.startswith("lift")]

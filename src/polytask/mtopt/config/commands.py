@@ -45,6 +45,8 @@ class EvaluateConfig(FolderCommandConfig):
     )
     seed: int = setting(1000, "seed of the scenes", within=(0, MAX_SEED))
     device: str | None = setting(None, "torch device (default: that of the run)")
+    sim: str | None = setting(None, "physics backend: cpu or warp (default: that of the run)", choices=("cpu", "warp"))
+    num_envs: int | None = setting(None, "worlds at once (default: those of the run)", within=(1, 10**6))
 
 
 @dataclass
