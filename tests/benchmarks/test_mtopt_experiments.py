@@ -194,7 +194,13 @@ def test_a_detector_that_is_wrong_on_random_pictures_gives_no_reward(load, monke
     verdicts = labelled.verdicts(detector, pool.frames, detector.tasks)
     assert verdicts.dtype == torch.int8 and (verdicts[:, 0] == -1).all(), "no verdict, which is not a failure"
     assert (verdicts[:, 1] == 1).all()
-    arguments.least_tested = 5
+    arguments.labels, measuring = "detector", []
+    monkeypatch.setattr(labelled, "gate", lambda detector, pool, aside, *_: measuring.append(aside["place-any"]))
+    labelled.fit_detector(pool, detector.tasks, 350, arguments, torch.Generator().manual_seed(0))
+    assert len(measuring[0]) == 28 and not torch.isin(measuring[0], trained[-1][1]).any(), "nor do those train"
+    monkeypatch.undo()
+    arguments.labels, arguments.least_tested = "person", 5
+    monkeypatch.setattr(labelled, "train_on", lambda *_: detector)
     with pytest.raises(UserError, match=r"no task has a reward.*4 random labels measure it, but at least 5 must"):
         labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
 
