@@ -12,6 +12,7 @@ from polytask.cli.commands import COMMANDS
 from polytask.cli.main import main
 from polytask.mtopt import commands
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.detector import labelled
 from polytask.mtopt.records import Label
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
@@ -127,6 +128,14 @@ def copied(done, tmp_path):
     return Path(shutil.copytree(done, tmp_path / "copy"))
 
 
+def test_relabel_trains_as_long_as_it_is_told_and_leaves_the_runs_own_setting(call, copied, monkeypatch):
+    trained, train = [], labelled.train_detector
+    monkeypatch.setattr(labelled, "train_detector", lambda *a, **k: trained.append(a[3].updates) or train(*a, **k))
+    for words in (("updates=3",), ()):
+        assert call("mtopt", "relabel", f"run_dir={copied}", "train=true", *words)[0] == 0
+    assert trained == [3, 2]
+
+
 def test_training_is_bound_to_the_detector_that_relabel_names(call, copied):
     def trained_by():
         assert call("mtopt", "train", f"run_dir={copied}", "trainer.updates=1")[0] == 0
@@ -229,6 +238,7 @@ MISTAKES = [
     (["mtopt", "collect", "preset=gpu", "world.device=cuda:99", "device=cpu"], "; use world.device=cpu"),
     (["mtopt", "train", "device=gpu"], "unknown device 'gpu'; valid: cpu, cuda, cuda:N"),
     (["mtopt", "eval", "run_dir=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "relabel", "run_dir=a", "updates=3"], "updates=3 is the length of a training: give train=true, too"),
     (["mtopt", "relabel", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "status", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (

@@ -170,6 +170,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
     """Relabel a run that this process has locked, and put the detector into use."""
     settings = folder.config()
     settings.device = config.device or settings.device
+    settings.detector.updates = config.updates or settings.detector.updates
     check_devices({"device": settings.device})
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
     settings.world.lid = settings.world.lid or needs_lid(settings.tasks, tasks_of(settings))
