@@ -504,6 +504,17 @@ def test_an_error_is_reported_with_what_was_found(load, tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_a_study_goes_on_in_a_copy_that_does_not_know_its_commit(load, tmp_path, monkeypatch):
+    experiment = load("experiment")
+    arguments = experiment.parser("", 10, 1).parse_args(["--out", str(tmp_path / "r.json")])
+    for commit in ("abc", None):
+        monkeypatch.setattr(experiment, "provenance", lambda _, commit=commit: {"commit": commit})
+        report = experiment.Report("test", arguments)
+        report.resume(("first",))
+        report.put("first", 1.0)
+    assert report.results["commits"] == ["abc"]
+
+
 def test_area_under_the_curve_by_hand(load):
     auc = load("experiment").auc
     truth = torch.tensor([True, False, True, False])
