@@ -40,6 +40,7 @@ from runs import (
     fill_in,
     gate_of,
     of_common_seeds,
+    require_base,
     run_config,
     study_flags,
     updates_of,
@@ -245,12 +246,15 @@ def finish(study: Study, arms: Sequence[str], report: Report) -> None:
     def of_seed(key: str) -> list[dict[str, Any]]:
         return [row for row in report.results.get(key, []) if row["seed"] == seed]
 
+    done = {row["arm"] for key in ("rows", "without_reward") for row in of_seed(key)}
+    left = [one for one in arms if one not in done]
     if not of_seed("detectors"):
         report.append("detectors", study.gate())
+    elif left:
+        require_base(study.config("base"), of_seed("detectors")[0], seed)
     if not of_seed("simple"):
         report.append("simple", study.simple())
-    done = {row["arm"] for key in ("rows", "without_reward") for row in of_seed(key)}
-    for arm in (one for one in arms if one not in done):
+    for arm in left:
         if study.judged(arm):
             report.append("rows", study.arm(arm))
             summarize(report)

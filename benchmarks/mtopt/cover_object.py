@@ -36,6 +36,7 @@ from runs import (
     fill_in,
     gate_of,
     of_common_seeds,
+    require_base,
     run_config,
     study_flags,
     updates_of,
@@ -231,6 +232,8 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
                 if arm != "before" and not done[seed, "before"]["data"]["is_rewarded"]:
                     report.say(f"seed {seed}: the detector does not judge {NEW}, so no arm has a reward; {MORE_LABELS}")
                     break
+                if arm != "before":
+                    require_base(study.config("base", ()), done[seed, "before"]["data"], seed)
                 row = study.before() if arm == "before" else study.arm(arm)
                 if "baselines" not in report.results:
                     report.put("baselines", study.baselines())

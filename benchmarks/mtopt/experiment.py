@@ -116,7 +116,8 @@ class Report:
         if other or earlier.get("name") != self.results["name"]:
             raise ValueError(f"'{out}' holds a study with other settings ({', '.join(other)}): choose another --out")
         self.results |= {key: earlier[key] for key in kept if key in earlier}
-        self.results["commits"] = sorted({*earlier.get("commits", []), earlier["commit"], self.results["commit"]})
+        commits = {*earlier.get("commits", []), earlier["commit"], self.results["commit"]}
+        self.results["commits"] = sorted(commits - {None})  # a copy without Git history may not know its own
         self._out = out
 
 

@@ -89,8 +89,8 @@ def collect_pool(arguments: argparse.Namespace, report: Report, seed: int, wante
     return Pool(torch.cat(frames), torch.cat(truth), torch.cat(is_place))
 
 
-def choose(pool: Pool, task: str, count: int, generator: torch.Generator) -> Tensor:
-    """Choose rows to label by truth: half successes, and near misses among the failures.
+def choose(pool: Pool, task: str, count: int, generator: torch.Generator, without: Tensor | None = None) -> Tensor:
+    """Choose rows to label by truth, none of those `without`: half successes, and near misses among the failures.
 
     Of the failures, half are near misses, if there are enough, and a fifth comes from the other skill.
     """
@@ -98,6 +98,8 @@ def choose(pool: Pool, task: str, count: int, generator: torch.Generator) -> Ten
     other = pool.is_place if TASKS[task].skill == "lift" else ~pool.is_place
     rows: list[Tensor] = []
     taken = torch.zeros_like(success)
+    if without is not None:
+        taken[without] = True
 
     def take(mask: Tensor, wanted: int) -> None:
         found = torch.nonzero(mask & ~taken).squeeze(1)
@@ -203,8 +205,10 @@ def fit_detector(
     if is_person:
         chosen = view(pool, tasks, labels, arguments, generator)
     else:
+        tests = [look(pool, name, aside, generator) for name in tasks]  # what measures must not train
         chosen = [
-            torch.cat([look(pool, name, aside, generator), choose(pool, name, labels, generator)]) for name in tasks
+            torch.cat([rows, choose(pool, name, labels, generator, rows)])
+            for name, rows in zip(tasks, tests, strict=True)
         ]
     detector = train_on(pool, tasks, [rows[aside:] for rows in chosen], arguments, generator)
     gate(detector, pool, dict(zip(tasks, (rows[:aside] for rows in chosen), strict=True)), arguments)

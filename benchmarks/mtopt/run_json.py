@@ -2,7 +2,8 @@
 
 python benchmarks/mtopt/run_json.py runs/gpu --command "polytask mtopt run preset=gpu" --out benchmarks/results/run.json
 
-Commit and hardware are those of this machine and source tree unless they are given, so call it where the run was made.
+Commit and hardware are those of this machine and source tree unless they are given. Of a run that was made elsewhere,
+`run.json`, `tasks.json` and `metrics.jsonl` suffice.
 A run that was stopped has `"complete": false` and the evaluations of the rounds that it has finished.
 """
 
@@ -77,7 +78,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add("--out", type=Path, required=True, help="file to write")
     options = flags.parse_args(argv)
     found = described(options.run)
-    origin: dict[str, Any] = dict(provenance(torch.device(found["settings"]["device"])))
+    # With --device, the run is from another machine: this one may not have its device, nor its version of torch.
+    here = torch.device("cpu" if options.device else found["settings"]["device"])
+    origin: dict[str, Any] = dict(provenance(here)) | ({"torch": None} if options.device else {})
     origin |= {name: value for name in ("commit", "device") if (value := getattr(options, name))}
     note = {"note": options.note} if options.note else {}
     date = f"{datetime.now(UTC):%Y-%m-%d}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
@@ -17,6 +18,7 @@ from experiment import Report
 from polytask.config.compose import compose
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
+from polytask.mtopt.detector.folder import in_use, path_of
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.roles import Evaluator
 from polytask.mtopt.roles.trainer import STATE, load_state
@@ -98,11 +100,38 @@ def fill_in(arguments: argparse.Namespace, size: Mapping[str, Any]) -> None:
 def gate_of(config: RunConfig) -> dict[str, Any]:
     """Return the tasks that the detector in use was taught, those that the gate refused and why, and the rest.
 
-    Only the rest is judged. Nothing learns the other tasks, so their rates say nothing about a study.
+    Only the rest is judged. Nothing learns the other tasks, so their rates say nothing about a study. The digest tells
+    this detector from that of any other run.
     """
     judge = Judge(config.detectors, "cpu")
     found = {"taught": list(judge.taught(config.learned)), "refused": judge.refused(config.learned)}
-    return {"detector": judge.version, **found, "judged": list(judge.judged(config.learned))}
+    head = {"detector": judge.version, "digest": digest_of(config)}
+    return {**head, **found, "judged": list(judge.judged(config.learned))}
+
+
+def digest_of(config: RunConfig) -> str | None:
+    """Return a digest of the file of the detector in use; None if there is none."""
+    version = in_use(config.detectors)
+    return version and hashlib.sha256(path_of(config.detectors, version).read_bytes()).hexdigest()[:16]
+
+
+def require_base(config: RunConfig, gate: Mapping[str, Any], seed: int) -> None:
+    """Check that a run is the one that finished rows are from: a GPU makes other episodes from the same seed.
+
+    Args:
+        config: Settings of the run.
+        gate: What `gate_of` returned for the finished rows.
+        seed: Of the rows.
+
+    Raises:
+        ValueError: If the run is another one, or gone.
+    """
+    found = digest_of(config)
+    if found is None or found != gate.get("digest"):
+        raise ValueError(
+            f"seed {seed} has finished rows from another run than '{config.root}', with other episodes and verdicts: "
+            "bring that run back, or give --seeds without this one, or another --out"
+        )
 
 
 def of_common_seeds(*arms: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:

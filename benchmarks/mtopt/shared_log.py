@@ -78,9 +78,14 @@ def taught(
     """Return the detector of the study: that of an earlier command, which lies beside `--out`, or a new one.
 
     Another detector would give the settings that are left other rewards than those that are finished.
+
+    Raises:
+        ValueError: If the file of the earlier command is gone.
     """
     path = arguments.out and arguments.out.with_name(f"{arguments.out.stem}_detector.pt")
-    if path and path.exists() and "detector" in report.results:
+    if path and "detector" in report.results:
+        if not path.exists():
+            raise ValueError(f"'{path}', which gave the finished rows their rewards, is gone: bring it back")
         report.say(f"the detector is that of '{path}'")
         return Detector.load(path).to(arguments.device)
     use = min(len(episodes), 2 * max(1, arguments.detector_outcomes // (2 * arguments.worlds)))

@@ -100,8 +100,9 @@ def check_values(config: Any, prefix: str = "") -> None:
     Raises:
         UserError: If a value is not one of its choices, not in its range, not finite, or not a possible path.
     """
+    typed = {name: word for word, name in getattr(config, "reserved", {}).items()}  # the word that people know
     for each in fields(config):
-        key, value = f"{prefix}{each.name}", getattr(config, each.name)
+        key, value = f"{prefix}{typed.get(each.name, each.name)}", getattr(config, each.name)
         if is_dataclass(value):
             check_values(value, f"{key}.")
             continue

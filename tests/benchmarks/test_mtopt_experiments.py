@@ -94,6 +94,12 @@ def test_a_study_goes_on_with_the_same_episodes_only(load):
         load("shared_log").require_equal(started, 12)
 
 
+def test_a_study_goes_on_with_the_same_detector_only(load, tmp_path):
+    arguments, started = argparse.Namespace(out=tmp_path / "a.json"), argparse.Namespace(results={"detector": {}})
+    with pytest.raises(ValueError, match=r"a_detector\.pt', which gave the finished rows their rewards, is gone"):
+        load("shared_log").taught(arguments, started, (), [], None)
+
+
 @pytest.mark.parametrize("name", ["sharing", "full_mdp"])
 def test_too_few_labels_to_test_a_task_are_refused_before_anything_is_collected(name, load, tmp_path, capsys):
     """Of 200 labels 16 are kept aside, so a detector would be trained twice and then refused for every task."""
@@ -188,7 +194,13 @@ def test_a_detector_that_is_wrong_on_random_pictures_gives_no_reward(load, monke
     verdicts = labelled.verdicts(detector, pool.frames, detector.tasks)
     assert verdicts.dtype == torch.int8 and (verdicts[:, 0] == -1).all(), "no verdict, which is not a failure"
     assert (verdicts[:, 1] == 1).all()
-    arguments.least_tested = 5
+    arguments.labels, measuring = "detector", []
+    monkeypatch.setattr(labelled, "gate", lambda detector, pool, aside, *_: measuring.append(aside["place-any"]))
+    labelled.fit_detector(pool, detector.tasks, 350, arguments, torch.Generator().manual_seed(0))
+    assert len(measuring[0]) == 28 and not torch.isin(measuring[0], trained[-1][1]).any(), "nor do those train"
+    monkeypatch.undo()
+    arguments.labels, arguments.least_tested = "person", 5
+    monkeypatch.setattr(labelled, "train_on", lambda *_: detector)
     with pytest.raises(UserError, match=r"no task has a reward.*4 random labels measure it, but at least 5 must"):
         labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
 
@@ -250,6 +262,25 @@ def test_a_study_whose_detector_gives_no_reward_is_complete_and_asks_for_a_new_p
         assert found["without_reward"] == [0] and found["complete"]
         assert [row["arm"] for row in found["rows"]] == ["before"]
         assert "new --out and a new --work" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("arms", {"detectors": [{"seed": 0, "digest": "0123"}], "simple": [{"seed": 0}]}),
+        ("cover_object", {"rows": [{"seed": 0, "arm": "before", "data": {"is_rewarded": True, "digest": "0123"}}]}),
+    ],
+)
+def test_a_study_goes_on_only_where_the_run_is_that_its_rows_are_from(load, tmp_path, name, kept):
+    """Runs on a GPU are too large to carry to the next machine, which would make other episodes from the same seed."""
+    module, out = load(name), tmp_path / "result.json"
+    words = ["--out", str(out), "--work", str(tmp_path / "work"), *(ARMS if name == "arms" else COVER).split()]
+    module.main(["--seconds", "-1", *words])
+    out.write_text(json.dumps(json.loads(out.read_text(encoding="utf-8")) | kept))
+    with pytest.raises(SystemExit):
+        module.main(words)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert "seed 0 has finished rows from another run" in found["error"] and found["complete"] is False
 
 
 def test_tiny_studies_have_settings_with_which_a_detector_can_pass_and_those_of_the_command_count(load, tmp_path):
@@ -471,6 +502,17 @@ def test_an_error_is_reported_with_what_was_found(load, tmp_path):
     written = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
     assert written["first"] == 1.0 and not written["finished"] and "broken" in written["error"]
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_study_goes_on_in_a_copy_that_does_not_know_its_commit(load, tmp_path, monkeypatch):
+    experiment = load("experiment")
+    arguments = experiment.parser("", 10, 1).parse_args(["--out", str(tmp_path / "r.json")])
+    for commit in ("abc", None):
+        monkeypatch.setattr(experiment, "provenance", lambda _, commit=commit: {"commit": commit})
+        report = experiment.Report("test", arguments)
+        report.resume(("first",))
+        report.put("first", 1.0)
+    assert report.results["commits"] == ["abc"]
 
 
 def test_area_under_the_curve_by_hand(load):

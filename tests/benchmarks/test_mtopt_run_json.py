@@ -56,6 +56,18 @@ def test_the_file_has_what_a_published_number_must_name(script, run, tmp_path):
     assert found["seconds"] > 0
 
 
+def test_a_run_from_a_gpu_is_described_on_a_machine_without_one_and_without_its_episodes(script, run, tmp_path):
+    for name in ("run.json", "tasks.json", "metrics.jsonl"):
+        (tmp_path / name).write_bytes((run[0] / name).read_bytes())
+    state = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    state["config"]["device"] = "cuda:7"  # neither this machine nor a test machine with a GPU has it
+    (tmp_path / "run.json").write_text(json.dumps(state), encoding="utf-8")
+    words = [str(tmp_path), "--command", "a", "--commit", "abc", "--device", "NVIDIA H200", "--out"]
+    found = script.main([*words, str(tmp_path / "out.json")])
+    assert (found["device"], found["commit"], found["torch"]) == ("NVIDIA H200", "abc", None)
+    assert found["complete"] and len(found["rounds"]) == 2
+
+
 def test_a_stopped_run_is_not_complete(script, tmp_path):
     pytest.importorskip("fastapi")
     runtime = LocalRuntime(tiny(tmp_path / "bins"), lambda line: None)

@@ -293,7 +293,7 @@ def test_rectangular_pictures_stay_as_they_are_or_are_fitted(capsys, tmp_path):
         ({}, ("from=lerobot",), "no description of a LeRobot data set at"),
         ({}, ("from=minari",), "has no Minari data set: there is no"),
         ({}, ("data=nowhere",), "there is no folder 'nowhere'"),
-        ({}, ("from=csv",), "source=csv is not valid"),
+        ({}, ("from=csv",), "from=csv is not valid"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(capsys, tmp_path, changes, words, line):

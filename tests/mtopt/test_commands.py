@@ -12,6 +12,7 @@ from polytask.cli.commands import COMMANDS
 from polytask.cli.main import main
 from polytask.mtopt import commands
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.detector import labelled
 from polytask.mtopt.records import Label
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
@@ -82,6 +83,17 @@ def test_eval_measures_learned_and_scripted_policies(call, done):
     assert json.loads(call(*words, "scripted=true")[1])["policy"] == "scripted"
 
 
+def test_the_policy_of_a_run_on_a_gpu_is_evaluated_on_a_cpu_without_the_episodes(call, done, tmp_path):
+    for name in ("tasks.json", "detectors", "weights"):
+        (shutil.copytree if (done / name).is_dir() else shutil.copy)(done / name, tmp_path / name)
+    run = json.loads((done / "run.json").read_text())
+    run["config"]["world"] |= {"sim": "warp", "device": "cuda", "num_envs": 4096}
+    (tmp_path / "run.json").write_text(json.dumps(run | {"config": run["config"] | {"device": "cuda"}}))
+    words = ("mtopt", "eval", "tasks=[place-any]", "episodes=3", "format=json")
+    code, out, _ = call(*words, f"run_dir={tmp_path}", "device=cpu", "sim=cpu", "num_envs=2")
+    assert code == 0 and json.loads(out)["tasks"] == json.loads(call(*words, f"run_dir={done}")[1])["tasks"]
+
+
 def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(call, done):
     store = EpisodeStore(done)
     lifts = [row.id for row in store.rows() if row.task.startswith("lift")]
@@ -114,6 +126,14 @@ def test_a_held_out_task_is_added_by_labels_and_learned_without_a_new_episode(ca
 def copied(done, tmp_path):
     """Return a run that a test may change."""
     return Path(shutil.copytree(done, tmp_path / "copy"))
+
+
+def test_relabel_trains_as_long_as_it_is_told_and_leaves_the_runs_own_setting(call, copied, monkeypatch):
+    trained, train = [], labelled.train_detector
+    monkeypatch.setattr(labelled, "train_detector", lambda *a, **k: trained.append(a[3].updates) or train(*a, **k))
+    for words in (("updates=3",), ()):
+        assert call("mtopt", "relabel", f"run_dir={copied}", "train=true", *words)[0] == 0
+    assert trained == [3, 2]
 
 
 def test_training_is_bound_to_the_detector_that_relabel_names(call, copied):
@@ -218,6 +238,7 @@ MISTAKES = [
     (["mtopt", "collect", "preset=gpu", "world.device=cuda:99", "device=cpu"], "; use world.device=cpu"),
     (["mtopt", "train", "device=gpu"], "unknown device 'gpu'; valid: cpu, cuda, cuda:N"),
     (["mtopt", "eval", "run_dir=nowhere"], "there is no run in 'nowhere'"),
+    (["mtopt", "relabel", "run_dir=a", "updates=3"], "updates=3 is the length of a training: give train=true, too"),
     (["mtopt", "relabel", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (["mtopt", "status", "run_dir=nowhere"], "there is no run in 'nowhere'"),
     (

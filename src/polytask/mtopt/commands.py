@@ -89,8 +89,8 @@ def evaluate(config: EvaluateConfig) -> Result:
     own = settings.evaluator
     episodes, max_steps = config.episodes or own.episodes, config.max_steps or own.max_steps
     settings.evaluator = replace(own, episodes=episodes, max_steps=max_steps, seed=config.seed)
-    if config.device is not None:
-        settings.device = settings.world.device = config.device
+    world = {key: value for key in ("device", "sim", "num_envs") if (value := getattr(config, key)) is not None}
+    settings.world, settings.device = replace(settings.world, **world), config.device or settings.device
     check_devices({"device": settings.world.device})
     evaluator = Evaluator(settings)
     if config.scripted:
@@ -170,6 +170,7 @@ def _relabel(folder: RunFolder, config: RelabelConfig, stops: Sequence[int]) -> 
     """Relabel a run that this process has locked, and put the detector into use."""
     settings = folder.config()
     settings.device = config.device or settings.device
+    settings.detector.updates = config.updates or settings.detector.updates
     check_devices({"device": settings.device})
     settings.tasks = list(dict.fromkeys((*settings.learned, *config.add)))
     settings.world.lid = settings.world.lid or needs_lid(settings.tasks, tasks_of(settings))

@@ -190,6 +190,20 @@ def test_labels_that_measure_are_never_shown_with_the_detectors_verdict(page, st
     assert page.get("/api/tasks/lift-any/questions?order=disagrees&count=1").json()["size"] == len(asked)
 
 
+def test_new_knows_that_an_uploaded_success_trains_and_does_not_look_at_every_episode(page, store, monkeypatch):
+    """A rare task may have no success for long, and each of its questions would read the whole index."""
+    aside = is_held_out(range(1, 41), MEASURED)
+    assert set(page.ask(count=40)[-len(aside) :]) == aside, "until both kinds train, those that measure come last"
+    uploads: list[int] = []
+    while not is_held_out(uploads, MEASURED):
+        reply = page.post("/api/uploads?task=lift-any&value=false", png(), **{"content-type": "image/png"})
+        uploads.append(reply.json()["episode"])
+    page.answer(uploads[-1], True)  # by its number alone, it would be kept aside
+    assert len(uploads) > 1
+    monkeypatch.setattr(EpisodeStore, "examples", None)
+    assert set(page.ask(count=40)[-len(aside) :]) != aside, "both kinds train, so they come in random order"
+
+
 def test_only_the_queue_new_asks_again_about_labels_that_measure(store):
     page = Page(create_app(LabelConfig(run_dir=str(store.root), reask=1.0, reask_gap=0), TASKS, store))
     aside = sorted(is_held_out(range(1, 41), MEASURED))

@@ -3,6 +3,8 @@
 import pytest
 from helpers.detectors import save_detector
 
+from polytask.mtopt.config.learning import MEASURED
+from polytask.mtopt.detector.labels import is_held_out
 from polytask.mtopt.label.stand_in import StandIn
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import Teacher
@@ -60,7 +62,10 @@ def test_it_is_not_ready_until_a_person_has_labelled_both_kinds(config, store):
     assert not teacher.is_ready
     store.add_labels([Label(2, "lift-can", 0.0, "person")])
     assert not teacher.is_ready, "a success of one task and a failure of another teach nothing"
+    assert is_held_out([5], MEASURED)
+    store.add_labels([Label(5, "lift-any", 0.0, "person")])
+    assert not teacher.is_ready, "a failure that only measures teaches nothing"
     store.add_labels([Label(2, "lift-any", 0.0, "person")])
     assert teacher.is_ready
-    assert teacher.step(0)["labels"] == 3
+    assert teacher.step(0)["labels"] == 4
     teacher.close()

@@ -11,6 +11,7 @@ from helpers.tiny_run import tiny
 from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError
 from polytask.mtopt.detector.folder import choose, in_use
+from polytask.mtopt.records import Label
 from polytask.mtopt.roles import Evaluator, Trainer
 from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
@@ -201,4 +202,28 @@ def test_the_run_waits_for_a_person(tmp_path):
     runtime = LocalRuntime(config, lambda line: None)
     assert runtime.run() is None
     assert runtime.controller.phase == "label"
+    runtime.close()
+
+
+def test_a_run_waits_for_more_labels_of_a_person_until_a_task_may_be_a_reward(tmp_path):
+    """Else it would learn from the few labelled episodes alone, for as long as from all."""
+    config, said = tiny(tmp_path), []
+    config.labels.who = "person"
+    runtime = LocalRuntime(config, said.append)
+    assert runtime.run() is None
+    store = EpisodeStore(config.root, config.storage)
+    store.add_labels([Label(row.id, "lift-any", float(row.id % 2), "person") for row in store.rows()])
+    store.close()
+    config.detector.least_tested = 1000
+    for tries in (1, 2):
+        assert runtime.run() is None
+        assert (runtime.controller.phase, runtime.controller.open) == ("detector", [])
+        assert in_use(config.detectors) == f"run-{tries}", "no version stands for two detectors"
+        assert said[-2].startswith("no reward until it has more labels: lift-any (")
+    runtime.close()
+    runtime = LocalRuntime(config, said.append)
+    config.detector.least_tested = 0
+    config.detector.least_precision = 0.0
+    assert runtime._do_next() and runtime.controller.phase == "grade"
+    assert in_use(config.detectors) == "run-3"
     runtime.close()

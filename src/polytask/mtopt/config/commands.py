@@ -45,6 +45,8 @@ class EvaluateConfig(FolderCommandConfig):
     )
     seed: int = setting(1000, "seed of the scenes", within=(0, MAX_SEED))
     device: str | None = setting(None, "torch device (default: that of the run)")
+    sim: str | None = setting(None, "physics backend: cpu or warp (default: that of the run)", choices=("cpu", "warp"))
+    num_envs: int | None = setting(None, "worlds at once (default: those of the run)", within=(1, 10**6))
 
 
 @dataclass
@@ -54,7 +56,15 @@ class RelabelConfig(FolderCommandConfig):
     detector: str | None = setting(None, "version of the detector that the run uses from now on (default: the newest)")
     add: list[str] = setting([], "held-out tasks that the run learns from now on, such as [lift-red-thing]")
     train: bool = setting(False, "first train a new detector from all labels, and use it")
+    updates: int | None = setting(
+        None, "train=true: optimizer steps (default: detector.updates of the run)", within=(1, 10**9)
+    )
     device: str | None = setting(None, "torch device (default: that of the run)")
+
+    def check_together(self, prefix: str = "") -> None:
+        """Check that there is a training where its length is given."""
+        if self.updates is not None and not self.train:
+            raise UserError(f"{prefix}updates={self.updates} is the length of a training: give train=true, too")
 
 
 @dataclass

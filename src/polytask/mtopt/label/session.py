@@ -13,7 +13,7 @@ from typing import Literal
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.learning import MEASURED
-from polytask.mtopt.detector.labels import is_held_out, labels_by_task, split, teachable
+from polytask.mtopt.detector.labels import is_held_out, labels_by_task, teachable
 from polytask.mtopt.label import queues
 from polytask.mtopt.label.candidates import Candidates
 from polytask.mtopt.label.journal import Journal, SecondAnswer
@@ -176,14 +176,12 @@ class LabelSession:
 
     def _measuring(self, episodes: Sequence[int]) -> set[int]:
         """Return those of the episodes that only measure detectors; uploads, which have no actions, always train."""
-        return {one for one in is_held_out(episodes, MEASURED) if self.store.row(one).length}
+        return {row.id for row in self.store.rows_of(is_held_out(episodes, MEASURED)) if row.length}
 
     def _new(self, task: str, labels: Mapping[int, bool], closed: Collection[int], count: int) -> list[int]:
         """Return random episodes to judge; until successes and failures train, those that train come first."""
-        order = self.candidates.shuffled(task, closed)
-        is_taught = bool(teachable(split({task: labels}, MEASURED)[0]))
-        if not is_taught and labels:  # finding the uploaded examples reads the whole index
-            is_taught = bool(teachable(split({task: labels}, MEASURED, self.store.examples())[0]))
+        order, aside = self.candidates.shuffled(task, closed), self._measuring(list(labels))
+        is_taught = bool(teachable({task: {e: value for e, value in labels.items() if e not in aside}}))
         return list(islice(order, count)) if is_taught else queues.training_first(order, MEASURED, count)
 
     def answer(self, task: str, episode: int, value: bool | None, order: str) -> None:

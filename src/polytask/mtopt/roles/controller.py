@@ -112,6 +112,10 @@ class Controller:
         if job.kind != "collect":
             self.issued[job.kind] -= 1
 
+    def repeat(self, job: Job) -> None:
+        """Withdraw a job whose result does not suffice; the next one of its kind has a number of its own."""
+        self._close(job)
+
     def _close(self, job: Job) -> None:
         """Remove a job from those under way."""
         (self.ahead if job in self.ahead else self.open).remove(job)

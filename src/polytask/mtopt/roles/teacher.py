@@ -8,9 +8,10 @@ from importlib.util import find_spec
 
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.config.world_specs import world_spec
-from polytask.mtopt.detector.labels import labels_by_task, teachable
+from polytask.mtopt.detector.labels import labels_by_task, split, teachable
 from polytask.mtopt.label.client import InProcessClient, get
 from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.label.stand_in import StandIn
@@ -42,10 +43,10 @@ class Teacher:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether there are labels: with `labels.who=person`, both kinds of at least one task."""
+        """Return whether there are labels: with `labels.who=person`, both kinds of a task among those that train."""
         if self.config.labels.who == "stand-in":
             return True
-        return bool(teachable(labels_by_task(self.store, ("person",))))
+        return bool(teachable(split(labels_by_task(self.store, ("person",)), MEASURED, self.store.examples())[0]))
 
     def step(self, round_number: int, part: int = 0) -> dict[str, float]:
         """Add the labels of a round: random ones at first, later also likely successes and uncertain outcomes.

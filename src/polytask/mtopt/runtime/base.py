@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.detector import Judge
 from polytask.mtopt.roles import Controller, Evaluation, Job
 from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.runtime.folder import RunFolder
@@ -63,14 +64,25 @@ class Runtime(ABC):
             self.controller.give_up(job)
             return False
         metrics = self._jobs[job.kind](job)
-        self.controller.finish(job, metrics)
+        is_enough = job.kind != "detector" or self._has_rewards()
+        if is_enough:
+            self.controller.finish(job, metrics)
+        else:
+            self.controller.repeat(job)
         self._log(job, metrics, time.monotonic() - began)
-        return True
+        return is_enough
 
     # --- jobs that are the same everywhere --------------------------------------------------------------------------
 
     def _train_detector(self, job: Job) -> Metrics:
         return self._make_detector(f"run-{job.number + 1}")
+
+    def _has_rewards(self) -> bool:
+        """Report which tasks the detector may not reward; return False if a person has to label before it may any."""
+        judge = Judge(self.config.detectors, "cpu")
+        for task, why in judge.refused(self.config.learned).items():
+            self.report(f"no reward until it has more labels: {task} ({why})")
+        return self.config.labels.who != "person" or bool(judge.judged(self.config.learned))
 
     def _grade(self, job: Job) -> Metrics:
         """Let the detector label all episodes, and switch tasks to their own policies."""

@@ -16,7 +16,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,7 +133,11 @@ class EpisodeStore:
 
     def row(self, episode: int) -> EpisodeRow:
         """Return the row of one episode."""
-        return self._index.find([episode])[0]
+        return self.rows_of([episode])[0]
+
+    def rows_of(self, episodes: Collection[int]) -> list[EpisodeRow]:
+        """Return the rows of some episodes, in the given order."""
+        return self._index.find(episodes)
 
     def read(self, episode: int) -> Episode:
         """Read an episode, without the simulator's truth."""
