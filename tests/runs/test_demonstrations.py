@@ -177,17 +177,6 @@ def test_what_starts_from_a_policy_with_demonstrations_has_them_too(
     assert "with demonstrations" in shown and "without demonstrations" in shown
 
 
-def test_a_memory_of_the_name_that_it_had_before_is_read(reaching: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert main(["train", *REACHES, *IMITATES, "max_iterations=1", f"demos={reaching}", f"run_dir={run}"]) == 0
-    state = load_checkpoint(run)
-    memory = state["algo"]["own_successes"] = state["algo"].pop("success_memory")
-    save(run / "checkpoint.pt", state)
-    assert main(["train", f"checkpoint={run}", "max_iterations=2"]) == 0
-    found = load_checkpoint(run)["algo"]["success_memory"]
-    assert found["_written"].min() >= 300 and (found["_obs"] == memory["_obs"]).float().mean() > 0.5
-
-
 def test_a_memory_of_another_version_is_one_line(
     reaching: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

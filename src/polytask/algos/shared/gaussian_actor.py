@@ -278,8 +278,6 @@ class GaussianActor:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        if "own_successes" in state:  # the memory's name before it could begin with demonstrations
-            state = {**state, "success_memory": state["own_successes"]}
         if self.success is not None:
             self.success.load_state_dict(state)
             self._bound_noise(self.success)
