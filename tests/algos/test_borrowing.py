@@ -77,6 +77,7 @@ def test_rewards_of_borrowed_behaviour_do_not_matter(make: Any) -> None:
         learner.iterate(env)
         results.append({name: value.clone() for name, value in learner.policy.state_dict().items()})
         assert learner.rollout.reward.max() >= bonus
+        assert learner.actor.counted[learner.loop._index % env.spec.num_envs].all()  # the last minibatch
     assert_close(*results, rtol=0.0, atol=0.0)
 
 
