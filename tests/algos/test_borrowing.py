@@ -91,12 +91,19 @@ def test_success_of_borrowed_behaviour_is_not_the_tasks_own() -> None:
     assert (learner.actor.success_memory.count > 0).all()
 
 
+class StartsAfar(PointMass):
+    """Points that start within [-0.5, 0], from where narrow noise never reaches a goal at 1.3."""
+
+    def _sample(self) -> Tensor:
+        return 0.25 * super()._sample() - 0.25
+
+
 def test_a_task_without_reward_is_learned_from_what_another_task_can() -> None:
     rates = {}
     for share in (0.0, 0.5):
         torch.manual_seed(0)  # of the networks, which share nothing
-        env = PointMass((48, 48))
-        env.goal = torch.full_like(env.goal, 1.3)  # episodes start within [-1, 1], so noise hardly ever gets there
+        env = StartsAfar((48, 48))
+        env.goal = torch.full_like(env.goal, 1.3)
         env.scale = torch.where(env.task == 0, 1.0, 0.0)  # the second task pays only for success
         settings = {"imitation_coef": 5.0, "imitation_steps": 1000, "success_coef": 1.0, "borrow_share": share}
         noise = {"initial_std": 0.2, "min_std": 0.2, "max_std": 0.2, "entropy_coef": 0.0}
@@ -104,7 +111,7 @@ def test_a_task_without_reward_is_learned_from_what_another_task_can() -> None:
         for _ in range(60):
             metrics = learner.iterate(env)
         rates[share] = success_rate(env, learner.act).tolist()
-    assert rates[0.0][0] > 0.8 and rates[0.0][1] < 0.2
+    assert rates[0.0][0] > 0.8 and rates[0.0][1] == 0
     assert min(rates[0.5]) > 0.8
     assert 0 <= metrics["rollout/borrowed"] < 0.1  # both succeed, so nothing is left to borrow
 

@@ -33,7 +33,7 @@ CASES = {
     "polytask sweep grads=mg": {"grads=mgda"},
     "polytask nothing x": set(),
     "polytask train algo=sac algo.b": {"algo.batch=", "algo.bf16="},
-    "polytask train algo=ppo algo.b": {"algo.bounds=", "algo.bounds_coef=", "algo.bf16="},
+    "polytask train algo=ppo algo.b": {"algo.bf16=", "algo.borrow_share=", "algo.bounds=", "algo.bounds_coef="},
     "polytask train algo=sac algo.critic=c": {"algo.critic=categorical"},
     "polytask train algo.bat": {"algo.batch="},
     "polytask train algo=ppo algo.batc": set(),
