@@ -152,8 +152,10 @@ def test_local_and_ray_give_the_same_kind_of_result(outcome, tmp_path):
     ]
     state = json.loads((outcome.config.root / "run.json").read_text())["controller"]
     assert state["updates"] == local.controller.updates == 10
-    goal, most_under_way = 40 + 8, 2 * SMALL.collectors  # a collector is at one sequence while another is stored
-    assert goal <= outcome.counts.stored <= goal + 2 * most_under_way * SEQUENCE
+    # A sequence counts as one skill until it is stored, and has two. So if the writer is away, as many as reach the goal
+    # by that count are under way, with twice its episodes.
+    goal = 40 + 8
+    assert goal <= outcome.counts.stored <= 2 * goal
     for kind in ("collect", "label", "detector", "grade", "train", "evaluate"):
         mine, theirs = records(config, kind), records(outcome.config, kind)
         assert kind == "collect" or len(mine) == len(theirs)
