@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 import torch
-from shaped_rewards import OTHERS, judge, rank_correlation
+from shaped_rewards import OTHERS, judge, rank_correlation, worlds_of
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -28,6 +28,7 @@ from polytask.envs.manipulation.stages import (
 )
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.tasks import TASKS
+from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
 from polytask.sim.view import SceneView
 
@@ -106,6 +107,26 @@ def test_no_leg_begins_without_the_object() -> None:
     held, thrown = (state(hand, 0.5, obj=(0.0, 0.1, 0.15)) for hand in ((0.0, 0.1, 0.19), (0.3, 0.1, 0.19)))
     assert int(height(held, over)) == 4
     assert int(height(thrown, over)) == 0
+
+
+def test_an_object_on_a_joint_that_has_moved_is_taken_without_a_grip() -> None:
+    lever = Stages(bring("turn it"), Hold(AT, closed=0.6, moved=lambda s: s.obj[:, 1] > 0.01))
+    hand = (0.3, 0.0, 0.2)  # far from where a grip would be
+    at_rest, moved, further = (height(state(hand, obj=(0.0, y, 0.0)), lever) for y in (0.0, 0.02, 0.1))
+    assert at_rest < 1
+    assert (moved, further) == pytest.approx([3 + nearness(torch.tensor([gap])).item() for gap in (0.18, 0.1)])
+
+
+@pytest.mark.parametrize("task", ["handle-pull", "handle-pull-side"])
+def test_a_handle_has_moved_once_it_is_a_centimetre_higher(task: str) -> None:
+    env = polytask.make(tasks=[task], num_envs=3, reward="shaped", threads=1, seed=0)
+    worlds = worlds_of(cast(MultiTaskEnv, env))[0]
+    shaped = worlds.task.shaped
+    assert shaped is not None and shaped.hold is not None and shaped.hold.moved is not None
+    env.step(torch.zeros(3, 4))
+    for rise, expected in ((0.0, False), (0.009, False), (0.011, True)):
+        higher = replace(worlds.state, obj=worlds.state.obj + torch.tensor([0.0, 0.0, rise]))
+        assert shaped.hold.moved(higher).tolist() == [expected] * 3
 
 
 @pytest.mark.parametrize("hand", [(0.2, 0.0, 0.2), (0.0, 0.0, 0.1)])

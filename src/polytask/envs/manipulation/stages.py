@@ -57,6 +57,8 @@ class Hold:
         closed: Openness below which the fingers hold the object. They are open on the way. None: no grip.
         empty: Openness below which the fingers have closed on nothing.
         hooks: Whether the hand acts with open fingers around the object, without gripping it.
+        moved: Whether an object that hangs on a joint has left the pose in which episodes start, (N,) bool. It cannot
+            be lost, so the hand has taken it, with whatever part has moved it. None: only a grip takes the object.
     """
 
     at: Point
@@ -68,6 +70,7 @@ class Hold:
     closed: float | None = None
     empty: float = 0.0
     hooks: bool = False
+    moved: Measure | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,8 @@ def climbed(s: State, stages: Stages) -> Tensor:
     if stages.hold is not None:
         approach, has_object = _approach(s, stages.hold)
         reached += approach
+        if stages.hold.moved is not None:
+            has_object = has_object | stages.hold.moved(s)
     for leg in stages.legs:
         begun = has_object if leg.begins is None else leg.begins(s)
         reached.append((begun if has_object is None or begun is None else begun & has_object, nearness(leg.gap(s))))

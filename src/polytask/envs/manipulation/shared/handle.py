@@ -15,6 +15,7 @@ from polytask.envs.manipulation.shared.caging import Cage, cage
 from polytask.envs.manipulation.shared.expert import act, first_of
 from polytask.envs.manipulation.shared.grasp import Grasp, grasp_and_carry
 from polytask.envs.manipulation.shared.points import at_height, offset, planar_gap
+from polytask.envs.manipulation.stages import Measure
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import Look, Placement, Slots
 from polytask.sim.geometry import distance
@@ -83,6 +84,11 @@ def pull_reward(s: State, gap: Tensor, margin: float | Tensor, fingers: Cage, li
     held = held if lifted is None else held & lifted
     paid = hamacher(cage(s, s.obj, fingers), in_place) + held * (1 + 5 * in_place)
     return paid.masked_fill(gap < _PULL_RADIUS, 10.0)
+
+
+def raised_from(gap: float) -> Measure:
+    """Return the measure of whether a handle that starts `gap` below its goal is 1 cm higher. (N,) bool"""
+    return lambda s: s.target[:, 2] - s.obj[:, 2] < gap - 0.01
 
 
 def press(look: Look, handle: Tensor, effort: float) -> Tensor:

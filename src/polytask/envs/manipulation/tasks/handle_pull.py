@@ -15,6 +15,7 @@ from polytask.envs.manipulation.shared.handle import (
     place_handle,
     pull,
     pull_reward,
+    raised_from,
 )
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
@@ -54,7 +55,10 @@ TASK = Task(
     summary="Pull a handle up.",
     success_rule="end of the handle within 5 cm of the goal's height",
     start=Start(FRONT_LOW, FRONT_HIGH, place),
-    shaped=Stages(bring("pull the handle up", along="z"), Hold((0.0, 0.0, 0.012), closed=0.62, empty=0.34)),
+    shaped=Stages(
+        bring("pull the handle up", along="z"),
+        Hold((0.0, 0.0, 0.012), closed=0.62, empty=0.34, moved=raised_from(0.108)),
+    ),
     scene="handle",
     slots=slots,
     reward=reward,

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from polytask.envs.manipulation.shared.caging import Cage
 from polytask.envs.manipulation.shared.grasp import Grasp
-from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, place_handle, pull, pull_reward, side
+from polytask.envs.manipulation.shared.handle import LOWERED, PULLED, place_handle, pull, pull_reward, raised_from, side
 from polytask.envs.manipulation.shared.points import offset
 from polytask.envs.manipulation.stages import Hold, Stages, bring
 from polytask.envs.manipulation.state import State
@@ -47,7 +47,9 @@ TASK = Task(
     summary="Pull a handle up that faces sideways.",
     success_rule="middle of the handle within 8 cm of the goal",
     start=Start((-0.35, 0.65, 0.0), (-0.25, 0.75, 0.0), place),
-    shaped=Stages(bring("pull the handle up"), Hold((0.0, 0.004, 0.03), closed=0.82, empty=0.58)),
+    shaped=Stages(
+        bring("pull the handle up"), Hold((0.0, 0.004, 0.03), closed=0.82, empty=0.58, moved=raised_from(0.122))
+    ),
     scene="handle_side",
     slots=slots,
     reward=reward,
