@@ -10,6 +10,7 @@ from helpers.tiny_table import CHAIN, TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
+from polytask.files.folder_lock import FolderLock
 from polytask.runs.reproduce.changes import other_than_published
 from polytask.runs.reproduce.compare import beside, whole_table
 from polytask.runs.reproduce.tables import PublishedTable, Row
@@ -65,6 +66,26 @@ def test_a_chain_of_rows_is_run_from_its_beginning_whatever_their_order_in_the_f
     assert [row["row"] for row in result["rows"]] == ["third", "second", "first"]
     summaries = [json.loads((tmp_path / run["run_dir"] / "summary.json").read_text()) for run in result["runs"]]
     assert [each["initialization"] is not None for each in summaries] == [False, True, True]
+
+
+def test_a_row_waits_for_the_complete_run_that_it_starts_from_seed_by_seed(tmp_path, monkeypatch, capsys):
+    words = ["reproduce", add_table(tmp_path, monkeypatch, CHAIN), "budget=0.1", *TINY, "format=json", "seeds=2"]
+    assert main([*words, "rows=[first]"]) == 0
+    capsys.readouterr()
+    root = tmp_path / "runs/reproduce/some/table-budget0.1"
+    stopped = root / "00-first/seed-0"  # its checkpoint can be loaded
+    summary = json.loads((stopped / "summary.json").read_text())
+    (stopped / "summary.json").write_text(json.dumps({**summary, "complete": False}))
+    lock = FolderLock(stopped)  # so that it cannot go on
+    lock.take()
+    assert main([*words, "rows=[first,second]"]) == 2
+    lock.release()
+    out, err = capsys.readouterr()
+    assert {f"{run['setting']}/seed-{run['seed']}": run["state"] for run in json.loads(out)["runs"]} == {
+        "00-first/seed-0": "failed", "00-first/seed-1": "done", "01-second/seed-0": "new", "01-second/seed-1": "done",
+    }  # fmt: skip
+    assert "not trained: 01-second/seed-0: the run that it starts from, 00-first/seed-0, is not complete" in err
+    assert not (root / "01-second/seed-0").exists()
 
 
 def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tmp_path, capsys):

@@ -149,17 +149,29 @@ def _settings(stage: Sequence[Row], known: Trained, config: ReproduceConfig, roo
 
 
 def _train(rows: Sequence[Row], config: ReproduceConfig, root: Path) -> tuple[Trained, int]:
-    """Train what is missing of the rows, and then of those that start from them.
+    """Train what is missing of the rows, and then, seed by seed, of those that start from complete runs of them.
 
     Returns:
         The runs, and the exit code: 0, or that of the signal that stopped them.
     """
     trained: Trained = []
     for stage in stages(rows):
-        items, code = train_all(_settings(stage, trained, config, root), config, root)
+        begun = {(row.key, item.seed): item for row, item in trained}
+        # The checkpoint of a run that was stopped, or that diverged, has networks that are not those of its row.
+        held = {
+            (row.key, seed): start
+            for row in stage
+            for seed in config.all_seeds
+            if row.after is not None and (start := begun[row.after, seed]).state != "done"
+        }
+        items, code = train_all(_settings(stage, trained, config, root), config, root, held)
         trained += _by_row(stage, items)
         if code:
             return trained, code
+        for item in items:
+            needed = held.get((item.setting.label, item.seed))
+            if needed is not None and item.state != "done":
+                note(f"not trained: {item.name}: the run that it starts from, {needed.name}, is not complete")
     return trained, 0
 
 
