@@ -101,7 +101,7 @@ class RunLog:
         return self.summary.get("runs_on_device")
 
     def rates(self, measure: str) -> Rates | None:
-        """Return the success of the run by one measure (see `measures.py`), or None if it was not measured."""
+        """Return the success of the run by a measure of `pool.MEASURES`, or None if it was not measured."""
         if measure == "training":
             return Rates({task: self.rows[-1][f"success/{task}"] for task in self.tasks}, self._window())
         evaluation = self.summary.get(self._field(measure))
