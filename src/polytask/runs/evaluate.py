@@ -16,10 +16,11 @@ from polytask.config.schema import BOTH, EvalConfig, PolicyConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import BODIES, TILES, TuningOptions, WorldOptions
 from polytask.envs.render_progress import RenderProgress
+from polytask.envs.suites import counted
 from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
-from polytask.runs.parkour_eval import counted, play_all_levels, terrain_summary, terrain_tables
+from polytask.runs.parkour_eval import play_all_levels, terrain_summary, terrain_tables
 from polytask.runs.policy import demonstrations_of, policy_file
 from polytask.runs.setup import Policy, build_env, build_policy, check_noise, check_source
 from polytask.settings import MAX_SEED

@@ -95,6 +95,17 @@ def test_a_run_without_episodes_of_a_task_is_missing_and_not_zero(make):
     ]
 
 
+def test_a_mean_over_terrains_is_without_flat_ground_as_in_an_evaluation(make):
+    words = ("tasks=[box-climb,a-frame,flat]",)
+    three = {"box-climb": 0.2, "a-frame": 0.4, "flat": 1.0}
+    first = {"words": words, "rows": [row(2, three)], "evaluation": evaluation(three)}
+    (one,) = make(first, {"words": words, "seed": 1, "rows": [row(2, {**three, "flat": None})]})
+    assert one.scores["noiseless"].value == one.scores["training"].value == pytest.approx(0.3)
+    assert (one.scores["training"].runs, one.missing["training"]) == (2, [])
+    assert one.tasks["noiseless"]["flat"].value == 1.0
+    assert one.episode_return()[0] == pytest.approx(3.0)
+
+
 def test_no_run_with_episodes_is_no_score(make):
     (one,) = make(run(0, None, None))
     assert one.scores == {}

@@ -6,13 +6,15 @@ from html import unescape
 from types import SimpleNamespace
 
 import pytest
+from helpers.report_runs import row as rows_of
+from helpers.report_runs import write_run
 from helpers.tiny_table import CHAIN, TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
 from polytask.files.folder_lock import FolderLock
 from polytask.runs.reproduce.changes import other_than_published
-from polytask.runs.reproduce.compare import beside, whole_table
+from polytask.runs.reproduce.compare import beside, compare, whole_table
 from polytask.runs.reproduce.tables import PublishedTable, Row
 from polytask.runs.sweep import slots
 
@@ -153,6 +155,22 @@ def test_the_numbers_of_the_source_are_not_beside_runs_on_other_tasks(words, pub
     assert row["published"]["success"] == published
 
 
+def test_success_is_that_of_the_report(tmp_path):
+    rates = [{"box-climb": 0.5, "flat": 1.0}, {"box-climb": None, "flat": 1.0}]
+    more = {"success": 1.0, "frames": 2000, "seconds": 60.0}  # the run says more, since it averages what it has
+    runs = [
+        write_run(tmp_path / f"one/seed-{seed}", "tasks=[box-climb,flat]", seed=seed, rows=[rows_of(2, each)], **more)
+        for seed, each in enumerate(rates)
+    ]
+    row = Row("one", "One", "cpu_demo", (), 10**9)
+    trained = [(row, SimpleNamespace(run_dir=run, state="done")) for run in runs]
+    table = PublishedTable("a/b", "A", "table", "nobody", None, None, (row,))
+    tables, _, payload = compare(table, [row], trained, tmp_path)
+    assert payload["rows"][0]["training_success"] == payload["report"]["settings"]["One"]["training"]["mean"] == 0.5
+    assert payload["rows"][0]["noiseless_success"] is None
+    assert len(tables) == 2
+
+
 def row_of(folder, *runs):
     """Return the facts on a row whose runs have these frames, seconds and numbers of runs on their device."""
     items = []
@@ -161,7 +179,7 @@ def row_of(folder, *runs):
         summary = {"frames": frames, "seconds": seconds, "runs_on_device": together}
         (folder / str(number) / "summary.json").write_text(json.dumps(summary))
         items.append(SimpleNamespace(run_dir=folder / str(number)))
-    return beside(Row("one", "One", "cpu_demo", (), 10**9), items)
+    return beside(Row("one", "One", "cpu_demo", (), 10**9), items, {})
 
 
 def time_of(facts, seeds):
