@@ -13,6 +13,7 @@ from polytask.runs.sweep import local, slots
 
 COMMAND = "polytask reproduce table=some/table budget=0.1"
 NAMES = ["00-plain/seed-0", "01-start/seed-0", "02-later/seed-0"]
+FILES = ("config.yaml", "metrics.jsonl", "start.json", "summary.json")
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_an_unpacked_table_is_reported_elsewhere_without_running_anything(words,
     with ZipFile(tmp_path / "runs.zip") as archive:
         assert sorted(archive.namelist()) == sorted([
             "index.json",
-            *(f"{name}/{file}" for name in NAMES for file in ("config.yaml", "metrics.jsonl", "summary.json")),
+            *(f"{name}/{file}" for name in NAMES for file in FILES),
         ])  # fmt: skip
         archive.extractall(here)
     there.rename(tmp_path / "gone")

@@ -91,7 +91,7 @@ def pool_runs(logs: Sequence[RunLog], known: Mapping[Path, str] | None = None) -
     groups: dict[str, list[RunLog]] = {}
     settings: dict[str, Setting] = {}
     for log in logs:
-        setting = setting_of(log.config, is_shown=bool(log.summary.get("demonstrations")))
+        setting = setting_of(log.config, is_shown=log.is_shown)
         groups.setdefault(identity(setting), []).append(log)
         settings.setdefault(identity(setting), setting)
     names = name_settings(list(settings.values()))

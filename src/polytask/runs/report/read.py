@@ -15,7 +15,7 @@ from polytask.envs.options import WorldOptions
 from polytask.errors import UserError
 from polytask.files import Fields, LogRow, can_read, check_fields, exists, read_json, read_json_lines
 from polytask.runs.checkpoint import check_settings
-from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
+from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, START_FILE, SUMMARY_FILE
 from polytask.runs.report.folders import NOT_A_RUN
 
 CONFIG_FIELDS: Fields = {
@@ -39,6 +39,7 @@ SUMMARY_FIELDS: Fields = {
     "demonstrations": dict | None,
     "parameters": dict | None,
 }
+START_FIELDS: Fields = {"demonstrations": dict | None}
 WINDOW = 100  # episodes per task in the training success of a run that did not save the number
 
 
@@ -58,6 +59,7 @@ class RunLog:
     config: dict[str, Any]
     rows: list[LogRow]
     summary: dict[str, Any] = field(default_factory=dict)
+    start: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -94,6 +96,11 @@ class RunLog:
     def is_complete(self) -> bool:
         """Whether the run has ended as it was meant to. Early versions did not save this; their summaries count."""
         return bool(self.summary) and self.summary.get("complete") is not False
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the policy was trained with demonstrations. Early versions said it only when a run ended."""
+        return bool(self.start.get("demonstrations") or self.summary.get("demonstrations"))
 
     @property
     def runs_on_device(self) -> int | None:
@@ -144,7 +151,9 @@ def read_run(directory: Path) -> RunLog:
         raise UserError(f"'{path}' is damaged: its last row has no field 'success/TASK'")
     for task in log.tasks:
         _check_share(rows[-1][f"success/{task}"], f"success/{task}", path)
-    return RunLog(directory, log.config, rows, _summary(directory / SUMMARY_FILE, log.tasks))
+    start = directory / START_FILE
+    began = read_json(start, "record of a run", START_FIELDS) if exists(start) else {}
+    return RunLog(directory, log.config, rows, _summary(directory / SUMMARY_FILE, log.tasks), began)
 
 
 def _config(path: Path) -> dict[str, Any]:
