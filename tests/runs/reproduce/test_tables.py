@@ -1,11 +1,13 @@
 """The published tables as data: their rows can be trained, and their numbers are those of their sources."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 
+from polytask.config.groups import GROUPS
 from polytask.config.launching import ReproduceConfig
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
@@ -247,6 +249,23 @@ def test_our_table_of_fifty_tasks_adds_imitation_and_noise_that_swings_to_the_pr
     late, both = found["both_late"].algo, found["both"].algo
     assert (late.imitation_coef, late.search_std, late.search_period) == (both.imitation_coef, both.search_std, 40)
     assert late.search_std_start == late.novelty_start == 0  # the easy tasks are solved
+
+
+def test_a_budget_is_a_share_of_all_that_counts_frames_of_the_run():
+    rows, start = {row.key: row for row in read_table("metaworld/mt50").rows}, {"preset": "x"}
+    short = {key: setting_of(row, ReproduceConfig(budget=0.05), start).config for key, row in rows.items()}
+    assert (short["preset"].max_frames, short["preset"].algo.novelty_start) == (14_000_000, 3_000_000)
+    assert (short["swing"].algo.search_std_start, short["swing"].algo.novelty_start) == (3_000_000, 3_000_000)
+    assert short["both_late"].algo.search_std_start == short["both_late"].algo.novelty_start == 0
+    given = ReproduceConfig(budget=0.05, changes=["algo.novelty_start=7"])
+    assert setting_of(rows["swing"], given, start).config.algo.novelty_start == 7
+
+
+def test_settings_that_count_frames_of_the_run_say_so():
+    for config in GROUPS["algo"].values():
+        for each in fields(config):
+            is_said = each.metadata.get("is_in_frames", False)
+            assert is_said == each.metadata.get("about", "").startswith("frames of the run"), each.name
 
 
 def test_additions_are_single_changes_on_hard_terrain_after_flat_ground_and_easy_terrain():
