@@ -28,10 +28,18 @@ from run_json import read_summary
 from polytask.errors import UserError
 from polytask.files import make_folder, write_atomically, write_text
 from polytask.files.folder_lock import FolderLock
-from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE, START_FILE, SUMMARY_FILE
+from polytask.runs.file_names import (
+    CHECKPOINT_FILE,
+    CONFIG_FILE,
+    INDEX_FILE,
+    METRICS_FILE,
+    OUTPUT,
+    START_FILE,
+    SUMMARY_FILE,
+)
 from polytask.runs.report.labels import differences, setting_of
 from polytask.runs.report.read import RunLog, read_run
-from polytask.runs.sweep.index import INDEX_FILE, OUTPUT, Index
+from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import state_of
 
 RUN_FILES = (CONFIG_FILE, START_FILE, METRICS_FILE, SUMMARY_FILE)

@@ -1,5 +1,7 @@
 """Pooling the runs of a setting."""
 
+import json
+
 import numpy as np
 import pytest
 from helpers.report_runs import evaluation, row, write_run
@@ -122,6 +124,23 @@ def test_one_seed_twice_is_refused(make):
 def test_runs_of_different_settings_are_not_pooled(make):
     words = ((), ("algo.lr=1e-4",), ("net.hidden=[9]",), ("goals=fixed",))
     assert len(make(*(run(0, 0.1, 0.1, words=each) for each in words))) == 4
+
+
+def test_seeds_that_began_before_and_after_their_sweep_moved_are_of_one_setting(tmp_path):
+    later = {"config": {"init_from": "{output}/00-first/seed-{seed}"}}
+    index = {"settings": {"01-later": later, "02-other": {"config": {}}}}
+    (tmp_path / "index.json").write_text(json.dumps(index))
+
+    def folder(name, seed, start):
+        return write_run(tmp_path / name / f"seed-{seed}", f"init_from={start}", seed=seed)
+
+    runs = [folder("01-later", seed, f"{place}/00-first/seed-{seed}") for seed, place in enumerate(("/old", "new"))]
+    assert {read_run(run).config["init_from"] for run in runs} == {
+        f"{tmp_path}/00-first/seed-0", f"{tmp_path}/00-first/seed-1",
+    }  # fmt: skip
+    others = [folder("02-other", 0, "/old/00-first/seed-0"), folder("03-unknown", 0, "/else/00-first/seed-0")]
+    pools = pool_runs([read_run(run) for run in (*runs, *others)])
+    assert [[log.seed for log in one.logs] for one in pools] == [[0, 1], [0], [0]]
 
 
 @pytest.mark.parametrize("limit", ["max_frames", "max_iterations", "max_minutes"])

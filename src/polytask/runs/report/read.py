@@ -15,7 +15,7 @@ from polytask.envs.options import WorldOptions
 from polytask.errors import UserError
 from polytask.files import Fields, LogRow, can_read, check_fields, exists, read_json, read_json_lines
 from polytask.runs.checkpoint import check_settings
-from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, START_FILE, SUMMARY_FILE
+from polytask.runs.file_names import CONFIG_FILE, INDEX_FILE, METRICS_FILE, OUTPUT, START_FILE, SUMMARY_FILE
 from polytask.runs.report.folders import NOT_A_RUN
 
 CONFIG_FIELDS: Fields = {
@@ -146,7 +146,7 @@ def read_run(directory: Path) -> RunLog:
         raise UserError(f"'{directory}' is not a run directory: {NOT_A_RUN}")
     for row in rows:
         check_fields(row, {"frames": int}, path)
-    log = RunLog(directory, _config(directory / CONFIG_FILE), rows)
+    log = RunLog(directory, _where_it_is(directory, _config(directory / CONFIG_FILE)), rows)
     if not log.tasks:
         raise UserError(f"'{path}' is damaged: its last row has no field 'success/TASK'")
     for task in log.tasks:
@@ -171,6 +171,26 @@ def _config(path: Path) -> dict[str, Any]:
     config = upgrade(saved)
     check_fields(config, CONFIG_FIELDS, path)
     return config
+
+
+def _where_it_is(directory: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with the present place of the run that it started from.
+
+    Both are often runs of one sweep, whose folder may have moved since. Its index names such a start from there.
+    """
+    root, name = directory.parent.parent, directory.parent.name
+    path = root / INDEX_FILE
+    if config.get("init_from") is None or not exists(path):
+        return config
+    settings = read_json(path, "record of a sweep", {"settings": dict | None}).get("settings") or {}
+    if name not in settings:
+        return config
+    check_fields(settings, {name: {"config": {"init_from": str | None}}}, path, "settings.")
+    start = settings[name]["config"].get("init_from") or ""
+    if not start.startswith(OUTPUT):
+        return config
+    place = start.removeprefix(OUTPUT).replace("{seed}", str(config.get("seed") or 0))
+    return {**config, "init_from": f"{root}/{place}"}
 
 
 def _summary(path: Path, tasks: list[str]) -> dict[str, Any]:

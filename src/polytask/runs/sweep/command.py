@@ -17,9 +17,10 @@ from polytask.errors import UserError
 from polytask.files import exists, make_folder
 from polytask.files.folder_lock import FolderLock
 from polytask.result import Result, Table, note
+from polytask.runs.file_names import INDEX_FILE
 from polytask.runs.report import report
 from polytask.runs.sweep.grid import Setting, settings_of
-from polytask.runs.sweep.index import INDEX_FILE, Index
+from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
 from polytask.runs.sweep.pool import failure, run_all
 from polytask.runs.sweep.slots import check_start, launcher_of, slots_of
