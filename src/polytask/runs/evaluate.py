@@ -252,6 +252,12 @@ def variants(config: EvalConfig) -> dict[str, tuple[EvalConfig, Goals | None]]:
     return found
 
 
+def about_policy(config: EvalConfig, shown: Mapping[str, int] | None) -> str:
+    """Return what the title of a table says about the policy: whether it acts with noise, and was shown episodes."""
+    noise = ", with exploration noise" if config.explore else ""
+    return noise + (", trained with demonstrations" if shown else "")
+
+
 def evaluate(config: EvalConfig) -> Result:
     """Run `polytask eval`."""
     check_source(config)
@@ -263,9 +269,8 @@ def evaluate(config: EvalConfig) -> Result:
         summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env, explore=config.explore))
         evaluator.close()
     title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
-    title += ", with exploration noise" if config.explore else ""
     shown = demonstrations_of(config)
-    title += ", trained with demonstrations" if shown else ""
+    title += about_policy(config, shown)
     (first_label, first), *others = summaries.items()
     payload = {**first, "policy": name, "episode_length": length, "seed": config.seed, "reward": config.reward}
     payload |= {"explore": config.explore, "demonstrations": shown}
