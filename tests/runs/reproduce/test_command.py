@@ -13,9 +13,9 @@ from helpers.tiny_table import CHAIN, TINY, add_table
 from polytask.cli.main import main
 from polytask.errors import UserError
 from polytask.files.folder_lock import FolderLock
-from polytask.runs.reproduce.changes import other_than_published
-from polytask.runs.reproduce.compare import beside, compare, whole_table
-from polytask.runs.reproduce.tables import PublishedTable, Row
+from polytask.runs.reproduce.changes import for_tasks, other_than_published
+from polytask.runs.reproduce.compare import beside, compare, source_line, whole_table
+from polytask.runs.reproduce.tables import PublishedTable, Row, read_table
 from polytask.runs.sweep import slots
 
 
@@ -153,6 +153,28 @@ def test_the_numbers_of_the_source_are_not_beside_runs_on_other_tasks(words, pub
     assert main(["reproduce", table, "rows=[plain]", "train=false", "format=json", *words]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["published"]["success"] == published
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "end"),
+    [
+        ("mtbench/sac", [], "; its figures are not known to us"),
+        ("mtbench/sac", ["tasks=[push]"], "; its figures are not known to us"),
+        (
+            "mtbench/mt10_rand",
+            ["tasks=[push]"],
+            "; its figures are left out, because they are of other tasks",
+        ),
+        (
+            "mtbench/single_task",
+            [],
+            ", with exploration noise, at the last logged epoch",
+        ),
+        ("metaworld/mt10", [], "source: polytask (no paper has these runs)"),
+    ],
+)
+def test_the_line_about_the_source_says_why_there_are_no_figures(name, words, end):
+    assert source_line(for_tasks(read_table(name), words)).endswith(end)
 
 
 def test_success_is_that_of_the_report(tmp_path):

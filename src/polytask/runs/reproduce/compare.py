@@ -65,14 +65,25 @@ def compare(
         for one in facts
     ]
     shown = Table(f"{table.title}, beside the source", columns, cells)
-    known = "its figures are not known to us" if table.paper is None else f"published: {table.paper}"
-    lines = [f"source: {table.source}; {known.rstrip('.')}", *whole_table(table, facts)]
+    lines = [source_line(table), *whole_table(table, facts)]
     payload: dict[str, Any] = {"table": table.name, "rows": facts, "report": None}
     if found is None:
         return [shown], [*lines, *problems], payload
     if found.payload["published"]:  # then the report has named the source
         del lines[0]
     return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
+
+
+def source_line(table: PublishedTable) -> str:
+    """Return the line that says where a table is from, and what its published figures are or why none are shown."""
+    known = "its figures are not known to us"
+    if table.is_ours:
+        return f"source: {table.source}"
+    if table.paper is not None:
+        known = f"published: {table.paper.rstrip('.')}"
+    elif table.is_for_other_tasks:
+        known = "its figures are left out, because they are of other tasks"
+    return f"source: {table.source}; {known}"
 
 
 def _reported(

@@ -20,6 +20,7 @@ from polytask.errors import require_known
 FOLDER = Path(__file__).with_name("tables")
 SPEEDS = Path(__file__).with_name("speeds.yaml")
 SOURCES = Path(__file__).with_name("sources.yaml")
+OURS = "polytask"  # the source of our own runs
 SHARED = (
     "frames",
     "measure",
@@ -88,6 +89,8 @@ class PublishedTable:
     seeds: int | None  # of the source
     rows: tuple[Row, ...]
     baseline: str | None = None  # the row that the others are compared with
+    is_ours: bool = False  # no paper has these runs
+    is_for_other_tasks: bool = False  # the user chose the tasks, so the source's figures are left out
 
 
 @cache
@@ -106,7 +109,7 @@ def read_table(name: str) -> PublishedTable:
     rows = tuple(_row(key, row) for key, row in _rows(name).items())
     title, kind, source = (content[each] for each in ("title", "kind", "source"))
     paper, seeds, baseline = (content.get(each) for each in ("paper", "seeds", "baseline"))
-    return PublishedTable(name, title, kind, source_texts()[source], paper, seeds, rows, baseline)
+    return PublishedTable(name, title, kind, source_texts()[source], paper, seeds, rows, baseline, source == OURS)
 
 
 def _content(name: str) -> dict[str, Any]:
