@@ -3,7 +3,7 @@
 The JSON file has what the settings differ in, and of every run its results, commit and hardware. The zip file
 (`--pack`) has the settings, metrics and summary of every complete run, and the sweep's index: where it is unpacked, the
 same command finds nothing to run and makes the report. Checkpoints and runs that are not complete are left out; with
-`--interrupted` such runs are in it, too, with their checkpoints, and the same command continues them elsewhere.
+`--interrupted` such runs are in it, too, with checkpoints and histories, and the same command continues them elsewhere.
 `--unpack` adds the runs of zip files to a folder, also those of several machines that each began with an empty one.
 
     python benchmarks/table_json.py runs/sweep --command "polytask sweep ..." --out benchmarks/results/h200_sweep.json
@@ -17,7 +17,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copyfile
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
@@ -26,15 +26,24 @@ from publish import layout
 from run_json import read_summary
 
 from polytask.errors import UserError
-from polytask.files import make_folder, write_atomically, write_text
+from polytask.files import write_atomically, write_text
 from polytask.files.folder_lock import FolderLock
-from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
+from polytask.runs.file_names import (
+    CHECKPOINT_FILE,
+    CONFIG_FILE,
+    INDEX_FILE,
+    METRICS_FILE,
+    OUTPUT,
+    START_FILE,
+    SUMMARY_FILE,
+)
+from polytask.runs.history.writer import FOLDER as HISTORY_FOLDER
 from polytask.runs.report.labels import differences, setting_of
 from polytask.runs.report.read import RunLog, read_run
-from polytask.runs.sweep.index import INDEX_FILE, OUTPUT, Index
+from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import state_of
 
-RUN_FILES = (CONFIG_FILE, METRICS_FILE, SUMMARY_FILE)
+RUN_FILES = (CONFIG_FILE, START_FILE, METRICS_FILE, SUMMARY_FILE)
 FOLDER_KEYS = ("init_from", "demos")  # settings that name a folder
 
 
@@ -104,7 +113,10 @@ def _portable(key: str, value: Any, sweep: Sweep) -> Any:
 def pack(sweep: Sweep, path: Path, interrupted: Sequence[str] = ()) -> None:
     """Write what another machine needs to report the complete runs, and to continue interrupted ones."""
     names = [INDEX_FILE, *(f"{run}/{file}" for run in sweep.runs for file in RUN_FILES)]
-    names += [f"{run}/{file}" for run in interrupted for file in (*RUN_FILES, CHECKPOINT_FILE)]
+    for run in interrupted:
+        names += [f"{run}/{file}" for file in (*RUN_FILES, CHECKPOINT_FILE)]
+        history = sorted((sweep.root / run / HISTORY_FOLDER).rglob("*"))  # without it the run could not go on
+        names += [path.relative_to(sweep.root).as_posix() for path in history if path.is_file()]
 
     def write(temporary: Path) -> None:
         with ZipFile(temporary, "w", ZIP_DEFLATED) as archive:
@@ -152,10 +164,9 @@ def _add(packed: Sweep, root: Path, path: Path) -> None:
     for run in (*packed.runs, *packed.interrupted):
         folder, seed = run.split("/")
         target = root / names[folder] / seed
-        if state_of(target)[0] not in (("done",) if run in packed.runs else ("done", "interrupted")):
-            make_folder(target)
-            for file in (packed.root / run).iterdir():
-                copyfile(file, target / file.name)
+        if state_of(target)[0] in (("done",) if run in packed.runs else ("done", "interrupted")):
+            continue  # the folder's own run is at least as far, and its index says so
+        copytree(packed.root / run, target, dirs_exist_ok=True)
         index.record(f"{names[folder]}/{seed}", {**packed.index.runs[run], "setting": names[folder]})
     index.write()
 
@@ -168,7 +179,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--note", help="remark on the runs, such as a disturbance")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--pack", type=Path, metavar="FILE.zip", help="zip file to write")
-    parser.add_argument("--interrupted", action="store_true", help="pack these runs and their checkpoints, too")
+    parser.add_argument(
+        "--interrupted", action="store_true", help="pack these runs, too, with checkpoints and histories"
+    )
     parser.add_argument("--unpack", type=Path, nargs="+", metavar="FILE.zip", default=[], help="zip files to add")
     options = parser.parse_args(argv)
     if options.out is None and options.pack is None and not options.unpack:

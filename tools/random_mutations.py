@@ -206,8 +206,20 @@ def run_sample(sample: Sequence[Mutant], tests: Sequence[str]) -> list[Verdict]:
             line = f"{number}/{len(sample)} {mutant.file}:{mutant.line} {verdict.outcome}"
             print(f"{line} ({verdict.tests} tests, {verdict.seconds:.1f} s)", flush=True)
             if verdict.outcome == "survived":
-                print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
+                print(changed(mutant), flush=True)
     return verdicts
+
+
+def changed(mutant: Mutant) -> str:
+    """Return the lines that show a change."""
+    return f"    - {mutant.before}\n    + {mutant.after}"
+
+
+def survivors(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the survivors as lines, each with its place: a list of new ones to look at."""
+    left = [verdict.mutant for verdict in verdicts if verdict.outcome == "survived"]
+    lines = [f"{mutant.file}:{mutant.line} {mutant.function}\n{changed(mutant)}" for mutant in left]
+    return [f"{len(left)} survivors that {EQUIVALENT.name} does not explain:", *lines] if left else []
 
 
 def report(verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -239,6 +251,8 @@ def main() -> None:
     sample = random.Random(options.seed).sample(everything, options.count)
     verdicts = run_sample(sample, [f"tests/{part}" for part in PARTS])
     found = report(verdicts)
+    for line in survivors(verdicts):
+        print(line)
     print(", ".join(f"{name} {value}" for name, value in found.items()))
     if options.out:
         from polytask.runs.provenance import provenance  # not before: the forks import the copy

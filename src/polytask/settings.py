@@ -39,6 +39,9 @@ class Facts(Range, total=False):
     min_length: int  # of a list
     group: str | None  # table that the value is chosen from: the field holds the config of the chosen entry
     is_path: bool  # the value is a file or folder name, which is used exactly as typed
+    is_in_frames: (
+        bool  # the value counts frames of the run; a run of half the frames, otherwise the same, has half of it
+    )
     is_transient: bool  # the value belongs to one command; a run that is continued or used does not pass it on
 
 
@@ -112,6 +115,18 @@ def check_values(config: Any, prefix: str = "") -> None:
             check_value(key, one, each.metadata)
     if hasattr(config, "check_together"):
         config.check_together(prefix)
+
+
+def in_frames(config: Any, prefix: str = "") -> dict[str, int]:
+    """Return the settings that count frames of the run, if they are set, also those of the configs inside a config."""
+    found: dict[str, int] = {}
+    for each in fields(config):
+        key, value = f"{prefix}{each.name}", getattr(config, each.name)
+        if is_dataclass(value):
+            found |= in_frames(value, f"{key}.")
+        elif each.metadata.get("is_in_frames") and value:
+            found[key] = value
+    return found
 
 
 def check_value(key: str, value: Any, facts: Mapping[str, Any]) -> None:

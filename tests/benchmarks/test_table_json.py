@@ -13,6 +13,7 @@ from polytask.runs.sweep import local, slots
 
 COMMAND = "polytask reproduce table=some/table budget=0.1"
 NAMES = ["00-plain/seed-0", "01-start/seed-0", "02-later/seed-0"]
+FILES = ("config.yaml", "metrics.jsonl", "start.json", "summary.json")
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_an_unpacked_table_is_reported_elsewhere_without_running_anything(words,
     with ZipFile(tmp_path / "runs.zip") as archive:
         assert sorted(archive.namelist()) == sorted([
             "index.json",
-            *(f"{name}/{file}" for name in NAMES for file in ("config.yaml", "metrics.jsonl", "summary.json")),
+            *(f"{name}/{file}" for name in NAMES for file in FILES),
         ])  # fmt: skip
         archive.extractall(here)
     there.rename(tmp_path / "gone")
@@ -99,23 +100,31 @@ def test_runs_of_machines_that_began_empty_are_reported_together(words, tmp_path
 
 def test_an_interrupted_run_continues_on_another_machine(words, tmp_path, capsys):
     there, here, packed = tmp_path / "there", tmp_path / "here", str(tmp_path / "runs.zip")
-    assert main([*words, "rows=[plain]", f"output={there}"]) == 0
+    words += ["rows=[plain]", "history.worlds=1"]
+    assert main([*words, f"output={there}"]) == 0
     summary = there / NAMES[0] / "summary.json"
     complete = summary.read_text()
     summary.write_text(json.dumps({**json.loads(complete), "complete": False}))
+    index = json.loads((there / "index.json").read_text())
+    index["runs"][NAMES[0]]["state"] = "interrupted"
+    (there / "index.json").write_text(json.dumps(index))
     with pytest.raises(SystemExit):
         table_json.main([str(there), "--pack", packed])
     capsys.readouterr()
     table_json.main([str(there), "--pack", packed, "--interrupted"])
     assert capsys.readouterr().out == f"packed with its checkpoint: {NAMES[0]}\n"
+    with ZipFile(packed) as archive:
+        assert any(name.startswith(f"{NAMES[0]}/history/") for name in archive.namelist())
     there.rename(tmp_path / "gone")
     table_json.main([str(here), "--unpack", packed])
     checkpoint = here / NAMES[0] / "checkpoint.pt"
     written = checkpoint.stat().st_mtime_ns
     table_json.main([str(here), "--unpack", packed])  # again: it may have gone on here
     assert checkpoint.stat().st_mtime_ns == written
-    assert main([*words, "rows=[plain]", f"output={here}"]) == 0
+    assert main([*words, f"output={here}"]) == 0
     assert [run["state"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["done"]
+    table_json.main([str(here), "--unpack", packed])  # the run is further here, and the index still says so
+    assert json.loads((here / "index.json").read_text())["runs"][NAMES[0]]["state"] == "done"
     assert f"checkpoint={here / NAMES[0]}" in (here / NAMES[0] / "log.txt").read_text()
     assert json.loads((here / NAMES[0] / "summary.json").read_text())["frames"] == json.loads(complete)["frames"]
 

@@ -212,3 +212,12 @@ def test_sizes_of_the_other_studies_are_those_of_their_names():
     assert not set(first.task_names) & set(new.task_names)
     grid = composed("mtbench/sac_grid/updates_8_steps_64").algo
     assert (grid.updates_per_step, grid.n_step) == (8.0, 64)
+
+
+def test_tuned_parkour_presets_change_what_their_text_says():
+    both = [compose(TrainConfig, [f"preset=parkour/vanilla_hard{end}"]) for end in ("", "_tuned")]
+    plain, tuned = map(asdict, both)
+    changed = {key for key, value in tuned["algo"].items() if value != plain["algo"][key]}
+    assert changed == {"first_lr", "min_lr", "normalize", "obs_clip"}
+    assert {key for key, value in tuned.items() if value != plain[key]} == {"algo"}
+    assert presets()["parkour/vanilla_hard_tuned"].endswith("adds fixed scales of observations and a low first rate.")

@@ -37,6 +37,7 @@ def add_table(folder, monkeypatch, table=TABLE):
     (folder / "data" / "some").mkdir(parents=True)
     (folder / "data" / "some" / "table.yaml").write_text(table)
     monkeypatch.setattr(tables, "FOLDER", folder / "data")
+    monkeypatch.setattr(tables, "source_texts", lambda: {"nobody": "nobody"})
     monkeypatch.setattr(tables, "names", lambda: ["some/table"])
     monkeypatch.chdir(folder)
     return "table=some/table"

@@ -172,6 +172,8 @@ def test_what_starts_from_a_policy_with_demonstrations_has_them_too(
     assert main([*train, *IMITATES, f"init_from={first}", f"demos={reaching}", f"run_dir={again}"]) == 0
     assert read_json(again / "summary.json", "summary", {})["demonstrations"] == {"reach": 4}
     capsys.readouterr()
+    (tmp_path / "from-plain/start.json").unlink()  # as in a run of an early version
+    (tmp_path / "from-first/summary.json").unlink()  # as in a run that was killed
     assert main(["report", f"runs=[{tmp_path / 'from-first'},{tmp_path / 'from-plain'}]"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "with demonstrations" in shown and "without demonstrations" in shown

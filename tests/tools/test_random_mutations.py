@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from helpers.scripts import ROOT, load_script
@@ -214,7 +215,12 @@ def given(package: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("most", "status"), [("0.5", 0), ("0.4", 1)])
 def test_too_many_survivors_fail(
-    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str, status: int
+    tool: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    most: str,
+    status: int,
 ) -> None:
     verdict = ["survived", "killed"]
     drawn: list[list[object]] = []
@@ -232,6 +238,9 @@ def test_too_many_survivors_fail(
             tool.main()
         assert stop.value.code == status
     assert drawn[0] == drawn[1]  # the seed gives the sample
+    survivor: Any = drawn[0][0]
+    listed = f"1 survivors that equivalent_mutants.toml does not explain:\n{survivor.file}:{survivor.line} "
+    assert listed in capsys.readouterr().out
     head = json.loads(out.read_text())
     assert head["command"] == "python tools/random_mutations.py --seed 5 --count 2"
     assert head["population"] > 4000 and {"device", "commit"} <= set(head)

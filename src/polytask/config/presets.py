@@ -225,7 +225,7 @@ def _parkour() -> Iterator[tuple[str, Preset]]:
         for name, where in PARKOUR_SETTINGS.items():
             own = (f"/parkour/method/{method}", f"/parkour/setting/{name}")
             extra, also = (("/parkour/tuned_cl",), ", and revisits easier levels") if name == "hard_cl" else ((), "")
-            added = f"adds an adaptive rate and fixed scales of observations{also}"
+            added = f"adds fixed scales of observations and a low first rate{also}"
             yield (
                 f"{method}_{name}_tuned",
                 Preset(f"{about} on {where}; {added}.", ("/parkour/base", *own, "/parkour/tuned", *extra)),

@@ -48,7 +48,7 @@ class TrainConfig(EnvOptions, HistoryKey, CommandConfig):
     critic_net: Any = setting(None, "another network for the critic (default: same as net)", group="net")
     grads: Any = setting("mean", "method that combines the tasks' gradients", group="grads")
     max_frames: int | None = setting(
-        10_000_000, "stop after this many control steps, summed over all worlds", at_least=1
+        10_000_000, "stop after this many control steps, summed over all worlds", at_least=1, is_in_frames=True
     )
     max_iterations: int | None = setting(None, "stop after this many iterations", at_least=1)
     max_minutes: float | None = setting(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+FLAT = "flat"  # where a robot learns to walk: not one of the twenty terrains
+
 
 def _names(text: str) -> tuple[str, ...]:
     """Split a list of names at spaces and ends of lines."""
@@ -65,3 +69,9 @@ SUITES: dict[str, tuple[str, ...]] = {
     "ml45-test": _names("bin-picking box-close hand-insert door-lock door-unlock"),
     **dict.fromkeys(SUITE_LEVELS, _PARKOUR),
 }
+
+
+def counted(tasks: Sequence[str]) -> list[int]:
+    """Return the indices of the tasks that a mean is over: all but flat ground, unless it is the only one."""
+    terrains = [index for index, task in enumerate(tasks) if task != FLAT]
+    return terrains or list(range(len(tasks)))

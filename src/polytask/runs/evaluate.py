@@ -16,10 +16,11 @@ from polytask.config.schema import BOTH, EvalConfig, PolicyConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.options import BODIES, TILES, TuningOptions, WorldOptions
 from polytask.envs.render_progress import RenderProgress
+from polytask.envs.suites import counted
 from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
-from polytask.runs.parkour_eval import counted, play_all_levels, terrain_summary, terrain_tables
+from polytask.runs.parkour_eval import play_all_levels, terrain_summary, terrain_tables
 from polytask.runs.policy import demonstrations_of, policy_file
 from polytask.runs.setup import Policy, build_env, build_policy, check_noise, check_source
 from polytask.settings import MAX_SEED
@@ -251,6 +252,12 @@ def variants(config: EvalConfig) -> dict[str, tuple[EvalConfig, Goals | None]]:
     return found
 
 
+def about_policy(config: EvalConfig, shown: Mapping[str, int] | None) -> str:
+    """Return what the title of a table says about the policy: whether it acts with noise, and was shown episodes."""
+    noise = ", with exploration noise" if config.explore else ""
+    return noise + (", trained with demonstrations" if shown else "")
+
+
 def evaluate(config: EvalConfig) -> Result:
     """Run `polytask eval`."""
     check_source(config)
@@ -262,9 +269,8 @@ def evaluate(config: EvalConfig) -> Result:
         summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env, explore=config.explore))
         evaluator.close()
     title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
-    title += ", with exploration noise" if config.explore else ""
     shown = demonstrations_of(config)
-    title += ", trained with demonstrations" if shown else ""
+    title += about_policy(config, shown)
     (first_label, first), *others = summaries.items()
     payload = {**first, "policy": name, "episode_length": length, "seed": config.seed, "reward": config.reward}
     payload |= {"explore": config.explore, "demonstrations": shown}

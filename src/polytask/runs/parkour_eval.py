@@ -14,10 +14,10 @@ import torch
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.envs.parkour.layout import spread_levels
 from polytask.envs.parkour.terrain import NUM_LEVELS
+from polytask.envs.suites import FLAT, counted
 from polytask.result import Table
 from polytask.statistics import Array, mean, score_interval
 
-FLAT = "flat"
 LEVELS = range(NUM_LEVELS)
 # What `levels` means for the tiles that have the numbers 0 to 9.
 NUMBERED = {
@@ -26,12 +26,6 @@ NUMBERED = {
     "flat": ("variant", "per variant, all of them flat ground"),
 }
 ENDS = ("falls", "stopped", "steps")  # how episodes end: the shares that fell and neither fell nor arrived, mean length
-
-
-def counted(tasks: Sequence[str]) -> list[int]:
-    """Return the indices of the tasks that a mean is over: all but flat ground, unless it is the only one."""
-    terrains = [index for index, task in enumerate(tasks) if task != FLAT]
-    return terrains or list(range(len(tasks)))
 
 
 def play_all_levels(env: MultiTaskEnv) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from contextlib import ExitStack
@@ -25,7 +26,7 @@ from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.demonstrations import demonstrate
 from polytask.runs.divergence import check_state
 from polytask.runs.evaluate import Evaluator, Goals, goals_of
-from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE
+from polytask.runs.file_names import CHECKPOINT_FILE, CONFIG_FILE, METRICS_FILE, START_FILE
 from polytask.runs.folder import check_free, choose_folder, claim_folder
 from polytask.runs.history.recorder import Recorder, announce, build_recorder
 from polytask.runs.history.writer import FOLDER as HISTORY_FOLDER
@@ -259,7 +260,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
 
 
 def _prepare_to_write(run: Run, stack: ExitStack, *, is_new: bool, is_named: bool) -> None:
-    """Build the evaluator, claim the folder of a new run, and write the settings to it: the part of rank 0."""
+    """Build the evaluator, claim the folder of a new run, and write its settings and start: the part of rank 0."""
     config = run.config
     if config.eval_episodes and config.eval_every:
         run.evaluator = Evaluator(config, config.eval_episodes, run.goals)
@@ -268,6 +269,8 @@ def _prepare_to_write(run: Run, stack: ExitStack, *, is_new: bool, is_named: boo
         stack.callback(run.lock.release)
     settings = to_plain(replace(config, run_dir=str(run.directory)))
     write_text(run.directory / CONFIG_FILE, to_yaml(settings))
+    start = {"initialization": run.initialization and asdict(run.initialization), "demonstrations": run.demonstrations}
+    write_text(run.directory / START_FILE, json.dumps(start, indent=2) + "\n")
 
 
 def _open_history(run: Run, source: Path | None) -> None:

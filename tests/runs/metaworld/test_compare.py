@@ -8,12 +8,14 @@ import torch
 from helpers.fake_metaworld import interpreter
 
 from polytask.config.compose import compose
-from polytask.config.schema import CollectConfig, EvalConfig
+from polytask.config.schema import CollectConfig, EvalConfig, TrainConfig
 from polytask.errors import UserError
+from polytask.runs.checkpoint import load
 from polytask.runs.eval_command import run_eval
 from polytask.runs.evaluate import Outcome
 from polytask.runs.metaworld import compare as compare_module
 from polytask.runs.metaworld.compare import compare, contrast
+from polytask.runs.train import train
 
 WORDS = ["tasks=[reach,drawer-close]", "episodes=3", "episode_length=4", "threads=1", "env=metaworld"]
 TASKS = ("a", "b")
@@ -66,6 +68,16 @@ def test_both_sides_play_the_goals_of_meta_world(tmp_path, monkeypatch):
     assert result.payload["metaworld"]["metaworld"] == "0.0"
     mean = dict(zip(table.columns, table.rows[-1], strict=True))
     assert mean["Meta-World"] == pytest.approx(1 / 3)
+
+
+def test_a_comparison_with_noise_says_so(tmp_path):
+    run = tmp_path / "run"
+    words = [WORDS[0], "num_envs=2", "algo.horizon=2", "algo.minibatch=4", "max_iterations=1", "eval_episodes=0"]
+    train(compose(TrainConfig, [*words, "episode_length=4", "threads=1", "video=false", f"run_dir={run}"]))
+    own = [f"checkpoint={run}", "explore=true", f"metaworld_python={interpreter(tmp_path)}"]
+    result = run_eval(compose(EvalConfig, [*WORDS, *own], saved=load(run)["config"]))
+    assert result.payload["explore"] is True
+    assert result.tables[0].title.endswith(", with exploration noise")
 
 
 def test_an_interpreter_is_needed():

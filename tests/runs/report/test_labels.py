@@ -97,6 +97,15 @@ def test_demonstrations_are_always_named():
     assert names(one, other) == [f"with demonstrations {each}" for each in (one, other)]
 
 
+def test_a_run_with_demonstrations_is_of_one_setting_before_and_after_it_ends():
+    config = json.loads(settings("demos=data/one"))
+    assert identity(setting_of(config)) == identity(setting_of(config, is_shown=True))
+    start = {**json.loads(settings()), "init_from": "runs/shown"}
+    assert name_settings([setting_of(start, is_shown=True), setting_of(start)]) == [
+        "with demonstrations", "without demonstrations",
+    ]  # fmt: skip
+
+
 def test_two_rates_are_two_settings_in_a_report_on_networks():
     assert names("", "net=moore", "net=moore algo.lr=1e-4") == ["mlp", "moore lr=0.0005", "moore lr=0.0001"]
 

@@ -1,5 +1,7 @@
 """Pooling the runs of a setting."""
 
+import json
+
 import numpy as np
 import pytest
 from helpers.report_runs import evaluation, row, write_run
@@ -95,6 +97,17 @@ def test_a_run_without_episodes_of_a_task_is_missing_and_not_zero(make):
     ]
 
 
+def test_a_mean_over_terrains_is_without_flat_ground_as_in_an_evaluation(make):
+    words = ("tasks=[box-climb,a-frame,flat]",)
+    three = {"box-climb": 0.2, "a-frame": 0.4, "flat": 1.0}
+    first = {"words": words, "rows": [row(2, three)], "evaluation": evaluation(three)}
+    (one,) = make(first, {"words": words, "seed": 1, "rows": [row(2, {**three, "flat": None})]})
+    assert one.scores["noiseless"].value == one.scores["training"].value == pytest.approx(0.3)
+    assert (one.scores["training"].runs, one.missing["training"]) == (2, [])
+    assert one.tasks["noiseless"]["flat"].value == 1.0
+    assert one.episode_return()[0] == pytest.approx(3.0)
+
+
 def test_no_run_with_episodes_is_no_score(make):
     (one,) = make(run(0, None, None))
     assert one.scores == {}
@@ -111,6 +124,23 @@ def test_one_seed_twice_is_refused(make):
 def test_runs_of_different_settings_are_not_pooled(make):
     words = ((), ("algo.lr=1e-4",), ("net.hidden=[9]",), ("goals=fixed",))
     assert len(make(*(run(0, 0.1, 0.1, words=each) for each in words))) == 4
+
+
+def test_seeds_that_began_before_and_after_their_sweep_moved_are_of_one_setting(tmp_path):
+    later = {"config": {"init_from": "{output}/00-first/seed-{seed}"}}
+    index = {"settings": {"01-later": later, "02-other": {"config": {}}}}
+    (tmp_path / "index.json").write_text(json.dumps(index))
+
+    def folder(name, seed, start):
+        return write_run(tmp_path / name / f"seed-{seed}", f"init_from={start}", seed=seed)
+
+    runs = [folder("01-later", seed, f"{place}/00-first/seed-{seed}") for seed, place in enumerate(("/old", "new"))]
+    assert {read_run(run).config["init_from"] for run in runs} == {
+        f"{tmp_path}/00-first/seed-0", f"{tmp_path}/00-first/seed-1",
+    }  # fmt: skip
+    others = [folder("02-other", 0, "/old/00-first/seed-0"), folder("03-unknown", 0, "/else/00-first/seed-0")]
+    pools = pool_runs([read_run(run) for run in (*runs, *others)])
+    assert [[log.seed for log in one.logs] for one in pools] == [[0, 1], [0], [0]]
 
 
 @pytest.mark.parametrize("limit", ["max_frames", "max_iterations", "max_minutes"])

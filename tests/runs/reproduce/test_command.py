@@ -6,13 +6,16 @@ from html import unescape
 from types import SimpleNamespace
 
 import pytest
+from helpers.report_runs import row as rows_of
+from helpers.report_runs import write_run
 from helpers.tiny_table import CHAIN, TINY, add_table
 
 from polytask.cli.main import main
 from polytask.errors import UserError
-from polytask.runs.reproduce.changes import other_than_published
-from polytask.runs.reproduce.compare import beside, whole_table
-from polytask.runs.reproduce.tables import PublishedTable, Row
+from polytask.files.folder_lock import FolderLock
+from polytask.runs.reproduce.changes import for_tasks, other_than_published
+from polytask.runs.reproduce.compare import beside, compare, source_line, whole_table
+from polytask.runs.reproduce.tables import PublishedTable, Row, read_table
 from polytask.runs.sweep import slots
 
 
@@ -65,6 +68,26 @@ def test_a_chain_of_rows_is_run_from_its_beginning_whatever_their_order_in_the_f
     assert [row["row"] for row in result["rows"]] == ["third", "second", "first"]
     summaries = [json.loads((tmp_path / run["run_dir"] / "summary.json").read_text()) for run in result["runs"]]
     assert [each["initialization"] is not None for each in summaries] == [False, True, True]
+
+
+def test_a_row_waits_for_the_complete_run_that_it_starts_from_seed_by_seed(tmp_path, monkeypatch, capsys):
+    words = ["reproduce", add_table(tmp_path, monkeypatch, CHAIN), "budget=0.1", *TINY, "format=json", "seeds=2"]
+    assert main([*words, "rows=[first]"]) == 0
+    capsys.readouterr()
+    root = tmp_path / "runs/reproduce/some/table-budget0.1"
+    stopped = root / "00-first/seed-0"  # its checkpoint can be loaded
+    summary = json.loads((stopped / "summary.json").read_text())
+    (stopped / "summary.json").write_text(json.dumps({**summary, "complete": False}))
+    lock = FolderLock(stopped)  # so that it cannot go on
+    lock.take()
+    assert main([*words, "rows=[first,second]"]) == 2
+    lock.release()
+    out, err = capsys.readouterr()
+    assert {f"{run['setting']}/seed-{run['seed']}": run["state"] for run in json.loads(out)["runs"]} == {
+        "00-first/seed-0": "failed", "00-first/seed-1": "done", "01-second/seed-0": "new", "01-second/seed-1": "done",
+    }  # fmt: skip
+    assert "not trained: 01-second/seed-0: the run that it starts from, 00-first/seed-0, is not complete" in err
+    assert not (root / "01-second/seed-0").exists()
 
 
 def test_what_is_missing_is_run_and_shown_beside_the_published_numbers(table, tmp_path, capsys):
@@ -132,6 +155,44 @@ def test_the_numbers_of_the_source_are_not_beside_runs_on_other_tasks(words, pub
     assert row["published"]["success"] == published
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "end"),
+    [
+        ("mtbench/sac", [], "; its figures are not known to us"),
+        ("mtbench/sac", ["tasks=[push]"], "; its figures are not known to us"),
+        (
+            "mtbench/mt10_rand",
+            ["tasks=[push]"],
+            "; its figures are left out, because they are of other tasks",
+        ),
+        (
+            "mtbench/single_task",
+            [],
+            ", with exploration noise, at the last logged epoch",
+        ),
+        ("metaworld/mt10", [], "source: polytask (no paper has these runs)"),
+    ],
+)
+def test_the_line_about_the_source_says_why_there_are_no_figures(name, words, end):
+    assert source_line(for_tasks(read_table(name), words)).endswith(end)
+
+
+def test_success_is_that_of_the_report(tmp_path):
+    rates = [{"box-climb": 0.5, "flat": 1.0}, {"box-climb": None, "flat": 1.0}]
+    more = {"success": 1.0, "frames": 2000, "seconds": 60.0}  # the run says more, since it averages what it has
+    runs = [
+        write_run(tmp_path / f"one/seed-{seed}", "tasks=[box-climb,flat]", seed=seed, rows=[rows_of(2, each)], **more)
+        for seed, each in enumerate(rates)
+    ]
+    row = Row("one", "One", "cpu_demo", (), 10**9)
+    trained = [(row, SimpleNamespace(run_dir=run, state="done")) for run in runs]
+    table = PublishedTable("a/b", "A", "table", "nobody", None, None, (row,))
+    tables, _, payload = compare(table, [row], trained, tmp_path)
+    assert payload["rows"][0]["training_success"] == payload["report"]["settings"]["One"]["training"]["mean"] == 0.5
+    assert payload["rows"][0]["noiseless_success"] is None
+    assert len(tables) == 2
+
+
 def row_of(folder, *runs):
     """Return the facts on a row whose runs have these frames, seconds and numbers of runs on their device."""
     items = []
@@ -140,7 +201,7 @@ def row_of(folder, *runs):
         summary = {"frames": frames, "seconds": seconds, "runs_on_device": together}
         (folder / str(number) / "summary.json").write_text(json.dumps(summary))
         items.append(SimpleNamespace(run_dir=folder / str(number)))
-    return beside(Row("one", "One", "cpu_demo", (), 10**9), items)
+    return beside(Row("one", "One", "cpu_demo", (), 10**9), items, {})
 
 
 def time_of(facts, seeds):

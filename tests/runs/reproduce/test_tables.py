@@ -1,17 +1,29 @@
 """The published tables as data: their rows can be trained, and their numbers are those of their sources."""
 
 import json
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from polytask.config.groups import GROUPS
 from polytask.config.launching import ReproduceConfig
 from polytask.envs.suites import SUITES
 from polytask.errors import UserError
 from polytask.runs.reproduce.command import choose, setting_of
 from polytask.runs.reproduce.estimate import estimate, sources
-from polytask.runs.reproduce.tables import FOLDER, SPEEDS, PublishedTable, Row, Speed, names, read_table, stages
+from polytask.runs.reproduce.tables import (
+    FOLDER,
+    SPEEDS,
+    PublishedTable,
+    Row,
+    Speed,
+    names,
+    read_table,
+    source_texts,
+    stages,
+)
 from polytask.runs.sweep.grid import check_different
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
@@ -41,7 +53,7 @@ def test_every_row_is_a_setting_of_its_own_with_the_frames_of_its_preset(name):
 
 def test_no_key_of_a_file_is_misspelt():
     rows = {"name", "preset", "words", "frames", "after", "success", "interval", "hours", "return", "speed", "measure"}
-    rows |= {"like", "share", "suite"}
+    rows |= {"like", "share", "suite", "same_as"}
     for path in FOLDER.rglob("*.yaml"):
         content = yaml.safe_load(path.read_text())
         assert content.keys() <= {
@@ -51,7 +63,6 @@ def test_no_key_of_a_file_is_misspelt():
             "paper",
             "measure",
             "suite",
-            "repeats_others",
             "like",
             "seeds",
             "frames",
@@ -130,18 +141,16 @@ def test_speeds_agree_with_the_newest_benchmarks():
         assert 0.4 < known[name]["frames_per_second"] / start < 1.0, name
 
 
-def test_a_published_number_stands_in_one_table_unless_another_says_that_it_repeats_it():
-    own, repeated = {}, {}
-    for table in map(read_table, names()):
-        for row in (row for row in table.rows if row.success is not None):
-            key = (row.preset, row.words)
-            assert table.is_repeated or key not in own, key
-            (repeated if table.is_repeated else own)[key] = (
-                row.success, row.measure, row.interval, row.episode_return, row.hours
-            )  # fmt: skip
-    assert len(own) == 112
-    assert len(repeated) == 4
-    assert repeated == {key: own[key] for key in repeated}
+def test_every_published_number_is_written_once_and_so_is_every_source():
+    known = [row for name in names() for row in read_table(name).rows if row.success is not None]
+    own = {(row.preset, row.words): row for row in known if not row.is_repeated}
+    repeated = [row for row in known if row.is_repeated]
+    assert (len(own), len(repeated)) == (112, len(known) - 112) == (112, 4)
+    for row in repeated:
+        original = own[row.preset, row.words]
+        assert replace(row, key=original.key, name=original.name, is_repeated=False) == original
+    for text in source_texts().values():
+        assert not any(text[:30] in path.read_text() for path in FOLDER.rglob("*.yaml"))
 
 
 def test_fast_td3_was_measured_without_noise_and_the_others_in_training():
@@ -247,6 +256,23 @@ def test_our_table_of_fifty_tasks_adds_imitation_and_noise_that_swings_to_the_pr
     late, both = found["both_late"].algo, found["both"].algo
     assert (late.imitation_coef, late.search_std, late.search_period) == (both.imitation_coef, both.search_std, 40)
     assert late.search_std_start == late.novelty_start == 0  # the easy tasks are solved
+
+
+def test_a_budget_is_a_share_of_all_that_counts_frames_of_the_run():
+    rows, start = {row.key: row for row in read_table("metaworld/mt50").rows}, {"preset": "x"}
+    short = {key: setting_of(row, ReproduceConfig(budget=0.05), start).config for key, row in rows.items()}
+    assert (short["preset"].max_frames, short["preset"].algo.novelty_start) == (14_000_000, 3_000_000)
+    assert (short["swing"].algo.search_std_start, short["swing"].algo.novelty_start) == (3_000_000, 3_000_000)
+    assert short["both_late"].algo.search_std_start == short["both_late"].algo.novelty_start == 0
+    given = ReproduceConfig(budget=0.05, changes=["algo.novelty_start=7"])
+    assert setting_of(rows["swing"], given, start).config.algo.novelty_start == 7
+
+
+def test_settings_that_count_frames_of_the_run_say_so():
+    for config in GROUPS["algo"].values():
+        for each in fields(config):
+            is_said = each.metadata.get("is_in_frames", False)
+            assert is_said == each.metadata.get("about", "").startswith("frames of the run"), each.name
 
 
 def test_additions_are_single_changes_on_hard_terrain_after_flat_ground_and_easy_terrain():

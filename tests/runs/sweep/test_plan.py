@@ -6,9 +6,9 @@ import shlex
 import pytest
 
 from polytask.errors import UserError
-from polytask.runs.file_names import CHECKPOINT_FILE
+from polytask.runs.file_names import CHECKPOINT_FILE, INDEX_FILE
 from polytask.runs.sweep.grid import identity, settings_of
-from polytask.runs.sweep.index import INDEX_FILE, Index
+from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import plan, success_of
 
 TASKS = "tasks=[reach]"

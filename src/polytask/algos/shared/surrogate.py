@@ -56,7 +56,10 @@ class SurrogateConfig(OnPolicyConfig):
         within=(0.0, 0.999),
     )
     search_correlation_start: int = setting(
-        0, "frames of the run before the noise is correlated, so that easier tasks learn without it", within=(0, 10**15)
+        0,
+        "frames of the run before the noise is correlated, so that easier tasks learn without it",
+        within=(0, 10**15),
+        is_in_frames=True,
     )
     search_correlation_std: float | None = setting(
         None,
@@ -71,7 +74,10 @@ class SurrogateConfig(OnPolicyConfig):
         at_least=0.0,
     )
     novelty_start: int = setting(
-        0, "frames of the run before novelty is paid; no place counts as visited before", within=(0, 10**15)
+        0,
+        "frames of the run before novelty is paid; no place counts as visited before",
+        within=(0, 10**15),
+        is_in_frames=True,
     )
     success_coef: float = setting(
         0.0,
@@ -158,7 +164,10 @@ class SurrogateConfig(OnPolicyConfig):
         None, "iterations in which this noise falls from `max_std` to `search_std` and returns", within=(2, 10**6)
     )
     search_std_start: int = setting(
-        0, "frames of the run before this noise swings, so that easier tasks learn without it", within=(0, 10**15)
+        0,
+        "frames of the run before this noise swings, so that easier tasks learn without it",
+        within=(0, 10**15),
+        is_in_frames=True,
     )
     bf16: bool = setting(False, "run the networks in bfloat16; parameters, losses and targets stay float32")
 

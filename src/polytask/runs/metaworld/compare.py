@@ -14,7 +14,15 @@ from polytask.envs.options import EnvOptions
 from polytask.envs.render_progress import RenderProgress
 from polytask.errors import UserError
 from polytask.result import Result, Table, note
-from polytask.runs.evaluate import Evaluator, Goals, Outcome, interval_text, run_episodes, summarize
+from polytask.runs.evaluate import (
+    Evaluator,
+    Goals,
+    Outcome,
+    about_policy,
+    interval_text,
+    run_episodes,
+    summarize,
+)
 from polytask.runs.metaworld.worlds import MetaWorldWorlds
 from polytask.runs.policy import demonstrations_of
 from polytask.runs.setup import build_policy, check_noise, check_source, world_options
@@ -50,9 +58,9 @@ def compare(config: EvalConfig) -> Result:
             "metaworld": worlds.versions,
             **contrast(ours, theirs, worlds.spec.tasks),
         }
+    about = about_policy(config, payload["demonstrations"])
     title = f"{payload['policy']}: {config.episodes} episodes of {length} steps per task, Meta-World's goals of seed"
-    track = ", trained with demonstrations" if payload["demonstrations"] else ""
-    return Result(payload, [comparison_table(f"{title} {config.seed}{track}", payload)])
+    return Result(payload, [comparison_table(f"{title} {config.seed}{about}", payload)])
 
 
 def play_ours(config: EvalConfig, goals: Goals) -> Outcome:

@@ -29,7 +29,7 @@ BUDGET = ("max_frames", "max_iterations", "max_minutes")
 # How a machine computes the same.
 MACHINE = ("device", "sim", "sim.name", "sim.contacts_per_world", "sim.constraints_per_world", "algo.compile")
 CHOICES = ("tasks", "algo.name", "net.name", "critic_net.name", "grads.name")  # these come first in a name
-SHOWN = "with demonstrations"  # the key of settings whose policies were shown some, by this run or its start
+SHOWN = "with demonstrations"  # the key of settings that start from a policy which was shown some
 LONGEST = 40  # characters of a value in a name
 
 Setting = dict[str, Any]  # dotted key -> plain value
@@ -52,7 +52,7 @@ def setting_of(config: dict[str, Any], *, is_shown: bool = False) -> Setting:
     if kept.get("init_from"):  # each seed may continue its own run
         kept["init_from"] = re.sub(r"seed-?\d+", "seed", str(kept["init_from"]))
     flat = _flat(kept)
-    track = {SHOWN: True} if is_shown else {}
+    track = {SHOWN: True} if is_shown and not config.get("demos") else {}
     return {**{key: value for key, value in flat.items() if not _is_left_out(key)}, **track}
 
 

@@ -1,7 +1,8 @@
 """Pool the runs of each setting: means with intervals, per measure of success and per task.
 
 Success is measured in up to three ways, which are never mixed: without exploration noise after the training, the same
-on new goals (if the goals of training are fixed), and in the last episodes of training.
+on new goals (if the goals of training are fixed), and in the last episodes of training. Means over tasks are without
+parkour's flat ground, as in an evaluation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from polytask.envs.suites import counted
 from polytask.errors import UserError
 from polytask.runs.report.labels import Setting, identity, name_settings, setting_of
 from polytask.runs.report.read import RunLog
@@ -41,7 +43,7 @@ class Pool:
         name: A short name of the setting.
         setting: The setting itself.
         logs: The runs, by seed.
-        rates: Measure -> the success rates of the runs that have a rate for every task. (R, K)
+        rates: Measure -> the success rates of the runs that have a rate for every task that counts. (R, K)
         scores: Measure -> their mean over runs and tasks.
         tasks: Measure -> task -> mean over the runs that have a rate for this task.
         missing: Measure -> the runs without a rate for some task.
@@ -69,7 +71,7 @@ class Pool:
 
     def episode_return(self) -> tuple[float, Interval | None] | None:
         """Return the mean return of the last episodes of training over tasks, and its interval if there are seeds."""
-        rows = [[log.rows[-1].get(f"return/{task}") for task in log.tasks] for log in self.logs]
+        rows = [[log.rows[-1].get(f"return/{log.tasks[index]}") for index in counted(log.tasks)] for log in self.logs]
         known = np.array([row for row in rows if None not in row], dtype=np.float64)
         if not len(known):
             return None
@@ -89,7 +91,7 @@ def pool_runs(logs: Sequence[RunLog], known: Mapping[Path, str] | None = None) -
     groups: dict[str, list[RunLog]] = {}
     settings: dict[str, Setting] = {}
     for log in logs:
-        setting = setting_of(log.config, is_shown=bool(log.summary.get("demonstrations")))
+        setting = setting_of(log.config, is_shown=log.is_shown)
         groups.setdefault(identity(setting), []).append(log)
         settings.setdefault(identity(setting), setting)
     names = name_settings(list(settings.values()))
@@ -124,12 +126,13 @@ def _measure(one: Pool, measure: str) -> None:
         return
     names, episodes = one.logs[0].tasks, min(rates.episodes for rates in found.values())
     matrix = np.array([[rates.by_task[task] for task in names] for rates in found.values()], dtype=np.float64)
-    whole = {seed for seed, row in zip(found, matrix, strict=True) if not np.isnan(row).any()}
+    means = matrix[:, counted(names)]
+    whole = {seed for seed, row in zip(found, means, strict=True) if not np.isnan(row).any()}
     one.missing[measure] = [log for log in one.logs if log.seed not in whole]
     columns = {task: column[~np.isnan(column), None] for task, column in zip(names, matrix.T, strict=True)}
     one.tasks[measure] = {task: _score(column, episodes) for task, column in columns.items() if len(column)}
     if whole:
-        one.rates[measure] = matrix[[seed in whole for seed in found]]
+        one.rates[measure] = means[[seed in whole for seed in found]]
         one.scores[measure] = _score(one.rates[measure], episodes)
 
 

@@ -42,14 +42,10 @@ class Published:
 
 @cache
 def published() -> list[Published]:
-    """Read all published results. A table that repeats numbers of others comes last, and adds nothing to them."""
-    tables = sorted(map(read_table, names()), key=lambda table: table.is_repeated)
-    found: dict[tuple[str, tuple[str, ...]], Published] = {}
-    for table in tables:
-        for row in table.rows:
-            if (one := published_row(table, row)) is not None:
-                found.setdefault((one.preset, one.words), one)
-    return list(found.values())
+    """Read all published results, each once."""
+    rows = ((table, row) for table in map(read_table, names()) for row in table.rows)
+    found = [published_row(table, row) for table, row in rows if not row.is_repeated]
+    return [one for one in found if one is not None]
 
 
 def published_row(table: PublishedTable, row: Row) -> Published | None:

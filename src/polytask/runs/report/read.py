@@ -15,7 +15,7 @@ from polytask.envs.options import WorldOptions
 from polytask.errors import UserError
 from polytask.files import Fields, LogRow, can_read, check_fields, exists, read_json, read_json_lines
 from polytask.runs.checkpoint import check_settings
-from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, SUMMARY_FILE
+from polytask.runs.file_names import CONFIG_FILE, INDEX_FILE, METRICS_FILE, OUTPUT, START_FILE, SUMMARY_FILE
 from polytask.runs.report.folders import NOT_A_RUN
 
 CONFIG_FIELDS: Fields = {
@@ -39,6 +39,7 @@ SUMMARY_FIELDS: Fields = {
     "demonstrations": dict | None,
     "parameters": dict | None,
 }
+START_FIELDS: Fields = {"demonstrations": dict | None}
 WINDOW = 100  # episodes per task in the training success of a run that did not save the number
 
 
@@ -58,6 +59,7 @@ class RunLog:
     config: dict[str, Any]
     rows: list[LogRow]
     summary: dict[str, Any] = field(default_factory=dict)
+    start: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -96,12 +98,17 @@ class RunLog:
         return bool(self.summary) and self.summary.get("complete") is not False
 
     @property
+    def is_shown(self) -> bool:
+        """Whether the policy was trained with demonstrations. Early versions said it only when a run ended."""
+        return bool(self.start.get("demonstrations") or self.summary.get("demonstrations"))
+
+    @property
     def runs_on_device(self) -> int | None:
         """The number of runs that shared the device at most, this one included; None if it is not known."""
         return self.summary.get("runs_on_device")
 
     def rates(self, measure: str) -> Rates | None:
-        """Return the success of the run by one measure (see `measures.py`), or None if it was not measured."""
+        """Return the success of the run by a measure of `pool.MEASURES`, or None if it was not measured."""
         if measure == "training":
             return Rates({task: self.rows[-1][f"success/{task}"] for task in self.tasks}, self._window())
         evaluation = self.summary.get(self._field(measure))
@@ -139,12 +146,14 @@ def read_run(directory: Path) -> RunLog:
         raise UserError(f"'{directory}' is not a run directory: {NOT_A_RUN}")
     for row in rows:
         check_fields(row, {"frames": int}, path)
-    log = RunLog(directory, _config(directory / CONFIG_FILE), rows)
+    log = RunLog(directory, _where_it_is(directory, _config(directory / CONFIG_FILE)), rows)
     if not log.tasks:
         raise UserError(f"'{path}' is damaged: its last row has no field 'success/TASK'")
     for task in log.tasks:
         _check_share(rows[-1][f"success/{task}"], f"success/{task}", path)
-    return RunLog(directory, log.config, rows, _summary(directory / SUMMARY_FILE, log.tasks))
+    start = directory / START_FILE
+    began = read_json(start, "record of a run", START_FIELDS) if exists(start) else {}
+    return RunLog(directory, log.config, rows, _summary(directory / SUMMARY_FILE, log.tasks), began)
 
 
 def _config(path: Path) -> dict[str, Any]:
@@ -162,6 +171,26 @@ def _config(path: Path) -> dict[str, Any]:
     config = upgrade(saved)
     check_fields(config, CONFIG_FIELDS, path)
     return config
+
+
+def _where_it_is(directory: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with the present place of the run that it started from.
+
+    Both are often runs of one sweep, whose folder may have moved since. Its index names such a start from there.
+    """
+    root, name = directory.parent.parent, directory.parent.name
+    path = root / INDEX_FILE
+    if config.get("init_from") is None or not exists(path):
+        return config
+    settings = read_json(path, "record of a sweep", {"settings": dict | None}).get("settings") or {}
+    if name not in settings:
+        return config
+    check_fields(settings, {name: {"config": {"init_from": str | None}}}, path, "settings.")
+    start = settings[name]["config"].get("init_from") or ""
+    if not start.startswith(OUTPUT):
+        return config
+    place = start.removeprefix(OUTPUT).replace("{seed}", str(config.get("seed") or 0))
+    return {**config, "init_from": f"{root}/{place}"}
 
 
 def _summary(path: Path, tasks: list[str]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def for_tasks(table: PublishedTable, words: Sequence[str]) -> PublishedTable:
     if not any(word.startswith(("tasks=", "suite=")) for word in words):
         return table
     rows = [replace(row, success=None, interval=None, hours=None, episode_return=None) for row in table.rows]
-    return replace(table, paper=None, rows=tuple(rows))
+    return replace(table, paper=None, rows=tuple(rows), is_for_other_tasks=table.paper is not None)
 
 
 def check_rows_differ(settings: Mapping[str, Setting], words: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from polytask.runs.sweep.command import commands, conclude, train_all
 from polytask.runs.sweep.grid import Setting, settings_of
 from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
+from polytask.settings import in_frames
 
 
 def reproduce(config: ReproduceConfig) -> Result:
@@ -113,7 +114,7 @@ def choose(table: PublishedTable, patterns: Sequence[str] | None) -> list[Row]:
 
 
 def setting_of(row: Row, config: ReproduceConfig, starts: dict[str, str], root: Path | None = None) -> Setting:
-    """Return what a row trains.
+    """Return what a row trains. With a budget, all that counts frames of the run has its share of the published frames.
 
     Args:
         row: The row.
@@ -124,15 +125,19 @@ def setting_of(row: Row, config: ReproduceConfig, starts: dict[str, str], root: 
     Raises:
         UserError: If the row cannot have what the user changes.
     """
-    words = [f"preset={row.preset}", "video=false", *row.words]
-    if config.budget != 1.0:
-        words.append(f"max_frames={max(1, round(row.frames * config.budget))}")
+    words = [*config.plugin_words, f"preset={row.preset}", "video=false", *row.words]
     if row.after is not None:
         words.append(f"init_from={root or ''}/{starts[row.after]}/seed-{{seed}}")
+    changes = config.changes or []
     try:
-        (setting,) = settings_of([*config.plugin_words, *words, *(config.changes or [])])
+        if config.budget != 1.0:
+            words.append(f"max_frames={row.frames}")
+            (whole,) = settings_of([*words, *changes])
+            shares = {key: max(1, round(config.budget * frames)) for key, frames in in_frames(whole.config).items()}
+            words += [f"{key}={frames}" for key, frames in shares.items()]
+        (setting,) = settings_of([*words, *changes])
     except UserError as error:  # other rows may have other networks and methods, which have other keys
-        given = f" with {' '.join(config.changes)}" if config.changes else ""
+        given = f" with {' '.join(changes)}" if changes else ""
         raise UserError(f"row '{row.key}'{given}: {error}") from error
     return Setting(setting.words, row.key, setting.config)
 
@@ -149,17 +154,29 @@ def _settings(stage: Sequence[Row], known: Trained, config: ReproduceConfig, roo
 
 
 def _train(rows: Sequence[Row], config: ReproduceConfig, root: Path) -> tuple[Trained, int]:
-    """Train what is missing of the rows, and then of those that start from them.
+    """Train what is missing of the rows, and then, seed by seed, of those that start from complete runs of them.
 
     Returns:
         The runs, and the exit code: 0, or that of the signal that stopped them.
     """
     trained: Trained = []
     for stage in stages(rows):
-        items, code = train_all(_settings(stage, trained, config, root), config, root)
+        begun = {(row.key, item.seed): item for row, item in trained}
+        # The checkpoint of a run that was stopped, or that diverged, has networks that are not those of its row.
+        held = {
+            (row.key, seed): start
+            for row in stage
+            for seed in config.all_seeds
+            if row.after is not None and (start := begun[row.after, seed]).state != "done"
+        }
+        items, code = train_all(_settings(stage, trained, config, root), config, root, held)
         trained += _by_row(stage, items)
         if code:
             return trained, code
+        for item in items:
+            needed = held.get((item.setting.label, item.seed))
+            if needed is not None and item.state != "done":
+                note(f"not trained: {item.name}: the run that it starts from, {needed.name}, is not complete")
     return trained, 0
 
 

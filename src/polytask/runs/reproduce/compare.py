@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from polytask.config.schema import ReportConfig
 from polytask.errors import UserError
 from polytask.files import Fields, read_json
-from polytask.result import Share, Table
+from polytask.result import Result, Share, Table
 from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.report import Known, report
 from polytask.runs.report.published import published_row
@@ -37,7 +36,9 @@ def compare(
         remarks: Lines about all runs.
     """
     done = [(row, item) for row, item in trained if item.state == "done"]
-    facts = [beside(row, [item for other, item in done if other is row]) for row in rows]
+    found, problems = _reported(table, done, root, remarks)
+    scores = {} if found is None else found.payload["settings"]
+    facts = [beside(row, [item for other, item in done if other is row], scores.get(row.name, {})) for row in rows]
     columns = (
         "row",
         "seeds",
@@ -64,21 +65,44 @@ def compare(
         for one in facts
     ]
     shown = Table(f"{table.title}, beside the source", columns, cells)
-    known = "its figures are not known to us" if table.paper is None else f"published: {table.paper}"
-    lines = [f"source: {table.source}; {known.rstrip('.')}", *whole_table(table, facts)]
+    lines = [source_line(table), *whole_table(table, facts)]
     payload: dict[str, Any] = {"table": table.name, "rows": facts, "report": None}
+    if found is None:
+        return [shown], [*lines, *problems], payload
+    if found.payload["published"]:  # then the report has named the source
+        del lines[0]
+    return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
+
+
+def source_line(table: PublishedTable) -> str:
+    """Return the line that says where a table is from, and what its published figures are or why none are shown."""
+    known = "its figures are not known to us"
+    if table.is_ours:
+        return f"source: {table.source}"
+    if table.paper is not None:
+        known = f"published: {table.paper.rstrip('.')}"
+    elif table.is_for_other_tasks:
+        known = "its figures are left out, because they are of other tasks"
+    return f"source: {table.source}; {known}"
+
+
+def _reported(
+    table: PublishedTable, done: Trained, root: Path, remarks: tuple[str, ...]
+) -> tuple[Result | None, list[str]]:
+    """Return the report on the complete runs, or the line that says why there is none, if there are such runs."""
     if not done:
-        return [shown], lines, payload
+        return None, []
     base = next((row.name for row, _ in done if row.key == table.baseline), None)
     folders = [str(item.run_dir) for _, item in done]
     wanted = ReportConfig(runs=folders, output=str(root / "report"), baseline=base)
     try:
-        found = report(wanted, _known(table, done, remarks))
+        return report(wanted, _known(table, done, remarks)), []
     except UserError as error:  # the runs are there all the same
-        return [shown], [*lines, f"no report: {error}"], payload
-    if found.payload["published"]:  # then the report has named the source
-        del lines[0]
-    return [found.tables[0], shown], [*found.lines, *lines], {**payload, "report": found.payload}
+        return None, [f"no report: {error}"]
+
+
+def _mean(scores: Mapping[str, Any], measure: str) -> float | None:
+    return scores[measure]["mean"] if measure in scores else None
 
 
 def _share(value: float | None) -> Share | None:
@@ -109,22 +133,26 @@ def whole_table(table: PublishedTable, facts: Sequence[dict[str, Any]]) -> list[
     return [f"at the speed of these runs, the whole table as published, {how}, {counted}: {time}"]
 
 
-def beside(row: Row, items: Sequence[Item]) -> dict[str, Any]:
-    """Return our means over the seeds of a row, and the published numbers."""
+def beside(row: Row, items: Sequence[Item], scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our means over the seeds of a row, and the published numbers.
+
+    Args:
+        row: The row.
+        items: Its complete runs.
+        scores: What the report says about them.
+    """
     needed: Fields = {"frames": int, "seconds": float}
     summaries = [read_json(item.run_dir / SUMMARY_FILE, "summary of a run", needed) for item in items]
     frames, seconds = (sum(each[name] for each in summaries) for name in ("frames", "seconds"))
     sharing = [each["runs_on_device"] for each in summaries if each.get("runs_on_device") is not None]
     # Runs that share a device have its whole speed together, so each takes its share of their time.
     busy = sum(each["seconds"] / (each.get("runs_on_device") or 1) for each in summaries)
-    noiseless = [each["evaluation"]["mean_success"] for each in summaries if each.get("evaluation")]
-    training = [each["success"] for each in summaries if each.get("success") is not None]
     return {
         "row": row.key,
         "name": row.name,
         "seeds": len(items),
-        "training_success": fmean(training) if training else None,
-        "noiseless_success": fmean(noiseless) if noiseless else None,
+        "training_success": _mean(scores, "training"),
+        "noiseless_success": _mean(scores, "noiseless"),
         "frames": round(frames / len(items)) if items else None,
         "hours": seconds / len(items) / HOUR if items else None,
         "frames_per_second": frames / seconds if seconds > 0 else None,

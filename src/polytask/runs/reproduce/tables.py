@@ -1,7 +1,8 @@
 """The published tables and figures: their rows, what each trains, and what the source reports.
 
 A table is a YAML file in `tables/`. Its rows name a preset, words of `polytask train` that change it, the source's
-figures where they are known, and a measured speed from `speeds.yaml`, of such a run or of a similar one.
+figures where they are known, and a measured speed from `speeds.yaml`, of such a run or of a similar one. A row that
+stands in another table, too, names that one (`same_as`), so each figure is written once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ from polytask.errors import require_known
 
 FOLDER = Path(__file__).with_name("tables")
 SPEEDS = Path(__file__).with_name("speeds.yaml")
+SOURCES = Path(__file__).with_name("sources.yaml")
+OURS = "polytask"  # the source of our own runs
+SHARED = (
+    "frames",
+    "measure",
+    "like",
+    "suite",
+)  # keys of a table that its rows have, unless they have their own
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ class Row:
         success: The source's success rate, if known.
         suite: The suite of the preset, if the success is known and no words name the tasks.
         measure: How the source measures success: in "training", with exploration noise, or "noiseless".
+        is_repeated: Whether it is a row of another table, with its figures.
         interval: The source's 95 % interval, if known.
         hours: The source's hours, if known.
         episode_return: The source's return of an episode, if known.
@@ -64,6 +74,7 @@ class Row:
     speed: Speed | None = None
     suite: str | None = None
     measure: str = "training"
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,8 @@ class PublishedTable:
     seeds: int | None  # of the source
     rows: tuple[Row, ...]
     baseline: str | None = None  # the row that the others are compared with
-    is_repeated: bool = False  # whether its published numbers are those of other tables
+    is_ours: bool = False  # no paper has these runs
+    is_for_other_tasks: bool = False  # the user chose the tasks, so the source's figures are left out
 
 
 @cache
@@ -93,15 +105,28 @@ def read_table(name: str) -> PublishedTable:
     Raises:
         UserError: If there is no table of this name.
     """
-    path = FOLDER / f"{require_known('table', name, names(), hints=3)}.yaml"
-    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    common = content.get("words", [])
-    shared: dict[str, Any] = {name: content[name] for name in ("frames", "measure", "like", "suite") if name in content}
-    rows = tuple(_row(key, {**shared, **row}, common) for key, row in content["rows"].items())
+    content = _content(require_known("table", name, names(), hints=3))
+    rows = tuple(_row(key, row) for key, row in _rows(name).items())
     title, kind, source = (content[each] for each in ("title", "kind", "source"))
     paper, seeds, baseline = (content.get(each) for each in ("paper", "seeds", "baseline"))
-    repeated = content.get("repeats_others", False)
-    return PublishedTable(name, title, kind, source, paper, seeds, rows, baseline, repeated)
+    return PublishedTable(name, title, kind, source_texts()[source], paper, seeds, rows, baseline, source == OURS)
+
+
+def _content(name: str) -> dict[str, Any]:
+    """Return the content of a table's file."""
+    content: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return content
+
+
+def _rows(name: str) -> dict[str, dict[str, Any]]:
+    """Return the rows of a table's file, each with what all of them share, or with all that its original has."""
+    content, found = _content(name), dict[str, dict[str, Any]]()
+    shared = {"words": content.get("words", []), **{each: content[each] for each in SHARED if each in content}}
+    for key, row in content["rows"].items():
+        table, _, original = row.get("same_as", "").rpartition("/")
+        base = _rows(table)[original] if table else shared
+        found[key] = {**base, **row, "words": [*base["words"], *row.get("words", [])]}
+    return found
 
 
 def stages(rows: Sequence[Row]) -> list[list[Row]]:
@@ -121,14 +146,14 @@ def stages(rows: Sequence[Row]) -> list[list[Row]]:
     return found
 
 
-def _row(key: str, row: dict[str, Any], common: list[str]) -> Row:
-    """Return a row; `row` has what all rows of the table share, too."""
+def _row(key: str, row: dict[str, Any]) -> Row:
+    """Return a row."""
     interval = row.get("interval")
     return Row(
         key=key,
         name=row["name"],
         preset=row["preset"],
-        words=(*common, *row.get("words", [])),
+        words=tuple(row["words"]),
         frames=row["frames"],
         after=row.get("after"),
         success=row.get("success"),
@@ -138,6 +163,7 @@ def _row(key: str, row: dict[str, Any], common: list[str]) -> Row:
         speed=_speed(row),
         suite=None if row.get("success") is None else row.get("suite"),
         measure=row.get("measure", "training"),
+        is_repeated="same_as" in row,
     )
 
 
@@ -155,3 +181,10 @@ def speeds() -> dict[str, Speed]:
     """Return the measured speeds, by name."""
     content: dict[str, dict[str, Any]] = yaml.safe_load(SPEEDS.read_text(encoding="utf-8"))
     return {name: Speed(each["frames_per_second"], each["source"]) for name, each in content.items()}
+
+
+@cache
+def source_texts() -> dict[str, str]:
+    """Return where tables are from, by name."""
+    content: dict[str, str] = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
+    return content

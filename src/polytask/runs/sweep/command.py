@@ -7,7 +7,7 @@ repeated at any time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from polytask.errors import UserError
 from polytask.files import exists, make_folder
 from polytask.files.folder_lock import FolderLock
 from polytask.result import Result, Table, note
+from polytask.runs.file_names import INDEX_FILE
 from polytask.runs.report import report
 from polytask.runs.sweep.grid import Setting, settings_of
-from polytask.runs.sweep.index import INDEX_FILE, Index
+from polytask.runs.sweep.index import Index
 from polytask.runs.sweep.plan import Item, plan
 from polytask.runs.sweep.pool import failure, run_all
 from polytask.runs.sweep.slots import check_start, launcher_of, slots_of
@@ -42,8 +43,19 @@ def sweep(config: SweepConfig) -> Result:
     return conclude(items, config, root, code, _compare(items))
 
 
-def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> tuple[list[Item], int]:
+def train_all(
+    settings: Sequence[Setting],
+    config: LaunchConfig,
+    root: Path,
+    held: Collection[tuple[str, int]] = (),
+) -> tuple[list[Item], int]:
     """Train all settings with all seeds in a folder.
+
+    Args:
+        settings: The settings.
+        config: The settings of the command.
+        root: The folder.
+        held: Label and seed of runs that are not trained now, and stay as they are.
 
     Returns:
         The runs, and the exit code: 0, or that of the signal that stopped them.
@@ -60,8 +72,10 @@ def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> 
     try:
         index = Index(root)
         items = plan(settings, config.all_seeds, root, index)
+        chosen = [item for item in items if item.state == "done" or (item.setting.label, item.seed) not in held]
+        left = [item for item in chosen if item.state != "done"]
         if not is_new:  # complete runs need nothing of this machine, not even their device
-            check_start(unfinished(settings, items), config)
+            check_start([one for one in settings if any(item.setting is one for item in left)], config)
 
         def changed(*some: Item) -> None:
             for item in some:
@@ -69,24 +83,17 @@ def train_all(settings: Sequence[Setting], config: LaunchConfig, root: Path) -> 
             index.write()
 
         changed(*items)
-        done = [item for item in items if item.state == "done"]
-        note(f"{len(items)} runs of {len(settings)} settings in '{root}'" + (f", {len(done)} done" if done else ""))
-        if len(done) == len(items):
+        done = len(chosen) - len(left)
+        note(f"{len(items)} runs of {len(settings)} settings in '{root}'" + (f", {done} done" if done else ""))
+        if not left:
             return items, 0
         launcher = launcher_of(config, root)
         try:
-            return items, run_all(items, launcher, slots_of(config, len(items) - len(done)), changed)
+            return items, run_all(chosen, launcher, slots_of(config, len(left)), changed)
         finally:
             launcher.close()
     finally:
         lock.release()
-
-
-def unfinished(settings: Sequence[Setting], items: Sequence[Item]) -> list[Setting]:
-    """Return the settings with a run that is not complete; the plan has all settings for each seed."""
-    return [
-        one for number, one in enumerate(settings) if any(i.state != "done" for i in items[number :: len(settings)])
-    ]
 
 
 def commands(items: Sequence[Item]) -> Result:

@@ -16,10 +16,10 @@ from polytask.config.compose import compose
 from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.files import Fields, check_fields, exists, finite, read_json, write_text
+from polytask.runs.file_names import INDEX_FILE, OUTPUT
 from polytask.runs.sweep.grid import Setting, identity
 
-INDEX_FILE, VERSION = "index.json", 1
-OUTPUT = "{output}/"  # stands for the folder of the sweep
+VERSION = 1
 FIELDS: Fields = {"version": int, "settings": dict, "runs": dict}
 SETTING_FIELDS: Fields = {"label": str, "words": [str], "config": dict}
 
