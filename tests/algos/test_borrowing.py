@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import grpo, ppo
-from helpers.learning import assert_resumes
+from helpers.learning import assert_resumes, know_success
 from helpers.toy import PointMass, success_rate
 from torch import Tensor
 from torch.testing import assert_close
@@ -18,11 +18,6 @@ from polytask.nets.independent import IndependentConfig
 from polytask.types import Step
 
 BORROWS: dict[str, Any] = {"imitation_coef": 1.0, "imitation_steps": 200, "borrow_share": 0.5}
-
-
-def know_success(algo: Any, *rates: float) -> None:
-    """Let a learner believe that this share of each task's recent episodes succeeded."""
-    algo.actor.success.load_state_dict({"recent_episodes": torch.tensor([rates, [1.0] * len(rates)])})
 
 
 class Changed(PointMass):
