@@ -53,6 +53,24 @@ def test_densities_and_means_are_those_of_the_task_that_acts() -> None:
     assert not torch.allclose(rollout.mean[0], own)
 
 
+def test_noise_is_correlated_as_in_the_task_that_acts() -> None:
+    env = PointMass((8, 8, 8))
+    learner = ppo.make(env, epochs=1, lr=0.0, search_correlation=0.9, **BORROWS)
+    learner.iterate(env)
+    know_success(learner, 0.0, 1.0, 0.5)
+    share = torch.tensor([0.9, 0.0, 0.45])
+    learner.actor.noise.correlate(share)
+    learner.actor.begin()
+    learner.loop.collect(env)
+    acting, rollout = learner.actor.borrowing.task, learner.rollout
+    assert ((env.task == 0) & (acting == 1)).any()
+    for t in range(1, 3):
+        (before, _), (mean, log_std) = (learner.actor.at(rollout.obs[step], acting) for step in (t - 1, t))
+        kept = share[acting].unsqueeze(-1)
+        assert_close(rollout.mean[t], mean + kept * (rollout.action[t - 1] - before))
+        assert_close(rollout.log_std[t], (log_std + 0.5 * torch.log1p(-kept.square())).expand_as(mean))
+
+
 @pytest.mark.parametrize("make", [ppo.make, grpo.make])
 def test_rewards_of_borrowed_behaviour_do_not_matter(make: Any) -> None:
     results = []

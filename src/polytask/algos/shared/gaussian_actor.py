@@ -39,8 +39,9 @@ class GaussianActor:
         self.entropy_coef = torch.full((spec.num_tasks,), cfg.entropy_coef, device=self.device)
         self.loss_weight = torch.ones_like(self.entropy_coef)
         self.novelty = self._novelty(spec)
+        self._acting_task = loop.own_task.clone()  # (n,) as which the policy acts in the worlds of this rank
         is_correlated = cfg.search_correlation > 0
-        self.noise = CorrelatedNoise(loop.own_task, spec.num_tasks, spec.action_dim) if is_correlated else None
+        self.noise = CorrelatedNoise(self._acting_task, spec.num_tasks, spec.action_dim) if is_correlated else None
         self.imitation_coef = torch.zeros_like(self.entropy_coef)
         self.success_memory = self._success_memory(spec)
         self.mean_bonus = torch.zeros((), device=self.device)
@@ -51,7 +52,6 @@ class GaussianActor:
         self.borrowing = Borrowing(loop.task, spec.envs_per_task, cfg.borrow_share) if cfg.borrow_share > 0 else None
         always = None if self.borrowing is None else self.borrowing.always
         self.success = RecentSuccess(loop.task, spec.num_tasks, always) if counts_success else None
-        self._acting_task = loop.own_task.clone()  # (n,) as which the policy acts in the worlds of this rank
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std, width=spec.actor_dim)
