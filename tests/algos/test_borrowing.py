@@ -94,6 +94,24 @@ def test_rewards_of_borrowed_behaviour_do_not_matter(make: Any) -> None:
     assert_close(*results, rtol=0.0, atol=0.0)
 
 
+@pytest.mark.parametrize("advantage", ["reward_to_go", "episodic"])
+def test_episodes_are_compared_with_those_of_worlds_that_do_not_borrow(advantage: str) -> None:
+    env = PointMass((8, 8, 8))
+    learner = grpo.make(env, advantage=advantage, **BORROWS)
+    learner.iterate(env)
+    know_success(learner, 0.0, 1.0, 0.5)
+    metrics = learner.iterate(env)
+    counted, used = learner.actor.counted, learner.rows.weight.view(30, 24) > 0
+    assert not counted.all() and not used[:, ~counted].any()
+    assert_close(metrics["rollout/counted"], used.float().mean())
+    scores = learner.rows.advantage.view(30, 24)
+    for task in range(3):
+        own = (env.task == task) & counted
+        rows = scores[0, own] if advantage == "episodic" else scores[:, own][used[:, own]]
+        assert_close(rows.mean(), torch.tensor(0.0), atol=1e-4, rtol=0)
+        assert_close(rows.std(correction=0), torch.tensor(1.0), atol=1e-3, rtol=0)
+
+
 def test_success_of_borrowed_behaviour_is_not_the_tasks_own() -> None:
     env = Changed((4, 4))
     learner = ppo.make(env, **BORROWS)

@@ -173,8 +173,8 @@ class GRPO:
             counted &= self.actor.counted
         if cfg.advantage == "episodic":
             total = (rollout.reward * counted).sum(dim=0, keepdim=True)  # (1, N)
-            ones = torch.ones_like(counted[:1])
-            advantage = group_advantage(total, ones, self.task, num_tasks, is_scaled=cfg.standardize) * counted
+            compared = counted[:1]  # the first row of a world counts, unless the world borrows
+            advantage = group_advantage(total, compared, self.task, num_tasks, is_scaled=cfg.standardize) * counted
         else:
             score = discounted_sum(rollout.reward, done, cfg.gamma)
             advantage = group_advantage(
