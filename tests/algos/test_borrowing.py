@@ -112,6 +112,17 @@ def test_episodes_are_compared_with_those_of_worlds_that_do_not_borrow(advantage
         assert_close(rows.std(correction=0), torch.tensor(1.0), atol=1e-3, rtol=0)
 
 
+def test_places_of_borrowed_behaviour_are_not_visited_by_the_task() -> None:
+    env = PointMass((8, 8, 8))
+    learner = ppo.make(env, novelty_coef=0.1, **BORROWS)
+    know_success(learner, 0.0, 1.0, 0.5)
+    learner.iterate(env)
+    visits = learner.actor.novelty.state_dict()["cells"].view(3, -1).sum(dim=1)
+    own = learner.actor.counted.view(3, 8).sum(dim=1)
+    assert own.sum() < 24
+    assert visits.tolist() == (16 * own).tolist()
+
+
 def test_success_of_borrowed_behaviour_is_not_the_tasks_own() -> None:
     env = Changed((4, 4))
     learner = ppo.make(env, **BORROWS)

@@ -116,7 +116,7 @@ class GaussianActor:
         rollout = self.loop.rollout
         bonus = self.cfg.success_coef * rollout.success.float()  # (T, N)
         if self.novelty is not None and self.loop.frames >= self.cfg.novelty_start:
-            bonus += self.cfg.novelty_coef * self.novelty.bonus(rollout.obs, rollout.done)
+            bonus += self.cfg.novelty_coef * self.novelty.bonus(rollout.obs, rollout.done, self.counted)
         bonus *= (1 - self.success.rate())[self.loop.task]
         rollout.reward += bonus
         self.mean_bonus.copy_(bonus.mean())
