@@ -104,7 +104,7 @@ def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv, *, explore: bo
     Args:
         config: What names the policy.
         env: The worlds.
-        explore: Act with the exploration noise of training; the config must name the checkpoint of a run.
+        explore: Act with exploration noise, as `EvalConfig` says; the config must name the checkpoint of a run.
     """
     if (file := policy_file(config)) is not None:
         policy = open_policy(file, env.device)
