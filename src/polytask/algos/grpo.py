@@ -137,6 +137,7 @@ class GRPO:
         self.actor.reward_search()
         self._check_alignment()
         self._compute_targets()
+        self.actor.remember()
         self.actor.anneal()
         metrics = {
             **self.loop.learn(),
