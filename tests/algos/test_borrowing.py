@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import grpo, ppo
-from helpers.learning import assert_resumes
+from helpers.learning import assert_resumes, know_success
 from helpers.toy import PointMass, success_rate
 from torch import Tensor
 from torch.testing import assert_close
@@ -18,11 +18,6 @@ from polytask.nets.independent import IndependentConfig
 from polytask.types import Step
 
 BORROWS: dict[str, Any] = {"imitation_coef": 1.0, "imitation_steps": 200, "borrow_share": 0.5}
-
-
-def know_success(algo: Any, *rates: float) -> None:
-    """Let a learner believe that this share of each task's recent episodes succeeded."""
-    algo.actor.success.load_state_dict({"recent_episodes": torch.tensor([rates, [1.0] * len(rates)])})
 
 
 class Changed(PointMass):
@@ -58,6 +53,24 @@ def test_densities_and_means_are_those_of_the_task_that_acts() -> None:
     assert not torch.allclose(rollout.mean[0], own)
 
 
+def test_noise_is_correlated_as_in_the_task_that_acts() -> None:
+    env = PointMass((8, 8, 8))
+    learner = ppo.make(env, epochs=1, lr=0.0, search_correlation=0.9, **BORROWS)
+    learner.iterate(env)
+    know_success(learner, 0.0, 1.0, 0.5)
+    share = torch.tensor([0.9, 0.0, 0.45])
+    learner.actor.noise.correlate(share)
+    learner.actor.begin()
+    learner.loop.collect(env)
+    acting, rollout = learner.actor.borrowing.task, learner.rollout
+    assert ((env.task == 0) & (acting == 1)).any()
+    for t in range(1, 3):
+        (before, _), (mean, log_std) = (learner.actor.at(rollout.obs[step], acting) for step in (t - 1, t))
+        kept = share[acting].unsqueeze(-1)
+        assert_close(rollout.mean[t], mean + kept * (rollout.action[t - 1] - before))
+        assert_close(rollout.log_std[t], (log_std + 0.5 * torch.log1p(-kept.square())).expand_as(mean))
+
+
 @pytest.mark.parametrize("make", [ppo.make, grpo.make])
 def test_rewards_of_borrowed_behaviour_do_not_matter(make: Any) -> None:
     results = []
@@ -81,6 +94,35 @@ def test_rewards_of_borrowed_behaviour_do_not_matter(make: Any) -> None:
     assert_close(*results, rtol=0.0, atol=0.0)
 
 
+@pytest.mark.parametrize("advantage", ["reward_to_go", "episodic"])
+def test_episodes_are_compared_with_those_of_worlds_that_do_not_borrow(advantage: str) -> None:
+    env = PointMass((8, 8, 8))
+    learner = grpo.make(env, advantage=advantage, **BORROWS)
+    learner.iterate(env)
+    know_success(learner, 0.0, 1.0, 0.5)
+    metrics = learner.iterate(env)
+    counted, used = learner.actor.counted, learner.rows.weight.view(30, 24) > 0
+    assert not counted.all() and not used[:, ~counted].any()
+    assert_close(metrics["rollout/counted"], used.float().mean())
+    scores = learner.rows.advantage.view(30, 24)
+    for task in range(3):
+        own = (env.task == task) & counted
+        rows = scores[0, own] if advantage == "episodic" else scores[:, own][used[:, own]]
+        assert_close(rows.mean(), torch.tensor(0.0), atol=1e-4, rtol=0)
+        assert_close(rows.std(correction=0), torch.tensor(1.0), atol=1e-3, rtol=0)
+
+
+def test_places_of_borrowed_behaviour_are_not_visited_by_the_task() -> None:
+    env = PointMass((8, 8, 8))
+    learner = ppo.make(env, novelty_coef=0.1, **BORROWS)
+    know_success(learner, 0.0, 1.0, 0.5)
+    learner.iterate(env)
+    visits = learner.actor.novelty.state_dict()["cells"].view(3, -1).sum(dim=1)
+    own = learner.actor.counted.view(3, 8).sum(dim=1)
+    assert own.sum() < 24
+    assert visits.tolist() == (16 * own).tolist()
+
+
 def test_success_of_borrowed_behaviour_is_not_the_tasks_own() -> None:
     env = Changed((4, 4))
     learner = ppo.make(env, **BORROWS)
@@ -101,12 +143,12 @@ class StartsAfar(PointMass):
 def test_a_task_without_reward_is_learned_from_what_another_task_can() -> None:
     rates = {}
     for share in (0.0, 0.5):
-        torch.manual_seed(0)  # of the networks, which share nothing
         env = StartsAfar((48, 48))
         env.goal = torch.full_like(env.goal, 1.3)
         env.scale = torch.where(env.task == 0, 1.0, 0.0)  # the second task pays only for success
         settings = {"imitation_coef": 5.0, "imitation_steps": 1000, "success_coef": 1.0, "borrow_share": share}
         noise = {"initial_std": 0.2, "min_std": 0.2, "max_std": 0.2, "entropy_coef": 0.0}
+
         learner = ppo.make(env, net=IndependentConfig(hidden=[32, 32]), epochs=5, lr=3e-3, **noise, **settings)
         for _ in range(60):
             metrics = learner.iterate(env)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers.learning import SEARCH, compile_on_cpu, context_of, flat
+from helpers.learning import SEARCH, compile_on_cpu, context_of, flat, know_success
 from helpers.toy import PointMass
 from torch.testing import assert_close
 
@@ -58,10 +58,13 @@ ALGOS = {
 
 def state_after_two_iterations(name: str) -> dict[str, Any]:
     cfg, net, *grads = ALGOS[name]
-    env = PointMass((3, 2, 2))
+    env = PointMass((3, 4, 4))  # enough worlds for GRPO to lend some
     algo = algos.build(cfg, context_of(env, net, *grads))
-    for _ in range(2):
-        algo.iterate(env)
+    algo.iterate(env)
+    if name.endswith("search"):
+        know_success(algo, 0.0, 1.0, 0.5)
+    metrics = algo.iterate(env)
+    assert not name.endswith("search") or metrics["rollout/borrowed"] > 0
     return flat(algo.state_dict())
 
 

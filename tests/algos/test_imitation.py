@@ -12,7 +12,8 @@ from helpers.toy import PointMass, success_rate
 from torch import Tensor
 from torch.testing import assert_close
 
-from polytask.algos.ppo import PPO
+from polytask.algos.ppo import PPO, PPOConfig
+from polytask.errors import UserError
 
 
 def with_one_solvable_task(**settings: Any) -> tuple[PointMass, PPO]:
@@ -69,11 +70,19 @@ def test_a_task_without_reward_is_learned_from_its_own_successes() -> None:
         torch.manual_seed(0)  # of the networks
         env = PointMass((64,))
         env.scale.zero_()  # nothing pays
-        ppo = make(env, imitation_coef=coef, imitation_steps=1000, entropy_coef=0.0, lr=3e-3, initial_std=0.6)
+        imitation = {"imitation_coef": coef, "imitation_steps": 1000} if coef > 0 else {}
+        ppo = make(env, entropy_coef=0.0, lr=3e-3, initial_std=0.6, **imitation)
         for _ in range(20):
             ppo.iterate(env)
         rates[coef] = success_rate(env, ppo.act).item()
     assert rates[0.0] < 0.2 and rates[5.0] > 0.8
+
+
+def test_a_number_of_steps_without_imitation_is_refused() -> None:
+    with pytest.raises(UserError, match=r"algo\.imitation_steps are kept to be imitated; set algo\.imitation_coef"):
+        PPOConfig(imitation_steps=100).check_together("algo.")
+    PPOConfig(imitation_steps=100, imitation_coef=1.0).check_together("algo.")
+    PPOConfig(imitation_steps=16_384).check_together("algo.")
 
 
 @pytest.mark.parametrize("settings", [{}, {"search_correlation": 0.9}])

@@ -57,6 +57,16 @@ def test_tasks_and_objects_count_apart_and_worlds_of_a_task_together() -> None:
     assert_close(two_objects.bonus(obs, never), torch.tensor([[4**-0.5 + 1, 4**-0.5 + 3**-0.5, 2 * 2**-0.5]]))
 
 
+def test_a_place_that_only_borrowed_behaviour_reached_is_still_new() -> None:
+    counted = novelty([0, 0])
+    obs = torch.cat([along_x(0.5, 0.6, 0.6), along_x(0.5, 0.5, 0.5)], dim=1)
+    never = NEVER.expand(3, 2)
+    assert counted.bonus(obs, never, torch.tensor([False, True])).isfinite().all()
+    assert_close(
+        counted.bonus(obs, never, torch.tensor([True, False]))[:, 0], torch.tensor([4**-0.5, 2**-0.5, 2**-0.5])
+    )
+
+
 def test_far_places_count_as_the_edge() -> None:
     bonus = novelty([0]).bonus(along_x(0.0, 5.0, 7.0), NEVER)
     assert_close(bonus, torch.tensor([[1.0], [2**-0.5], [2**-0.5]]))

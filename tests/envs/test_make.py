@@ -50,6 +50,10 @@ def test_a_parkour_suite_chooses_its_terrain_unless_told(suite: str, levels: str
             {"tasks": ["beam"], "reward": "shaped"},
             "reward=shaped does not apply: task 'beam' has no stages; use dense or sparse",
         ),
+        (
+            {"tasks": ["flat"], "curriculum": {"revisit": 0.3}},
+            "the settings curriculum.* do not apply: there is none; use levels=curriculum",
+        ),
         ({"suite": "reach"}, "'reach' is a task, not a suite; give it as tasks=reach"),
         ({"tasks": 3}, "tasks=3 is not valid; give one name or a list of names (polytask list tasks)"),
         ({"tasks": "reech"}, "unknown task 'reech'; did you mean 'reach'?"),

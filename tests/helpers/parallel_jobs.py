@@ -5,15 +5,17 @@ All jobs share one start of the processes, because importing torch takes longer 
 
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
+from helpers.learning import know_success
 from helpers.task_rows import INPUTS, TASKS, HeadPerTask, Rows, squared_error
 from polytask.config.compose import compose
 from polytask.config.schema import TrainConfig
 from polytask.grads import GRADS, Backward, build
 from polytask.parallel.ranks import join
-from polytask.runs.run import Run
+from polytask.runs.run import Run, open_run
 from polytask.runs.train import train
 
 # Three and five worlds on two ranks are shares of one and two, and of two and three. Episodes end in every iteration.
@@ -117,7 +119,22 @@ def run(folder, *words):
     saved = next((word.partition("=")[2] for word in words if word.startswith("checkpoint=")), None)
     settings = None if saved is None else torch.load(f"{saved}/checkpoint.pt", weights_only=True)["config"]
     words = words if saved else (*RUN, *words)
-    train(compose(TrainConfig, [*words, f"run_dir={folder}"], saved=settings))
+    with patch("polytask.runs.train.open_run", open_with_success):
+        train(compose(TrainConfig, [*words, f"run_dir={folder}"], saved=settings))
+
+
+def open_with_success(config, ranks):
+    """Open a run; if it is a new one that borrows, its first task succeeds and its second was shown some steps.
+
+    Otherwise no task would succeed in so few iterations, and there would be nothing to borrow or to imitate.
+    """
+    run, history = open_run(config, ranks)
+    if config.checkpoint is None and getattr(config.algo, "borrow_share", 0) > 0:
+        know_success(run.algo, 1.0, 0.0)
+        spec, generator = run.env.spec, torch.Generator().manual_seed(0)
+        obs, action = (torch.randn(20, width, generator=generator) for width in (spec.obs_dim, spec.action_dim))
+        run.algo.imitate(torch.ones(20, dtype=torch.int64), obs, action)
+    return run, history
 
 
 def keep_learners(folder, rank):

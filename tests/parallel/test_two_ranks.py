@@ -76,6 +76,13 @@ def test_learner_and_metrics_equal_those_of_one_process(one, two, name):
     assert len(rows_of(two / name)) == ITERATIONS
 
 
+def test_tasks_that_fail_borrow_and_imitate(two):
+    rows = rows_of(two / "ppo_options")
+    assert all(row["per_task/window-open/imitation"] > 0 for row in rows)
+    assert any(row["rollout/borrowed"] > 0 for row in rows)
+    assert rows[-1]["rollout/bonus"] > 0
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_both_ranks_have_the_same_learner_bit_for_bit(two, name):
     compare(*(torch.load(two / f"rank-{rank}" / f"{name}.pt", weights_only=True) for rank in range(2)))

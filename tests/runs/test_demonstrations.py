@@ -193,6 +193,18 @@ def test_a_memory_of_another_version_is_one_line(
     assert "another version of polytask saved this run: its memory of successes has no '_last_done'" in line
 
 
+def test_episodes_that_succeed_too_late_are_left_out_and_counted(
+    reaching: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = load(reaching)
+    early, late = sorted(int(data.episode(number).success.nonzero().min()) for number in range(2))
+    assert early < late
+    words = [*REACHES, *IMITATES, "max_iterations=1", f"demos={reaching}", f"episode_length={late}"]
+    assert main(["train", *words, f"run_dir={tmp_path / 'run'}"]) == 0
+    line = f"successful episodes: reach 1; 1 left out, which first succeed after this run's {late} steps"
+    assert line in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_task_without_reward_that_noise_does_not_find_is_learned() -> None:
     rates = {}
     for is_shown in (False, True):

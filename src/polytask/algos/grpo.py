@@ -84,7 +84,9 @@ class GRPORows(NamedTuple):
     past_obs: Tensor  # (..., O) of a step that led to a success; this and the next have no width without imitation
     past_action: Tensor  # (..., A) of that step
     advantage: Tensor  # (...) relative to the task's group
-    weight: Tensor  # (...) zero after an early end; the weights of a task have mean one
+    weight: (
+        Tensor  # (...) zero after an early end and where a world borrows; those of a task's other worlds have mean 1
+    )
 
 
 class GRPO:
@@ -135,6 +137,7 @@ class GRPO:
         self.actor.reward_search()
         self._check_alignment()
         self._compute_targets()
+        self.actor.remember()
         self.actor.anneal()
         metrics = {
             **self.loop.learn(),
@@ -167,14 +170,15 @@ class GRPO:
         """Compute advantages and weights of all rows."""
         cfg, rows, rollout, num_tasks = self.cfg, self.rows, self.rollout, self.spec.num_tasks
         done = rollout.done
-        # After an early end a world starts a second episode, which the rollout cuts off. Only the first one counts.
+        # After an early end a world starts a second episode, which the rollout cuts off. Only the first one counts,
+        # and none in a world that acts as another task.
         counted = done.cumsum(dim=0) - done.int() == 0  # (T, N)
         if self.actor.counted is not None:
             counted &= self.actor.counted
         if cfg.advantage == "episodic":
             total = (rollout.reward * counted).sum(dim=0, keepdim=True)  # (1, N)
-            ones = torch.ones_like(counted[:1])
-            advantage = group_advantage(total, ones, self.task, num_tasks, is_scaled=cfg.standardize) * counted
+            compared = counted[:1]  # the first row of a world counts, unless the world borrows
+            advantage = group_advantage(total, compared, self.task, num_tasks, is_scaled=cfg.standardize) * counted
         else:
             score = discounted_sum(rollout.reward, done, cfg.gamma)
             advantage = group_advantage(

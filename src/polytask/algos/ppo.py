@@ -154,6 +154,7 @@ class PPO:
         self._compute_values()
         self._bootstrap()
         self._compute_targets()
+        self.actor.remember()
         self.actor.anneal()
         metrics = {
             **self.loop.learn(),

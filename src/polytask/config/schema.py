@@ -200,7 +200,9 @@ class EvalConfig(EpisodesConfig):
         choices=(*BODIES, BOTH),
     )
     explore: bool = setting(
-        False, "act with the exploration noise of training, drawn anew in every step (default: without noise)"
+        False,
+        "act with the policy's exploration noise, drawn anew in every step by the checkpoint's generator, whatever "
+        "`seed` is: not correlated, and with FastTD3 of the mean size in all worlds (default: without noise)",
     )
     env: str = setting(
         "polytask",

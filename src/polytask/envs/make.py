@@ -14,7 +14,7 @@ from polytask.envs.domain import Domain, EnvConfig
 from polytask.envs.manipulation.task import Task
 from polytask.envs.manipulation.worlds import DOMAIN as MANIPULATION
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import EnvOptions, RealityOptions
+from polytask.envs.options import CurriculumOptions, EnvOptions, RealityOptions, WorldOptions
 from polytask.envs.parkour.terrain import Terrain
 from polytask.envs.parkour.worlds import DOMAIN as PARKOUR
 from polytask.envs.suites import SUITES
@@ -72,7 +72,9 @@ def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTask
     given = options.get("tasks")
     if (isinstance(given, Iterable) and not isinstance(given, str)) or isinstance(given, Task | Terrain):
         options["tasks"] = [name_of(task) for task in ([given] if isinstance(given, Task | Terrain) else given)]
-    return make_env(EnvOptions(suite=suite, **options), copy=copy)
+    config = resolve(EnvOptions(suite=suite, **options))
+    check_curriculum(config.options)
+    return _build(config, copy=copy)
 
 
 # `help(polytask.make)` then lists every option.
@@ -103,7 +105,10 @@ def make_env(options: EnvOptions, ranks: Ranks = ALONE, *, copy: bool = False) -
     On a GPU, kernels that no earlier run compiled come first. Without `copy`, which learners do not need, the tensors
     of a step are buffers that the next step overwrites.
     """
-    config = resolve(options, ranks)
+    return _build(resolve(options, ranks), copy=copy)
+
+
+def _build(config: EnvConfig, *, copy: bool) -> MultiTaskEnv:
     if config.sim == "warp" and config.device.type == "cuda" and find_spec("mujoco_warp") is not None:
         prepare(config)
     return MultiTaskEnv(config, copy=copy)
@@ -150,6 +155,15 @@ def resolve(options: EnvOptions, ranks: Ranks = ALONE) -> EnvConfig:
         sim_config=sim if isinstance(sim, WarpSettings) else WarpSettings(),
         device=device,
     )
+
+
+def check_curriculum(options: WorldOptions) -> None:
+    """Check that worlds with settings of a curriculum have one.
+
+    Evaluations have none, but the settings of the run that they evaluate; so only where worlds are asked for.
+    """
+    if options.curriculum != CurriculumOptions() and options.chosen_levels != "curriculum":
+        raise UserError("the settings curriculum.* do not apply: there is none; use levels=curriculum")
 
 
 def _check_names(options: EnvOptions) -> None:

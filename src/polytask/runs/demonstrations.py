@@ -17,7 +17,7 @@ from polytask.envs.options import ScanOptions
 from polytask.errors import UserError
 from polytask.result import note
 from polytask.runs.episode_data import EpisodeDataset, load
-from polytask.types import Algo, Imitates
+from polytask.types import Algo, EnvSpec, Imitates
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class Demonstrations:
         obs: Raw observation before the action. (M, O)
         action: Action in [-1, 1]. (M, A)
         episodes: Number of episodes of each task of the run that has some.
+        late: Number of episodes that succeed only after so many steps, and are left out.
     """
 
     task: Tensor
     obs: Tensor
     action: Tensor
     episodes: dict[str, int]
+    late: int
 
 
 def demonstrate(algo: Algo, env: MultiTaskEnv, folder: str, *, is_told: bool) -> dict[str, int]:
@@ -48,15 +50,18 @@ def demonstrate(algo: Algo, env: MultiTaskEnv, folder: str, *, is_told: bool) ->
     found = read_demonstrations(folder, env)
     algo.imitate(*(each.to(env.device) for each in (found.task, found.obs, found.action)))
     if is_told:
-        _tell(folder, found.episodes, env.spec.tasks)
+        _tell(folder, found, env.spec)
     return found.episodes
 
 
-def _tell(folder: str, episodes: dict[str, int], tasks: tuple[str, ...]) -> None:
-    """Say which tasks have demonstrations."""
-    shown = ", ".join(f"{task} {count}" for task, count in episodes.items())
-    without = len(tasks) - len(episodes)
-    note(f"demos {folder}: successful episodes: {shown}" + (f"; {without} tasks have none" if without else ""))
+def _tell(folder: str, found: Demonstrations, spec: EnvSpec) -> None:
+    """Say which tasks have demonstrations, and how many are left out."""
+    line = ", ".join(f"{task} {count}" for task, count in found.episodes.items())
+    if without := spec.num_tasks - len(found.episodes):
+        line += f"; {without} tasks have none"
+    if found.late:
+        line += f"; {found.late} left out, which first succeed after this run's {spec.episode_length} steps"
+    note(f"demos {folder}: successful episodes: {line}")
 
 
 def read_demonstrations(folder: str, env: MultiTaskEnv) -> Demonstrations:
@@ -68,8 +73,9 @@ def read_demonstrations(folder: str, env: MultiTaskEnv) -> Demonstrations:
         raise UserError(
             f"demos: '{folder}' has episodes of {', '.join(data.tasks)}, and this run has none of these tasks"
         )
+    is_own = number[data.task] >= 0  # (E,)
     last = last_success(data, spec.episode_length)  # (E,)
-    is_shown = (last >= 0) & (number[data.task] >= 0)  # (E,)
+    is_shown = (last >= 0) & is_own
     if not is_shown.any():
         raise UserError(
             f"demos: no episode in '{folder}' succeeds in a task of this run within its {spec.episode_length} steps, "
@@ -80,7 +86,8 @@ def read_demonstrations(folder: str, env: MultiTaskEnv) -> Demonstrations:
     _check_steps(folder, data, rows)
     count = torch.bincount(number[data.task[is_shown]], minlength=spec.num_tasks).tolist()
     episodes = {task: each for task, each in zip(spec.tasks, count, strict=True) if each}
-    return Demonstrations(number[data.step_task[rows]], data.obs[rows], data.action[rows], episodes)
+    late = int((is_own & (last < 0) & (last_success(data, len(data.obs)) >= 0)).sum())
+    return Demonstrations(number[data.step_task[rows]], data.obs[rows], data.action[rows], episodes, late)
 
 
 def last_success(data: EpisodeDataset, limit: int) -> Tensor:

@@ -14,9 +14,9 @@ from polytask.algos import AlgoContext
 from polytask.config.compose import compose
 from polytask.config.schema import BenchConfig, EvalConfig, PolicyConfig, TrainConfig
 from polytask.device import tune_torch
-from polytask.envs.make import make_env, resolve
+from polytask.envs.make import check_curriculum, make_env, resolve
 from polytask.envs.multi_task import MultiTaskEnv
-from polytask.envs.options import CurriculumOptions, EnvOptions, WorldOptions
+from polytask.envs.options import EnvOptions, WorldOptions
 from polytask.envs.scripted import ScriptedPolicy
 from polytask.errors import UserError
 from polytask.files import restore
@@ -70,8 +70,7 @@ def _training_worlds(config: TrainConfig) -> dict[str, Any]:
     Raises:
         UserError: If there are settings of a curriculum, but no curriculum.
     """
-    if config.curriculum != CurriculumOptions() and config.chosen_levels != "curriculum":
-        raise UserError("the settings curriculum.* do not apply: there is none; use levels=curriculum")
+    check_curriculum(config)
     num_envs = config.num_envs
     if num_envs is None and config.envs_per_task is None:
         num_envs = WORLDS_PER_TASK * len(config.task_names)
@@ -105,7 +104,7 @@ def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv, *, explore: bo
     Args:
         config: What names the policy.
         env: The worlds.
-        explore: Act with the exploration noise of training; the config must name the checkpoint of a run.
+        explore: Act with exploration noise, as `EvalConfig` says; the config must name the checkpoint of a run.
     """
     if (file := policy_file(config)) is not None:
         policy = open_policy(file, env.device)

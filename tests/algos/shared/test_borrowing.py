@@ -7,19 +7,38 @@ import torch
 from torch.testing import assert_close
 
 from polytask.algos.shared.borrowing import Borrowing, lent_worlds
+from polytask.errors import UserError
 
 
 def borrowing(counts: tuple[int, ...], share: float) -> Borrowing:
     return Borrowing(torch.arange(len(counts)).repeat_interleave(torch.tensor(counts)), counts, share)
 
 
-@pytest.mark.parametrize(("count", "share", "lent"), [(4, 0.5, 2), (5, 0.5, 2), (1, 0.9, 0), (2, 0.9, 1), (10, 0.9, 9)])
+@pytest.mark.parametrize(
+    ("count", "share", "lent"), [(4, 0.5, 2), (5, 0.5, 2), (1, 0.9, 0), (2, 0.9, 1), (10, 0.9, 9), (100, 0.29, 29)]
+)
 def test_every_task_keeps_a_world(count: int, share: float, lent: int) -> None:
     assert lent_worlds(count, share) == lent < count
 
 
 def test_the_last_worlds_of_each_task_are_lent() -> None:
     assert borrowing((3, 1, 4), 0.5).always.int().tolist() == [1, 1, 0, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "line"),
+    [
+        ((8,), 0.5, r"algo\.borrow_share does not apply: there is no other task"),
+        (
+            (3, 2),
+            0.3,
+            r"algo\.borrow_share=0\.3 lends less than one world of each task, got \(3, 2\); give more worlds",
+        ),
+    ],
+)
+def test_a_share_that_lends_nothing_is_refused(counts: tuple[int, ...], share: float, line: str) -> None:
+    with pytest.raises(UserError, match=line):
+        borrowing(counts, share)
 
 
 def test_before_the_first_rollout_every_world_acts_as_its_own_task() -> None:

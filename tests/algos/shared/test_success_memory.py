@@ -117,6 +117,13 @@ def test_agrees_with_a_loop_over_steps_and_resumes() -> None:
     assert kept(memory, 1) == expected[2]
 
 
+def test_nothing_waits_for_the_device() -> None:
+    """Tensors on the meta device have shapes but no numbers, so whatever asks for one fails."""
+    memory = SuccessMemory(SPEC, TASK.to("meta"), HORIZON, 100)
+    memory.add(Rollout.allocate(SPEC, HORIZON, torch.device("meta")))
+    assert memory.count.is_meta
+
+
 def test_draws_steps_of_the_same_task_with_their_actions_inside_the_range() -> None:
     memory = SuccessMemory(SPEC, TASK, HORIZON, 100)
     memory.add(next(rollouts([[[1, 0, 1], [1, 0, 1], *NOTHING[2:]]], [NOTHING])))

@@ -16,10 +16,12 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor
 
+from polytask.errors import UserError
+
 
 def lent_worlds(count: int, share: float) -> int:
     """Return how many of the `count` worlds of a task may act as other tasks; at least one may not, if share < 1."""
-    return int(count * share)
+    return int(count * share + 1e-9)  # 100 * 0.29 is a little less than 29
 
 
 class Borrowing:
@@ -38,7 +40,17 @@ class Borrowing:
             task: Task of each world. (N,)
             envs_per_task: Number of worlds of each task.
             share: Share of the worlds of each task that may act as other tasks: the last ones.
+
+        Raises:
+            UserError: If there is no other task, or no world to lend.
         """
+        if len(envs_per_task) == 1:
+            raise UserError("algo.borrow_share does not apply: there is no other task to borrow from; leave it at 0")
+        if not any(lent_worlds(count, share) for count in envs_per_task):
+            raise UserError(
+                f"algo.borrow_share={share} lends less than one world of each task, got {tuple(envs_per_task)}; give "
+                "more worlds or a larger share, or leave it at 0"
+            )
         self._own, self._num_tasks = task, len(envs_per_task)
         counts = torch.tensor(envs_per_task)
         lent = torch.tensor([lent_worlds(count, share) for count in envs_per_task])

@@ -30,7 +30,7 @@ class CorrelatedNoise:
     """
 
     def __init__(self, task: Tensor, num_tasks: int, action_dim: int) -> None:
-        """Start with white noise, for worlds whose tasks are `task` (n,)."""
+        """Start with white noise, for worlds that act as the tasks `task` (n,), which may change in place."""
         self._task = task
         self._excess = torch.zeros(len(task), action_dim, device=task.device)
         self.share = torch.zeros(num_tasks, device=task.device)

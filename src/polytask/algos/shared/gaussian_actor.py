@@ -39,10 +39,14 @@ class GaussianActor:
         self.entropy_coef = torch.full((spec.num_tasks,), cfg.entropy_coef, device=self.device)
         self.loss_weight = torch.ones_like(self.entropy_coef)
         self.novelty = self._novelty(spec)
+        self._acting_task = loop.own_task.clone()  # (n,) as which the policy acts in the worlds of this rank
         is_correlated = cfg.search_correlation > 0
-        self.noise = CorrelatedNoise(loop.own_task, spec.num_tasks, spec.action_dim) if is_correlated else None
+        self.noise = CorrelatedNoise(self._acting_task, spec.num_tasks, spec.action_dim) if is_correlated else None
         self.imitation_coef = torch.zeros_like(self.entropy_coef)
         self.success_memory = self._success_memory(spec)
+        # What each row imitates: observation (T * N, O) and action (T * N, A), without width if nothing is imitated.
+        widths = (0, 0) if self.success_memory is None else (spec.obs_dim, spec.action_dim)
+        self._past = tuple(torch.zeros(loop.frames_per_iteration, width, device=self.device) for width in widths)
         self.mean_bonus = torch.zeros((), device=self.device)
         self.pays_bonus = cfg.novelty_coef > 0 or cfg.success_coef > 0
         self.bounds_noise = any(std is not None for std in (cfg.final_std, cfg.search_std, cfg.search_correlation_std))
@@ -51,7 +55,6 @@ class GaussianActor:
         self.borrowing = Borrowing(loop.task, spec.envs_per_task, cfg.borrow_share) if cfg.borrow_share > 0 else None
         always = None if self.borrowing is None else self.borrowing.always
         self.success = RecentSuccess(loop.task, spec.num_tasks, always) if counts_success else None
-        self._acting_task = loop.own_task.clone()  # (n,) as which the policy acts in the worlds of this rank
         std = StdRange(cfg.initial_std, cfg.min_std, cfg.max_std)
         net = context.actor_net(spec.action_dim)
         policy = GaussianPolicy(net, spec.num_tasks, spec.action_dim, cfg.task_std, std, width=spec.actor_dim)
@@ -78,9 +81,6 @@ class GaussianActor:
 
     def columns(self) -> tuple[Tensor, ...]:
         """Return the columns of the rollout that the loss needs, from `log_prob` to `past_action`."""
-        spec, rows = self.loop.spec, self.loop.frames_per_iteration
-        widths = (spec.obs_dim, spec.action_dim) if self.success_memory is not None else (0, 0)
-        self._past = tuple(torch.zeros(rows, width, device=self.device) for width in widths)
         return *self.loop.gaussian_columns(), *self.loop.last_columns(self.noise is not None), *self._past
 
     def learner(self, method: GradMethod, loss: Loss) -> Learner:
@@ -116,13 +116,22 @@ class GaussianActor:
         rollout = self.loop.rollout
         bonus = self.cfg.success_coef * rollout.success.float()  # (T, N)
         if self.novelty is not None and self.loop.frames >= self.cfg.novelty_start:
-            bonus += self.cfg.novelty_coef * self.novelty.bonus(rollout.obs, rollout.done)
+            bonus += self.cfg.novelty_coef * self.novelty.bonus(rollout.obs, rollout.done, self.counted)
         bonus *= (1 - self.success.rate())[self.loop.task]
         rollout.reward += bonus
         self.mean_bonus.copy_(bonus.mean())
 
+    def remember(self) -> None:
+        """After a rollout, remember the steps that led to success, and draw what each row imitates."""
+        if self.success_memory is None:
+            return
+        self.success_memory.add(self.loop.rollout)
+        task = self.loop.task.repeat(len(self.loop.rollout.reward))
+        for column, drawn in zip(self._past, self.success_memory.draw(task, self.generator), strict=True):
+            column.copy_(drawn)
+
     def anneal(self) -> None:
-        """Before the updates of an iteration, set the weights of each task's loss and of its entropy."""
+        """Before the updates of an iteration, set the weights of each task's loss, of its entropy and of imitation."""
         cfg = self.cfg
         final = cfg.entropy_coef if cfg.final_entropy_coef is None else cfg.final_entropy_coef
         coef = cfg.entropy_coef + min(1.0, self.loop.progress) * (final - cfg.entropy_coef)
@@ -131,13 +140,9 @@ class GaussianActor:
             return
         success = self.success.rate()
         if self.success_memory is not None:
-            self.success_memory.add(self.loop.rollout)
             self.imitation_coef.copy_(
                 cfg.imitation_coef * (1 - success) * self.success_memory.count / cfg.imitation_steps
             )
-            task = self.loop.task.repeat(len(self.loop.rollout.reward))
-            for column, drawn in zip(self._past, self.success_memory.draw(task, self.generator), strict=True):
-                column.copy_(drawn)
         self.loss_weight.copy_(1 - (1 - cfg.solved_weight) * success)
         if cfg.search_entropy_coef is not None:
             self.entropy_coef += (1 - success) * (cfg.search_entropy_coef - coef)

@@ -1,8 +1,9 @@
 """A bonus for new places of the hand and the objects, for tasks whose reward does not lead to the object or beyond it.
 
 A place counts from where the thing was at the start of the episode, in cells of 2 cm. A step earns 1 / sqrt(n) for each
-thing, where n is the number of steps that worlds of its task have spent with the thing in this cell so far. So an
-object that rests earns almost nothing; one that is moved somewhere new earns up to 1. The hand counts too, so that it
+thing, where n is the number of steps that its task has spent with the thing in this cell so far, in all worlds in which
+the policy acts as this task: a place that only borrowed behaviour reached (`borrowing.py`) is still new. So an object
+that rests earns almost nothing; one that is moved somewhere new earns up to 1. The hand counts too, so that it
 comes to the object at all. Counts only grow, and the bonus fades away by itself.
 """
 
@@ -40,20 +41,25 @@ class Novelty:
         self._is_new = torch.ones(len(task), dtype=torch.bool, device=device)  # an episode starts next
 
     @torch.no_grad()
-    def bonus(self, obs: Tensor, done: Tensor) -> Tensor:
+    def bonus(self, obs: Tensor, done: Tensor, counted: Tensor | None = None) -> Tensor:
         """Count a rollout and return the bonus of each step. (T, N)
 
         Args:
             obs: Observations before the actions. (T, N, O)
             done: Whether an episode ended with the step. (T, N) bool
+            counted: Worlds whose steps count as visits; None for all. (N,) bool
         """
         place = torch.stack([obs[..., first : first + 3] for first in self._columns], dim=2)  # (T, N, M, 3)
         shift = place - self._starts(place, done)
         cell = (shift / CELL).round().long() + self._origin
         x, y, z = torch.minimum(cell.clamp_min(0), self._grid - 1).unbind(-1)  # (T, N, M)
         index = self._first_cell + (x * GRID[1] + y) * GRID[2] + z
-        self._counts.index_add_(0, index.flatten(), torch.ones_like(index.flatten(), dtype=torch.int32))
-        return self._counts[index].float().rsqrt().sum(dim=-1)
+        visits = torch.ones_like(index, dtype=torch.int32)
+        if counted is not None:
+            visits *= counted.unsqueeze(-1)
+        self._counts.index_add_(0, index.flatten(), visits.flatten())
+        # Only worlds that do not count see places without visits.
+        return self._counts[index].clamp_min(1).float().rsqrt().sum(dim=-1)
 
     def restart(self) -> None:
         """Let an episode start next in every world, because all were reset."""

@@ -40,8 +40,14 @@ class SuccessMemory:
         """
         steps, worlds, device = STEPS + horizon, len(task), task.device
         self._task, self._capacity = task, capacity
-        self._obs = torch.zeros(spec.num_tasks, capacity, spec.obs_dim, device=device)
-        self._action = torch.zeros(spec.num_tasks, capacity, spec.action_dim, device=device)
+        # One row for each place (K, C), and a spare one for steps that are not kept.
+        self._obs_rows, self._action_rows = (
+            torch.zeros(spec.num_tasks * capacity + 1, width, device=device)
+            for width in (spec.obs_dim, spec.action_dim)
+        )
+        self._obs, self._action = (
+            rows[:-1].view(spec.num_tasks, capacity, -1) for rows in (self._obs_rows, self._action_rows)
+        )
         self._written = torch.zeros(spec.num_tasks, dtype=torch.int64, device=device)
         self._last_obs = torch.zeros(steps, worlds, spec.obs_dim, device=device)
         self._last_action = torch.zeros(steps, worlds, spec.action_dim, device=device)
@@ -67,7 +73,7 @@ class SuccessMemory:
 
     @torch.no_grad()
     def add(self, rollout: Rollout) -> None:
-        """Keep the steps that led to the successes of a rollout. Waits for the device, to learn how many these are."""
+        """Keep the steps that led to the successes of a rollout."""
         horizon = len(rollout.reward)
         for kept, new in (
             (self._last_obs, rollout.obs),
@@ -76,8 +82,7 @@ class SuccessMemory:
         ):
             kept[:-horizon] = kept[horizon:].clone()
             kept[-horizon:] = new
-        step, world = self._led_to_success(rollout.success).nonzero().unbind(-1)  # (M,) each
-        self._write(self._task[world], self._last_obs[step, world], self._last_action[step, world])
+        self._write(self._led_to_success(rollout.success))
 
     def restart(self) -> None:
         """Forget the episodes that go on, because all worlds were reset."""
@@ -103,17 +108,25 @@ class SuccessMemory:
         self._succeeded.copy_((success & goes_on).any(dim=0) | (self._succeeded & (is_same & goes_on).all(dim=0)))
         return time <= last.gather(0, episode)
 
-    def _write(self, task: Tensor, obs: Tensor, action: Tensor) -> None:
-        """Write steps (M, ...) over the oldest ones of their tasks (M,)."""
+    def _write(self, chosen: Tensor) -> None:
+        """Write the chosen (S, N) of the last steps over the oldest ones of their tasks.
+
+        How many these are is known to the device alone. So all S * N steps are written, the others to the spare row.
+        """
+        num_tasks = len(self._written)
+        task = torch.where(chosen, self._task, num_tasks).flatten()  # those that are not chosen come last
         order = torch.argsort(task, stable=True)
         task = task[order]
-        count = torch.zeros_like(self._written).index_add_(0, task, torch.ones_like(task))  # (K,)
+        count = torch.zeros(num_tasks + 1, dtype=torch.int64, device=task.device)
+        count.index_add_(0, task, torch.ones_like(task))
         turn = torch.arange(len(task), device=task.device) - (count.cumsum(0) - count)[task]  # among those of the task
-        kept = (turn >= (count - self._capacity)[task]).nonzero().squeeze(-1)
-        number, place = task[kept], (self._written[task] + turn)[kept] % self._capacity
-        self._obs[number, place] = obs[order[kept]]
-        self._action[number, place] = action[order[kept]].clamp(-1.0, 1.0)
-        self._written += count
+        is_kept = (task < num_tasks) & (turn >= (count - self._capacity)[task])
+        number = task.clamp_max(num_tasks - 1)
+        place = number * self._capacity + (self._written[number] + turn) % self._capacity
+        row = torch.where(is_kept, place, num_tasks * self._capacity)
+        self._obs_rows[row] = self._last_obs.flatten(0, 1)[order]
+        self._action_rows[row] = self._last_action.flatten(0, 1)[order].clamp(-1.0, 1.0)
+        self._written += count[:-1]
 
     def draw(self, task: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw an observation (R, O) and the action (R, A) taken there for each of the tasks (R,).

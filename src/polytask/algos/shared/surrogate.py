@@ -209,6 +209,10 @@ class SurrogateConfig(OnPolicyConfig):
             raise UserError(
                 f"{prefix}borrow_share finds successes to imitate; set {prefix}imitation_coef too, or leave it out"
             )
+        if self.imitation_steps != SurrogateConfig.imitation_steps and self.imitation_coef == 0:
+            raise UserError(
+                f"{prefix}imitation_steps are kept to be imitated; set {prefix}imitation_coef too, or leave it out"
+            )
         for start, delayed in DELAYS.items():
             if getattr(self, start) > 0 and not getattr(self, delayed):
                 raise UserError(f"{prefix}{start} delays {prefix}{delayed}; set that too, or leave it out")

@@ -2,6 +2,8 @@
 
 They differ in every episode, their motors have limits and are late, they measure with errors and remember what they
 measured, and they are pushed at any time.
+
+N robots, H remembered steps, M measured numbers: the width of `observation.measured`.
 """
 
 from __future__ import annotations
@@ -155,11 +157,11 @@ class Reality:
         return Senses(*(value + error for value, error in zip(shown, errors, strict=True)))
 
     def recall(self, seen: Tensor) -> Tensor:
-        """Return what robots measure (N, 180) followed by what they remember. (N, 180 + 41 H)"""
+        """Return what robots measure (N, M) followed by what they remember. (N, M + 41 H)"""
         return torch.cat([seen, self.state.history.flatten(1)], -1)
 
     def remember(self, seen: Tensor) -> None:
-        """Add what robots measure (N, 180) to their memory."""
+        """Add what robots measure (N, M) to their memory."""
         history = self.state.history
         history.copy_(torch.cat([frame(seen)[:, None], history], 1)[:, : history.shape[1]])
 
@@ -190,7 +192,7 @@ def centred(uniform: Tensor) -> Tensor:
 
 
 def frame(seen: Tensor) -> Tensor:
-    """Return what is remembered (N, 41) of what robots measure (N, 180): all about the trunk and the joints."""
+    """Return what is remembered (N, 41) of what robots measure (N, M): all about the trunk and the joints."""
     return torch.cat([seen[:, 0:5], seen[:, 8:44]], -1)
 
 

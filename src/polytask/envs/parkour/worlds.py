@@ -200,14 +200,14 @@ class ParkourGroup:
         e.action.copy_(self._own_action())
 
     def _measure(self, motion: Motion) -> Tensor:
-        """Return what the robots measure. (N, 180)"""
+        """Return what the robots measure. (N, M), as wide as `observation.measured`"""
         senses = Senses.true(motion, self.episode)
         if self.reality is not None:
             senses = self.reality.measure(senses, self._own_draws)
         return observation.measured(senses, self.episode).clamp(-100.0, 100.0)
 
     def _observation(self, motion: Motion, seen: Tensor) -> Tensor:
-        """Return the observation (N, O), which begins with what the robots measure (N, 180)."""
+        """Return the observation (N, O), which begins with what the robots measure (N, M)."""
         parts = [seen] if self.reality is None else [self.reality.recall(seen)]
         if self.config.options.privileged != "none":
             known = [VELOCITY * motion.velocity_body, self.body.observation()]
