@@ -125,7 +125,7 @@ def test_sharing_without_a_rewarded_lift_compares_what_is_left_and_does_not_rela
     module, experiment = load("sharing"), load("experiment")
     report = experiment.Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
     row = {"place-any": experiment.rate(torch.ones(4)), "lift-any": experiment.rate(torch.zeros(4))}
-    module.conclude(report, {"skill/balanced": [row]}, ("place-any",), ["place-any"])
+    module.conclude(report, {"skill/balanced": [{"seed": 0, "tasks": row}]}, ("place-any",), ["place-any"])
     said = capsys.readouterr().err
     assert "no lift is judged" in said and "mean 1.000" in said
     assert "skill_balanced_above" not in report.results
@@ -135,6 +135,24 @@ def test_sharing_without_a_rewarded_lift_compares_what_is_left_and_does_not_rela
     assert "does not judge lift-any" in capsys.readouterr().err and "relabelling" not in report.results
 
 
+def test_settings_of_sharing_are_compared_on_the_seeds_that_both_have(load):
+    """A stop leaves settings with fewer seeds, and seeds differ."""
+    module, experiment = load("sharing"), load("experiment")
+    report = experiment.Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
+    rates = {"skill/balanced": (0.2, 0.8), "orig/uniform": (0.2,)}
+    cells = [
+        {"setting": setting, "seed": seed, "lift-can": rate, "counts": {"lift-can": 100}}
+        for setting, each in rates.items()
+        for seed, rate in enumerate(each)
+    ]
+    cells.append({"setting": "all/uniform", "seed": 7, "lift-can": 0.1, "counts": {"lift-can": 100}})
+    report.results["cells"] = cells
+    module.conclude(report, module.finished(report)[0], ("lift-can",), ["lift-can"])
+    above = report.results["skill_balanced_above"]
+    assert set(above) == {"task", "orig/uniform"}, "no seed of all/uniform is one of the paper's setting"
+    assert above["orig/uniform"]["difference"] == 0.0
+
+
 def test_sharing_takes_means_over_judged_tasks_only(load):
     module, rate = load("sharing"), load("experiment").rate
     row = {
@@ -142,7 +160,7 @@ def test_sharing_takes_means_over_judged_tasks_only(load):
         "lift-can": rate(torch.tensor([1.0, 0.0])),
         "lift-box": rate(torch.zeros(4)),
     }
-    found = module.summary([row], ("lift-can",), ["lift-any", "lift-can"])
+    found = module.summary([{"seed": 0, "tasks": row}], ("lift-can",), ["lift-any", "lift-can"])
     assert (found["min"], found["mean"], found["max"]) == (0.5, 0.75, 1.0), "lift-box was refused: nothing learned it"
     assert found["judged"] == ["lift-any", "lift-can"] and set(found["tasks"]) == set(row)
 
