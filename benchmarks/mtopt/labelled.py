@@ -115,29 +115,44 @@ def choose(pool: Pool, task: str, count: int, generator: torch.Generator, withou
     return torch.cat(rows)
 
 
-def view(
-    pool: Pool, tasks: tuple[str, ...], labels: int, arguments: argparse.Namespace, generator: torch.Generator
-) -> list[Tensor]:
-    """Choose rows to label as a person does on the page, who sees pictures and not the truth: every one is labelled.
+def set_aside(pool: Pool, tasks: tuple[str, ...], count: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """Draw the rows that only measure, by task: the same random ones for all tasks of a skill. None may train any task.
 
-    First come random pictures of the task's skill, of which the first `kept_aside` only measure. A detector is trained
-    from the others. Half of the rest are pictures that it finds likely, half those of which it is least certain. A task
-    that it cannot judge yet gets more random ones.
+    A detector has one network for all tasks, so a picture that trains one of them is not new to the others either.
     """
-    seen = [look(pool, name, round(FIRST_SHARE * labels), generator) for name in tasks]
-    detector = train_on(pool, tasks, [rows[kept_aside(labels) :] for rows in seen], arguments, generator)
+    drawn: dict[str, Tensor] = {}
+    for name in tasks:
+        if TASKS[name].skill not in drawn:
+            drawn[TASKS[name].skill] = look(pool, name, count, generator)
+    return {name: drawn[TASKS[name].skill] for name in tasks}
+
+
+def view(
+    pool: Pool, tests: dict[str, Tensor], labels: int, arguments: argparse.Namespace, generator: torch.Generator
+) -> list[Tensor]:
+    """Choose rows to train on as a person does on the page, who sees pictures and not the truth: every one is labelled.
+
+    With those that only measure (`tests`, by task) they are `labels` rows a task. First come random pictures of the
+    task's skill. A detector is trained from them. Half of the rest are pictures that it finds likely, half those of
+    which it is least certain. A task that it cannot judge yet gets more random ones.
+    """
+    closed = torch.cat(list(tests.values()))
+    first = round(FIRST_SHARE * labels)
+    trains = [look(pool, name, first - len(rows), generator, closed) for name, rows in tests.items()]
+    detector = train_on(pool, tuple(tests), trains, arguments, generator)
     score = detector.predict_all(pool.frames)
-    for number, name in enumerate(tasks):
-        left = labels - len(seen[number])
+    for number, (name, rows) in enumerate(tests.items()):
+        left = labels - len(rows) - len(trains[number])
         if name not in detector.taught:
-            seen[number] = torch.cat([seen[number], look(pool, name, left, generator, seen[number])])
+            more = look(pool, name, left, generator, torch.cat([closed, trains[number]]))
+            trains[number] = torch.cat([trains[number], more])
             continue
         column = score[:, detector.index(name)]
         for rank, count in ((column, left // 2), (-(column - 0.5).abs(), left - left // 2)):
-            open_rows = unseen(pool, name, seen[number])
+            open_rows = unseen(pool, name, torch.cat([closed, trains[number]]))
             best = rank[open_rows].topk(min(count, len(open_rows))).indices
-            seen[number] = torch.cat([seen[number], open_rows[best]])
-    return seen
+            trains[number] = torch.cat([trains[number], open_rows[best]])
+    return trains
 
 
 def unseen(pool: Pool, task: str, seen: Tensor) -> Tensor:
@@ -200,18 +215,16 @@ def fit_detector(
     Raises:
         UserError: If no task gives rewards.
     """
-    aside = kept_aside(labels)
     is_person = arguments.labels == "person"
+    tests = set_aside(pool, tasks, kept_aside(labels), generator)
     if is_person:
-        chosen = view(pool, tasks, labels, arguments, generator)
+        trains = view(pool, tests, labels, arguments, generator)
     else:
-        tests = [look(pool, name, aside, generator) for name in tasks]  # what measures must not train
-        chosen = [
-            torch.cat([rows, choose(pool, name, labels, generator, rows)])
-            for name, rows in zip(tasks, tests, strict=True)
-        ]
-    detector = train_on(pool, tasks, [rows[aside:] for rows in chosen], arguments, generator)
-    gate(detector, pool, dict(zip(tasks, (rows[:aside] for rows in chosen), strict=True)), arguments)
+        closed = torch.cat(list(tests.values()))
+        trains = [choose(pool, name, labels, generator, closed) for name in tasks]
+    detector = train_on(pool, tasks, trains, arguments, generator)
+    gate(detector, pool, tests, arguments)
+    chosen = [torch.cat([tests[name], rows]) for name, rows in zip(tasks, trains, strict=True)]
     if not detector.used:
         raise UserError(f"no task has a reward: {detector.refused or 'none was taught'}; use more --labels-per-task")
     counts = {name: int(pool.of(name)[rows].sum()) for name, rows in zip(tasks, chosen, strict=True)}

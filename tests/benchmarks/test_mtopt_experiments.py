@@ -214,6 +214,23 @@ def test_a_detector_that_is_wrong_on_random_pictures_gives_no_reward(load, monke
         labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
 
 
+@pytest.mark.parametrize("source", ["person", "detector"])
+def test_pictures_that_measure_one_task_train_no_other(load, monkeypatch, source):
+    """The package keeps an episode aside for all tasks: one network learns them all."""
+    labelled = load("labelled")
+    trained, measured = [], []
+    monkeypatch.setattr(labelled, "train_on", lambda pool, tasks, chosen, *_: trained.extend(chosen) or YesDetector())
+    monkeypatch.setattr(labelled, "gate", lambda detector, pool, aside, *_: measured.extend(aside.values()))
+    monkeypatch.setattr(YesDetector, "refused", {}, raising=False)
+    truth = torch.arange(400)[:, None].repeat(1, len(labelled.ALL_TASKS)) % 3 == 0
+    pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3), truth, torch.arange(400) % 2 == 1)
+    tasks = ("lift-any", "lift-can", "place-any", "place-bottom")
+    arguments = argparse.Namespace(labels=source)
+    labelled.fit_detector(pool, tasks, 120, arguments, torch.Generator().manual_seed(0))
+    assert [len(rows) for rows in measured] == [10] * 4 and len(trained) == (8 if source == "person" else 4)
+    assert not torch.isin(torch.cat(measured), torch.cat(trained)).any()
+
+
 DRAWER = (
     "--device cpu --limits 1 10 --episodes 2 world.num_envs=4 world.image_size=16 world.outcome_size=16 "
     "learner.network.image_size=16 collector.episodes=16 labels.per_task=24 detector.updates=2 detector.batch=4 "
@@ -346,7 +363,10 @@ def test_a_person_labels_what_the_page_shows_without_knowing_the_truth(load, mon
     for truth in (torch.zeros, torch.ones):
         pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3), truth(400, len(labelled.ALL_TASKS)).bool(), is_place)
         tasks = ("lift-any", "place-any")
-        choices.append(labelled.view(pool, tasks, 50, None, torch.Generator().manual_seed(0)))
+        generator = torch.Generator().manual_seed(0)
+        tests = labelled.set_aside(pool, tasks, 4, generator)
+        trains = labelled.view(pool, tests, 50, None, generator)
+        choices.append([torch.cat([tests[name], rows]) for name, rows in zip(tasks, trains, strict=True)])
     lift, place = choices[0]
     assert all(torch.equal(first, second) for first, second in zip(*choices, strict=True)), "the truth does not matter"
     assert len(lift.unique()) == len(place.unique()) == 50 and (lift % 2 == 0).all() and (place % 2 == 1).all()
