@@ -182,6 +182,7 @@ def train_on(
         updates=arguments.detector_updates,
         batch=arguments.detector_batch,
         turned=arguments.turned,
+        least_precision=arguments.least_precision,
     )
     return train_detector(pool.frames[rows], task, value.float(), config, generator)
 

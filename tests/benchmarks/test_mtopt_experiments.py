@@ -214,6 +214,18 @@ def test_a_detector_that_is_wrong_on_random_pictures_gives_no_reward(load, monke
         labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
 
 
+def test_thresholds_reach_the_precision_that_the_study_asks_for(load, monkeypatch):
+    labelled, seen = load("labelled"), []
+    monkeypatch.setattr(labelled, "train_detector", lambda *given: seen.append(given[3]))
+    flags = argparse.ArgumentParser()
+    labelled.detector_flags(flags)
+    arguments = flags.parse_args(["--least-precision", "0.9"])
+    arguments.device = "cpu"
+    pool = labelled.Pool(torch.zeros(4, 1, 1, 1, 3), torch.zeros(4, len(labelled.ALL_TASKS)) > 0, torch.zeros(4) > 0)
+    labelled.train_on(pool, ("lift-any",), [torch.arange(4)], arguments, torch.Generator())
+    assert seen[0].least_precision == 0.9
+
+
 @pytest.mark.parametrize("source", ["person", "detector"])
 def test_pictures_that_measure_one_task_train_no_other(load, monkeypatch, source):
     """The package keeps an episode aside for all tasks: one network learns them all."""
