@@ -45,6 +45,7 @@ from runs import (
     study_flags,
     updates_of,
 )
+from simple import above_blind
 
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.runtime.checks import check_devices
@@ -209,20 +210,13 @@ def compared(first: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -
     return {"seeds": [row["seed"] for row in other], "judged": judged, "mean": mean, "tasks": tasks}
 
 
-def above_blind(rows: Sequence[dict[str, Any]], simple: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def above_simple(rows: Sequence[dict[str, Any]], simple: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return how far an arm is above the best policy that sees nothing, by judged task, on the seeds that both have."""
     found = {}
     for task, judged in judged_by(rows).items():
-        mine, blind_rows = of_common_seeds(judged, simple)
-        if not mine:
-            continue
-        blind = [name for name in blind_rows[0]["tasks"][task] if name not in ("script", "episodes")]
-        means = {name: sum(row["tasks"][task][name] for row in blind_rows) / len(blind_rows) for name in blind}
-        best = max(blind, key=lambda name: means[name])
-        same: list[dict[str, float | int]] = [
-            {"mean": row["tasks"][task][best], "count": row["tasks"][task]["episodes"]} for row in blind_rows
-        ]
-        found[task] = {"policy": best, **contrast(rates_of(mine, [task]), same)}
+        mine, others = of_common_seeds(judged, simple)
+        if mine:
+            found[task] = above_blind(rates_of(mine, [task]), [row["tasks"][task] for row in others])
     return found
 
 
@@ -233,7 +227,7 @@ def summarize(report: Report) -> None:
         arms.setdefault(row["arm"], []).append(row)
     report.put("table", {name: table(rows) for name, rows in arms.items()}, quiet=True)
     simple = report.results.get("simple", [])
-    report.put("above_blind", {name: above_blind(rows, simple) for name, rows in arms.items()}, quiet=True)
+    report.put("above_blind", {name: above_simple(rows, simple) for name, rows in arms.items()}, quiet=True)
     if "twelve" in arms:
         others = {name: compared(arms["twelve"], rows) for name, rows in arms.items() if name != "twelve"}
         report.put("twelve_above", {name: found for name, found in others.items() if found})

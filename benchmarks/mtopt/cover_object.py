@@ -41,6 +41,7 @@ from runs import (
     study_flags,
     updates_of,
 )
+from simple import above_blind
 
 from polytask.mtopt.config.commands import TaskConfig
 from polytask.mtopt.config.run import RunConfig
@@ -200,7 +201,7 @@ def rates_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, float | int]]:
 
 
 def summarize(report: Report) -> None:
-    """Pool the seeds of each arm, and compare the arms with `scratch` and with the best simple policy."""
+    """Pool the seeds of each arm, and compare the arms with `scratch` and with the best policy that sees nothing."""
     arms: dict[str, list[dict[str, Any]]] = {}
     for row in report.results.get("rows", []):
         arms.setdefault(row["arm"], []).append(row)
@@ -210,10 +211,8 @@ def summarize(report: Report) -> None:
     above = {arm: contrast(*map(rates_of, pair)) for arm, pair in pairs.items() if all(pair)}
     if above:
         report.put("above_scratch", above)
-    simple = {name: rate for name, rate in report.results["baselines"].items() if name != "episodes"}
-    best = max(simple, key=lambda name: simple[name])
-    same = [{"mean": simple[best], "count": report.results["baselines"]["episodes"]}]
-    report.put("above_simple", {"policy": best, **{arm: contrast(rows, same) for arm, rows in rates.items()}})
+    simple = [report.results["baselines"]]
+    report.put("above_blind", {arm: above_blind(rows, simple) for arm, rows in rates.items()})
 
 
 def body(arguments: argparse.Namespace, report: Report) -> None:

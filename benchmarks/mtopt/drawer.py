@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from experiment import Report, contrast, pooled, run
 from runs import Deadline, TimeIsUpError, evaluation
+from simple import above_blind
 
 from polytask.config.compose import compose
 from polytask.mtopt.config.run import RunConfig
@@ -89,13 +90,8 @@ def _compared(rows: list[dict[str, Any]], task: str, simple: dict[str, Any]) -> 
         mine = [row["tasks"][task] for row in rows if row["limit"] == limit]
         rates[limit] = [{"mean": one["success"], "count": one["episodes"]} for one in mine]
         table[limit] = {**pooled(rates[limit]), "length": sum(one["length"] for one in mine) / len(mine)}
-    blind = {name: rate for name, rate in simple.items() if name not in ("episodes", "script")}
-    best = max(blind, key=lambda name: blind[name])
-    same, whole = [{"mean": blind[best], "count": simple["episodes"]}], rates[max(rates)]
-    gaps = {
-        "above_one_action": contrast(whole, rates[min(rates)]),
-        "above_blind": {"policy": best, **contrast(whole, same)},
-    }
+    whole = rates[max(rates)]
+    gaps = {"above_one_action": contrast(whole, rates[min(rates)]), "above_blind": above_blind(whole, [simple])}
     return table, gaps
 
 

@@ -40,7 +40,7 @@ from experiment import (
 from labelled import detector_flags, labels_flag, require_tested, script_config
 from runs import of_common_seeds
 from shared_log import Log, collect
-from simple import best_blind, simple_rates
+from simple import best_of_each, simple_rates
 from torch import Tensor
 
 from polytask.errors import UserError
@@ -129,7 +129,7 @@ def baselines(arguments: argparse.Namespace, report: Report, world: BinWorld, ta
         starts = [partial(begin, world, skill, number) for number in range(arguments.rounds)]
         found |= simple_rates(world, starts, names, script, 1)
     report.put("simple", found)
-    report.put("best_blind", best_blind(found))
+    report.put("best_blind", best_of_each(found))
 
 
 def own_rates(truths: dict[str, Tensor]) -> Rates:

@@ -194,7 +194,7 @@ def test_arms_are_compared_by_hand(load):
     assert found["mean"]["difference"] == pytest.approx(0.25)
     assert found["tasks"]["a"]["low"] > 0 > found["tasks"]["b"]["low"]
     simple = [{"seed": 0, "tasks": {"a": {"script": 0.9, "end now": 0.1, "random": 0.2, "episodes": 100}}}]
-    blind = module.above_blind([arm_row(0, a=0.5)], simple)
+    blind = module.above_simple([arm_row(0, a=0.5)], simple)
     assert blind["a"]["policy"] == "random" and blind["a"]["difference"] == pytest.approx(0.3)
 
 
@@ -205,10 +205,10 @@ def test_arms_are_compared_on_the_seeds_that_both_have(load):
     found = module.compared(first, other)
     assert found["seeds"] == [0] and found["mean"]["difference"] == found["tasks"]["a"]["difference"] == 0.0
     simple = [{"seed": seed, "tasks": {"a": {"end now": 0.1 * seed, "episodes": 100}}} for seed in (0, 2)]
-    above = module.above_blind(first, simple)["a"]["difference"]
+    above = module.above_simple(first, simple)["a"]["difference"]
     assert above == pytest.approx(0.5 - 0.1), "seed 1 has no simple policies yet"
     assert module.compared(first, [arm_row(7, a=0.2)]) is None
-    assert module.above_blind([arm_row(7, a=0.2)], simple) == {}
+    assert module.above_simple([arm_row(7, a=0.2)], simple) == {}
     orders = load("runs").of_common_seeds(first, first[::-1])
     assert [[row["seed"] for row in rows] for rows in orders] == [[0, 1, 2]] * 2
 
@@ -225,7 +225,7 @@ def test_means_of_arms_leave_out_tasks_that_a_detector_did_not_judge(load):
     assert above["judged"] == ["a"] and above["mean"]["difference"] == pytest.approx(0.2)
     assert set(above["tasks"]) == {"a", "b"} and above["tasks"]["b"]["difference"] == 0.0
     simple = [{"seed": 0, "tasks": {task: {"end now": 0.0, "episodes": 100} for task in "abc"}}]
-    assert set(module.above_blind(rows, simple)) == {"a", "b"}
+    assert set(module.above_simple(rows, simple)) == {"a", "b"}
     nothing = module.table([arm_row(0, "a", a=0.8, b=0.4), arm_row(1, "b", a=0.8, b=0.4)])
     assert nothing["mean"] is None and nothing["judged"] == []
 
@@ -246,7 +246,9 @@ def test_a_new_task_is_compared_with_scratch_on_the_seeds_that_both_have(load):
     rows = [{"seed": seed, "arm": "scratch", "success": rate, "episodes": 100} for seed, rate in ((0, 0.2), (1, 0.8))]
     rows.append({"seed": 1, "arm": "joined", "success": 0.8, "episodes": 100})
     report = load("experiment").Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
-    report.results |= {"rows": rows, "baselines": {"end now": 0.1, "episodes": 100}}
+    report.results |= {"rows": rows, "baselines": {"end now": 0.1, "script": 0.7, "episodes": 100}}
     module.summarize(report)
+    above = report.results["above_blind"]
+    assert above["joined"]["policy"] == "end now" and above["joined"]["difference"] == pytest.approx(0.7)
     assert list(report.results["above_scratch"]) == ["joined"]
     assert report.results["above_scratch"]["joined"]["difference"] == 0.0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+SCRIPT = "script"  # name of the scripts among simple policies: they read the simulator, the others see nothing
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Evaluation:
         graded = [row for row in self.tasks if row.success is not None]
         if not graded:
             return {}
-        names = [*(graded[0].simple or {}), *(["script"] if graded[0].script is not None else [])]
+        names = [*(graded[0].simple or {}), *([SCRIPT] if graded[0].script is not None else [])]
         found = {name: [_simple(row, name) for row in graded] for name in names}
         return {name: sum(values) / len(values) for name, values in found.items()}
 
@@ -99,6 +102,12 @@ class Evaluation:
         return cls(state["policy"], state["weights"], state["detector"], state["seed"], rows, chains)
 
 
+def best_blind(rates: Mapping[str, float]) -> str | None:
+    """Return the name of the best policy that sees nothing among rates by policy; None if there is none."""
+    blind = [name for name in rates if name != SCRIPT]
+    return max(blind, key=lambda name: rates[name]) if blind else None
+
+
 def _simple(row: TaskResult, name: str) -> float:
-    value = row.script if name == "script" else (row.simple or {}).get(name)
+    value = row.script if name == SCRIPT else (row.simple or {}).get(name)
     return 0.0 if value is None else value

@@ -28,7 +28,7 @@ from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.policy_names import SCRIPTED
 from polytask.mtopt.records import COMMANDED
 from polytask.mtopt.roles.collector import skills_of
-from polytask.mtopt.roles.evaluation import ChainResult, Evaluation, TaskResult
+from polytask.mtopt.roles.evaluation import SCRIPT, ChainResult, Evaluation, TaskResult
 from polytask.mtopt.roles.policies import LearnedPolicy, script_of
 from polytask.mtopt.roles.simple_policies import (
     RANDOM,
@@ -44,7 +44,7 @@ from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.world import EpisodeBatch, Policy, World, make_world, run_episodes
 from polytask.statistics import score_interval
 
-SCRIPT, LEARNED = "script", "learned"  # policies besides the simple ones
+LEARNED = "learned"
 
 
 @dataclass(frozen=True)
