@@ -43,12 +43,12 @@ from runs import (
     require_base,
     run_config,
     study_flags,
+    take_device,
     updates_of,
 )
 from simple import above_blind
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.runtime.checks import check_devices
 from polytask.mtopt.runtime.folder import FILE_NAME, METRICS
 from polytask.mtopt.runtime.local import LocalRuntime
 
@@ -261,7 +261,6 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
     """Do what is left, seed by seed."""
     report.resume(("detectors", "simple", "rows", "without_reward"), FREE)
     torch.set_num_threads(arguments.threads)
-    check_devices({"device": Study(arguments, report, 0).config("base").device})
     report.put("without_reward", report.results.get("without_reward", []), quiet=True)
     report.put("complete", False, quiet=True)
     try:
@@ -278,6 +277,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     flags.add_argument("--tasks", nargs="+", default=[], help="of the base (default: the twelve)")
     arguments = flags.parse_args(argv)
     fill_in(arguments, SIZES[arguments.size])
+    take_device(flags, arguments, lambda: run_config(arguments, Path(arguments.work), 0, arguments.size, []))
     return run("arms", arguments, body)
 
 

@@ -39,6 +39,7 @@ from runs import (
     require_base,
     run_config,
     study_flags,
+    take_device,
     updates_of,
 )
 from simple import above_blind
@@ -49,7 +50,6 @@ from polytask.mtopt.detector import Judge
 from polytask.mtopt.detector.folder import path_of
 from polytask.mtopt.roles import Collector
 from polytask.mtopt.roles.orders import SCRIPT, Order
-from polytask.mtopt.runtime.checks import check_devices
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.label_jobs import LabelJobs
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -219,7 +219,6 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
     """Do what is left: the baselines once, then every seed and arm."""
     report.resume(("baselines", "rows"), FREE)
     torch.set_num_threads(arguments.threads)
-    check_devices({"device": Study(arguments, report, 0).config("base", ()).device})
     done = {(row["seed"], row["arm"]): row for row in report.results.get("rows", [])}
     report.put("complete", False, quiet=True)
     try:
@@ -255,6 +254,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add("--watched", nargs="*", default=["lift-any", "place-any"], help="old tasks that are evaluated too")
     arguments = flags.parse_args(argv)
     fill_in(arguments, SIZES[arguments.size])
+    take_device(flags, arguments, lambda: run_config(arguments, Path(arguments.work), 0, arguments.size, []))
     return run("cover_object", arguments, body)
 
 

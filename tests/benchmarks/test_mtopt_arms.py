@@ -8,7 +8,7 @@ import pytest
 from polytask.mtopt.roles import evaluator
 
 COVER = (
-    "--tasks place-any --seeds 0 --size tiny --threads 1 --device cpu --new-episodes 8 --updates 4 --episodes 2 "
+    "--tasks place-any --seeds 0 --size tiny --threads 1 --new-episodes 8 --updates 4 --episodes 2 "
     "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=8 "
     "collector.max_steps=2 labels.per_task=8 detector.updates=2 detector.batch=4 detector.least_precision=0 "
     "detector.least_tested=0 "
@@ -102,7 +102,7 @@ def test_tiny_studies_have_settings_with_which_a_detector_can_pass_and_those_of_
 
 
 ARMS = (
-    "--seeds 0 --size tiny --threads 1 --device cpu --tasks lift-any lift-sausage place-any --updates 4 --episodes 2 "
+    "--seeds 0 --size tiny --threads 1 --tasks lift-any lift-sausage place-any --updates 4 --episodes 2 "
     "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=16 "
     "collector.max_steps=2 labels.per_task=8 labels.passes=1 detector.updates=2 detector.batch=4 "
     "detector.least_precision=0 detector.least_tested=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 "
@@ -165,7 +165,7 @@ def test_arms_without_a_reward_stay_in_the_file_of_a_complete_study(load, tmp_pa
     )
 
     def go(*seeds):
-        words = ["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), "--device", "cpu"]
+        words = ["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work")]
         return module.main([*words, "--size", "tiny", "--arms", "two", "sausage", "--seeds", *seeds])
 
     assert go("0")["complete"] and "new --out and a new --work" in capsys.readouterr().err
@@ -239,6 +239,20 @@ def test_scripts_of_a_study_are_not_played_with_one_action_as_well(load, monkeyp
     config = runs.run_config(arguments, tmp_path, 0, "tiny", ["evaluator.simple=true"])
     found = runs.evaluation(config, ["place-any"], is_scripted=True)
     assert found["place-any"]["simple"] and asked and {steps for _, steps in asked} == {2}
+
+
+@pytest.mark.parametrize("name", ["arms", "cover_object", "drawer"])
+def test_a_study_is_of_the_device_that_its_runs_have(load, monkeypatch, tmp_path, capsys, name):
+    module = load(name)
+    words = ["--work", str(tmp_path / "work"), *(["--size", "tiny"] if name != "drawer" else [])]
+    asked, wanted = [], "cuda:3"
+    monkeypatch.setattr(load("runs"), "check_devices", asked.append)
+    monkeypatch.setattr(module, "run", lambda name, arguments, body: arguments.device)
+    assert module.main([*words, f"device={wanted}"]) == wanted and asked == [{"device": wanted}]
+    assert module.main(words) == "cpu"
+    with pytest.raises(SystemExit):
+        module.main([*words, "device=gpu-0", "trainer.batch=1"])
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_new_task_is_compared_with_scratch_on_the_seeds_that_both_have(load):

@@ -244,7 +244,7 @@ def test_pictures_that_measure_one_task_train_no_other(load, monkeypatch, source
 
 
 DRAWER = (
-    "--device cpu --limits 1 10 --episodes 2 world.num_envs=4 world.image_size=16 world.outcome_size=16 "
+    "--limits 1 10 --episodes 2 world.num_envs=4 world.image_size=16 world.outcome_size=16 "
     "learner.network.image_size=16 collector.episodes=16 labels.per_task=24 detector.updates=2 detector.batch=4 "
     "detector.least_precision=0 detector.least_tested=0 "
     "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 "
