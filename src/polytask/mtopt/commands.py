@@ -216,7 +216,7 @@ def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, conf
     if not missing:
         return
     with closing(DetectorTrainer(config)) as trainer:
-        lack = trainer.lacking(missing[0])
+        lack = trainer.lacking(missing[:1]).get(missing[0])
     advice = f"{lack}; label, then train a detector: polytask label run_dir={config.root} tasks=[{missing[0]}]"
     if lack is None:
         command = f"polytask mtopt relabel run_dir={config.root} train=true add=[{','.join(wanted)}]"

@@ -219,7 +219,12 @@ def test_a_run_waits_for_more_labels_of_a_person_until_a_task_may_be_a_reward(tm
         assert runtime.run() is None
         assert (runtime.controller.phase, runtime.controller.open) == ("detector", [])
         assert in_use(config.detectors) == f"run-{tries}", "no version stands for two detectors"
-        assert said[-2].startswith("no reward until it has more labels: lift-any (")
+        lines = [line.removeprefix("no reward until it has more labels: ") for line in said[-4:-1]]
+        assert lines[0].startswith("lift-any (") and "at least 1000 must" in lines[0]
+        assert [line.partition(";")[0] for line in lines[1:]] == [
+            "lift-can (no success of it is labelled",
+            "place-any (no success of it is labelled",
+        ]
     runtime.close()
     runtime = LocalRuntime(config, said.append)
     config.detector.least_tested = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from polytask.errors import UserError
@@ -30,10 +30,11 @@ class DetectorTrainer:
         """Return the tasks that the present labels can teach a detector."""
         return teachable(self._split()[0])
 
-    def lacking(self, task: str) -> str | None:
-        """Say which kind of labels of a task is missing among those that train; None if they teach it."""
+    def lacking(self, tasks: Iterable[str]) -> dict[str, str]:
+        """Say which kind of labels is missing among those that train, for those of the tasks that they do not teach."""
         learned, held = self._split()
-        return lacking(learned.get(task, {}), held.get(task, {}))
+        found = {task: lacking(learned.get(task, {}), held.get(task, {})) for task in tasks}
+        return {task: lack for task, lack in found.items() if lack is not None}
 
     def step(
         self, version: str, progress: Callable[[float], None] | None = None, start: str | None = None

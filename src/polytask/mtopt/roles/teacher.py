@@ -43,10 +43,11 @@ class Teacher:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether there are labels: with `labels.who=person`, both kinds of a task among those that train."""
+        """Return whether there are labels: with `labels.who=person`, both kinds of a learned task that train."""
         if self.config.labels.who == "stand-in":
             return True
-        return bool(teachable(split(labels_by_task(self.store, ("person",)), MEASURED, self.store.examples())[0]))
+        learned, _ = split(labels_by_task(self.store, ("person",)), MEASURED, self.store.examples())
+        return not set(self.config.learned).isdisjoint(teachable(learned))
 
     def step(self, round_number: int, part: int = 0) -> dict[str, float]:
         """Add the labels of a round: random ones at first, later also likely successes and uncertain outcomes.

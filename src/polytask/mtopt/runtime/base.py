@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
-from polytask.mtopt.roles import Controller, Evaluation, Job
+from polytask.mtopt.roles import Controller, DetectorTrainer, Evaluation, Job
 from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.runtime.folder import RunFolder
 
@@ -79,10 +80,13 @@ class Runtime(ABC):
 
     def _has_rewards(self) -> bool:
         """Report which tasks the detector may not reward; return False if a person has to label before it may any."""
-        judge = Judge(self.config.detectors, "cpu")
-        for task, why in judge.refused(self.config.learned).items():
+        judge, learned = Judge(self.config.detectors, "cpu"), self.config.learned
+        taught = judge.taught(learned)
+        with closing(DetectorTrainer(self.config)) as trainer:
+            lacks = trainer.lacking(task for task in learned if task not in taught)
+        for task, why in {**judge.refused(learned), **lacks}.items():
             self.report(f"no reward until it has more labels: {task} ({why})")
-        return self.config.labels.who != "person" or bool(judge.judged(self.config.learned))
+        return self.config.labels.who != "person" or bool(judge.judged(learned))
 
     def _grade(self, job: Job) -> Metrics:
         """Let the detector label all episodes, and switch tasks to their own policies."""
