@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Detector
-from polytask.mtopt.detector.folder import choose, path_of
+from polytask.mtopt.detector.folder import choose, in_use, path_of
 from polytask.mtopt.detector.labelled import admit, compare, measure, publish, train_on_labels
 from polytask.mtopt.detector.labels import Labels, labels_by_task, lacking, split, stand_in_counts, teachable
 from polytask.mtopt.detector.metrics import TaskScore
@@ -41,6 +43,8 @@ class DetectorTrainer:
     ) -> dict[str, float]:
         """Train a version, publish it and put it into use; return its figures on labels kept aside.
 
+        A version that may reward none of the learned tasks does not take the place of one that may.
+
         Args:
             version: Name of the file and of the source of its verdicts.
             start: Version to continue from; None for new weights.
@@ -64,8 +68,9 @@ class DetectorTrainer:
         admit(detector, scores, settings)
         least, counts = settings.least_precision, stand_in_counts(self.store, learned)
         figures = compare(learned, held, {}, scores, detector=detector, least_precision=least, stand_in=counts)
+        used = in_use(config.detectors)  # before the new one is the newest
         publish(detector, figures, config.detectors, scores)
-        choose(config.detectors, version)
+        choose(config.detectors, version if used is None or self._is_better(detector, used) else used)
         return {
             "taught": float(len(detector.taught)),
             "refused": float(len(detector.refused)),
@@ -73,6 +78,18 @@ class DetectorTrainer:
             "held": float(sum(map(len, held.values()))),
             **flatten(scores),
         }
+
+    def lesson(self) -> str:
+        """Return a digest of what a training learns from: the labels and the settings."""
+        text = json.dumps([*self._split(), asdict(self.config.detector)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _is_better(self, detector: Detector, used: str) -> bool:
+        """Return whether a detector may reward a learned task, or the one in use may reward none either."""
+        learned = set(self.config.learned)
+        if not learned.isdisjoint(detector.used):
+            return True
+        return learned.isdisjoint(Detector.load(path_of(self.config.detectors, used)).used)
 
     def _split(self) -> tuple[Labels, Labels]:
         """Return the labels that train, and those that measure."""
