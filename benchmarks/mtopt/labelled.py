@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from dataclasses import dataclass
 
@@ -12,11 +11,13 @@ from experiment import Report, make_world, wait
 from torch import Tensor
 
 from polytask.errors import UserError
-from polytask.mtopt.config.learning import MEASURED, DetectorConfig
+from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector, train_detector
 from polytask.mtopt.detector.labelled import admit
+from polytask.mtopt.detector.labels import fewest
+from polytask.mtopt.detector.labels import kept_aside as kept_of
 from polytask.mtopt.detector.metrics import score
 from polytask.mtopt.learning.buffers import NOT_USED
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
@@ -188,8 +189,8 @@ def train_on(
 
 
 def kept_aside(labels: int) -> int:
-    """Return how many of a task's random labels only measure a detector: the share that the page keeps aside."""
-    return round(MEASURED * FIRST_SHARE * labels)
+    """Return how many of a task's labels only measure a detector, as the page keeps random ones aside."""
+    return kept_of(FIRST_SHARE * labels)
 
 
 def require_tested(arguments: argparse.Namespace, flags: argparse.ArgumentParser) -> None:
@@ -197,7 +198,7 @@ def require_tested(arguments: argparse.Namespace, flags: argparse.ArgumentParser
     labels, least = arguments.labels_per_task, arguments.least_tested
     if arguments.labels == "truth" or kept_aside(labels) >= least:
         return
-    enough = next(count for count in itertools.count(labels) if kept_aside(count) >= least)
+    enough = fewest(lambda count: FIRST_SHARE * count, least)
     flags.exit(
         2,
         f"--labels-per-task {labels} keeps {kept_aside(labels)} random labels of a task aside to measure it, but "
