@@ -11,7 +11,7 @@ Each arm is a new run on the base's episodes, labels, detectors and verdicts, an
                             as twelve, with another sharing or without re-balancing; skill-balanced is `twelve`
 
 Unlike `sharing.py`, episodes have several actions, and targets are backed up. All arms are evaluated from the
-evaluator's own starts. Constant commands and random actions play starts drawn in the same way.
+evaluator's own starts, which constant commands and random actions play as well.
 
 The folders below `--work` hold everything that is not finished, and `--out` the finished rows. The same command again
 continues until nothing is left to do (`complete`). `detectors` names, for each seed, the tasks that the detector was
@@ -150,7 +150,7 @@ class Study:
         return [task for task in learned if task in gate["judged"]]
 
     def simple(self) -> dict[str, Any]:
-        """Play simple policies, from starts drawn as the evaluator's, and scripts from these; weights play no part."""
+        """Play the evaluator's starts by simple policies and by scripts; weights play no part."""
         config = self.base()
         config.evaluator.simple = True
         found = evaluation(config, config.learned, is_scripted=True)

@@ -9,7 +9,7 @@ from polytask.mtopt.roles.evaluation import SCRIPT, ChainResult, Evaluation, Tas
 from polytask.mtopt.tasks import BROAD
 from polytask.result import Result, Table
 
-ALIKE = "from starts drawn in the same way"  # not the very same ones; see `Evaluator`
+ALIKE = "from the same starts"  # as the policy; see `Evaluator`
 ONE_ACTION = "same policy, one action"  # column: its episodes end after one action
 
 

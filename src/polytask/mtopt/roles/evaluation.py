@@ -20,10 +20,10 @@ class TaskResult:
     high: float | None
     verdict: float | None  # success by the detector; None if there is none, or it does not judge the task
     wrong: float | None  # share of the true failures that the detector accepts
-    script: float | None  # success of the script, from starts drawn in the same way
+    script: float | None  # success of the script, from the same starts
     length: float  # mean number of actions
     commands: dict[str, float] | None = None  # share of moving alone and of each command among the actions
-    simple: dict[str, float] | None = None  # success of simple policies by name, from such starts
+    simple: dict[str, float] | None = None  # success of simple policies by name, from these starts
     one_action: float | None = None  # success of the same policy where its episodes end after one action
 
 
@@ -37,7 +37,7 @@ class ChainResult:
     success: float  # share of all chains that ended in a success of the task, by the simulator's truth
     low: float  # bounds of Wilson's 95 % interval of the success
     high: float
-    script: float | None  # success of the scripts' chains, from starts drawn in the same way
+    script: float | None  # success of the scripts' chains, from the same starts
     after: str | None = None  # task of the first episode; None in older files: lift-any
 
 
