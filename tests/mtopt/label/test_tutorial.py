@@ -8,11 +8,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from helpers.episodes import make
 
 from polytask.cli.main import main
+from polytask.mtopt.config import RunConfig
 from polytask.mtopt.config.label import LabelConfig
+from polytask.mtopt.config.learning import MEASURED
+from polytask.mtopt.config.store import StoreConfig
+from polytask.mtopt.config.world import WorldConfig
+from polytask.mtopt.detector.labels import is_held_out
+from polytask.mtopt.evaluation_tables import ONE_ACTION
 from polytask.mtopt.label.app import create_app
 from polytask.mtopt.label.client import InProcessClient, get, post
+from polytask.mtopt.label.stand_in import StandIn
 from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.store import EpisodeStore
@@ -97,7 +105,21 @@ def test_the_pages_own_task_is_in_the_run(finished):
     assert "drawer-half" in tasks, "the page says why it is not taught"
 
 
+def test_the_labels_that_the_page_asks_for_test_the_task(tmp_path):
+    """With the gate as it is; the commands above have too few episodes for it."""
+    (episodes,), (labels,) = (re.findall(text, PAGE) for text in (r"collector\.episodes=(\d+)", r"After about (\d+),"))
+    run = RunConfig(run_dir=str(tmp_path), world=WorldConfig(kind="drawer"))
+    with closing(EpisodeStore(tmp_path, StoreConfig(fsync=False))) as store:
+        with store.writer("a") as writer:
+            truths = ({"drawer-close": number % 5 > 1} for number in range(int(episodes)))
+            writer.append_many([make(task="drawer-close", size=4, truth=truth) for truth in truths])
+        page = create_app(LabelConfig(run_dir=str(tmp_path), source="oracle"), tasks_of(run), store)
+        assert StandIn(InProcessClient(page), store.truth).label("drawer-close", int(labels)) == int(labels)
+        aside = is_held_out([one.episode for one in store.labels()], MEASURED)
+    assert len(aside) == 24 > run.detector.least_tested
+
+
 def test_the_page_names_columns_and_pictures_that_exist():
-    assert "same policy, one action" in PAGE
+    assert ONE_ACTION in PAGE
     pictures = re.findall(r"\]\((images/.*?)\)", PAGE)
     assert pictures and all((DOCS / name).is_file() for name in pictures)
