@@ -13,7 +13,7 @@ from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError
 from polytask.mtopt.detector.folder import choose, in_use
 from polytask.mtopt.records import Label
-from polytask.mtopt.roles import Evaluator, Trainer
+from polytask.mtopt.roles import Evaluator, Job, Trainer
 from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -244,4 +244,7 @@ def test_a_run_waits_for_more_labels_of_a_person_until_a_task_may_be_a_reward(tm
     config.detector.least_precision = 0.0
     assert runtime._do_next() and runtime.controller.phase == "grade", "other settings are worth a try"
     assert in_use(config.detectors) == "run-4"
+    config.detector.least_tested = 1000
+    runtime._train_detector(Job("detector", 1, 4))
+    assert said[-1] == "detector run-5 may reward no task, so run-4 stays in use" and runtime._has_rewards()
     runtime.close()
