@@ -23,7 +23,7 @@ def draw(hand: np.ndarray, block: np.ndarray, lifted: bool) -> np.ndarray:
 
 
 root, rng = Path(sys.argv[1]), np.random.default_rng(0)
-for number in range(int(sys.argv[2]) if len(sys.argv) > 2 else 40):
+for number in range(int(sys.argv[2]) if len(sys.argv) > 2 else 150):
     folder, hand, block = root / f"{number:04d}", np.zeros(2), rng.uniform(-1, 1, 2)
     aim = block if number % 2 else rng.uniform(-1, 1, 2)  # half of the attempts go anywhere
     success = bool(np.abs(aim - block).max() < 0.25)

@@ -11,7 +11,7 @@ Each arm is a new run on the base's episodes, labels, detectors and verdicts, an
                             as twelve, with another sharing or without re-balancing; skill-balanced is `twelve`
 
 Unlike `sharing.py`, episodes have several actions, and targets are backed up. All arms are evaluated from the
-evaluator's own starts. Constant commands and random actions play starts drawn in the same way.
+evaluator's own starts, which constant commands and random actions play as well.
 
 The folders below `--work` hold everything that is not finished, and `--out` the finished rows. The same command again
 continues until nothing is left to do (`complete`). `detectors` names, for each seed, the tasks that the detector was
@@ -43,11 +43,12 @@ from runs import (
     require_base,
     run_config,
     study_flags,
+    take_device,
     updates_of,
 )
+from simple import above_blind
 
 from polytask.mtopt.config.run import RunConfig
-from polytask.mtopt.runtime.checks import check_devices
 from polytask.mtopt.runtime.folder import FILE_NAME, METRICS
 from polytask.mtopt.runtime.local import LocalRuntime
 
@@ -149,7 +150,7 @@ class Study:
         return [task for task in learned if task in gate["judged"]]
 
     def simple(self) -> dict[str, Any]:
-        """Play simple policies, from starts drawn as the evaluator's, and scripts from these; weights play no part."""
+        """Play the evaluator's starts by simple policies and by scripts; weights play no part."""
         config = self.base()
         config.evaluator.simple = True
         found = evaluation(config, config.learned, is_scripted=True)
@@ -209,20 +210,13 @@ def compared(first: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -
     return {"seeds": [row["seed"] for row in other], "judged": judged, "mean": mean, "tasks": tasks}
 
 
-def above_blind(rows: Sequence[dict[str, Any]], simple: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def above_simple(rows: Sequence[dict[str, Any]], simple: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return how far an arm is above the best policy that sees nothing, by judged task, on the seeds that both have."""
     found = {}
     for task, judged in judged_by(rows).items():
-        mine, blind_rows = of_common_seeds(judged, simple)
-        if not mine:
-            continue
-        blind = [name for name in blind_rows[0]["tasks"][task] if name not in ("script", "episodes")]
-        means = {name: sum(row["tasks"][task][name] for row in blind_rows) / len(blind_rows) for name in blind}
-        best = max(blind, key=lambda name: means[name])
-        same: list[dict[str, float | int]] = [
-            {"mean": row["tasks"][task][best], "count": row["tasks"][task]["episodes"]} for row in blind_rows
-        ]
-        found[task] = {"policy": best, **contrast(rates_of(mine, [task]), same)}
+        mine, others = of_common_seeds(judged, simple)
+        if mine:
+            found[task] = above_blind(rates_of(mine, [task]), [row["tasks"][task] for row in others])
     return found
 
 
@@ -233,7 +227,7 @@ def summarize(report: Report) -> None:
         arms.setdefault(row["arm"], []).append(row)
     report.put("table", {name: table(rows) for name, rows in arms.items()}, quiet=True)
     simple = report.results.get("simple", [])
-    report.put("above_blind", {name: above_blind(rows, simple) for name, rows in arms.items()}, quiet=True)
+    report.put("above_blind", {name: above_simple(rows, simple) for name, rows in arms.items()}, quiet=True)
     if "twelve" in arms:
         others = {name: compared(arms["twelve"], rows) for name, rows in arms.items() if name != "twelve"}
         report.put("twelve_above", {name: found for name, found in others.items() if found})
@@ -267,7 +261,6 @@ def body(arguments: argparse.Namespace, report: Report) -> None:
     """Do what is left, seed by seed."""
     report.resume(("detectors", "simple", "rows", "without_reward"), FREE)
     torch.set_num_threads(arguments.threads)
-    check_devices({"device": Study(arguments, report, 0).config("base").device})
     report.put("without_reward", report.results.get("without_reward", []), quiet=True)
     report.put("complete", False, quiet=True)
     try:
@@ -284,6 +277,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     flags.add_argument("--tasks", nargs="+", default=[], help="of the base (default: the twelve)")
     arguments = flags.parse_args(argv)
     fill_in(arguments, SIZES[arguments.size])
+    take_device(flags, arguments, lambda: run_config(arguments, Path(arguments.work), 0, arguments.size, []))
     return run("arms", arguments, body)
 
 

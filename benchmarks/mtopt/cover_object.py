@@ -39,8 +39,10 @@ from runs import (
     require_base,
     run_config,
     study_flags,
+    take_device,
     updates_of,
 )
+from simple import above_blind
 
 from polytask.mtopt.config.commands import TaskConfig
 from polytask.mtopt.config.run import RunConfig
@@ -48,7 +50,6 @@ from polytask.mtopt.detector import Judge
 from polytask.mtopt.detector.folder import path_of
 from polytask.mtopt.roles import Collector
 from polytask.mtopt.roles.orders import SCRIPT, Order
-from polytask.mtopt.runtime.checks import check_devices
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.label_jobs import LabelJobs
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -200,7 +201,7 @@ def rates_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, float | int]]:
 
 
 def summarize(report: Report) -> None:
-    """Pool the seeds of each arm, and compare the arms with `scratch` and with the best simple policy."""
+    """Pool the seeds of each arm, and compare the arms with `scratch` and with the best policy that sees nothing."""
     arms: dict[str, list[dict[str, Any]]] = {}
     for row in report.results.get("rows", []):
         arms.setdefault(row["arm"], []).append(row)
@@ -210,17 +211,14 @@ def summarize(report: Report) -> None:
     above = {arm: contrast(*map(rates_of, pair)) for arm, pair in pairs.items() if all(pair)}
     if above:
         report.put("above_scratch", above)
-    simple = {name: rate for name, rate in report.results["baselines"].items() if name != "episodes"}
-    best = max(simple, key=lambda name: simple[name])
-    same = [{"mean": simple[best], "count": report.results["baselines"]["episodes"]}]
-    report.put("above_simple", {"policy": best, **{arm: contrast(rows, same) for arm, rows in rates.items()}})
+    simple = [report.results["baselines"]]
+    report.put("above_blind", {arm: above_blind(rows, simple) for arm, rows in rates.items()})
 
 
 def body(arguments: argparse.Namespace, report: Report) -> None:
     """Do what is left: the baselines once, then every seed and arm."""
     report.resume(("baselines", "rows"), FREE)
     torch.set_num_threads(arguments.threads)
-    check_devices({"device": Study(arguments, report, 0).config("base", ()).device})
     done = {(row["seed"], row["arm"]): row for row in report.results.get("rows", [])}
     report.put("complete", False, quiet=True)
     try:
@@ -256,6 +254,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add("--watched", nargs="*", default=["lift-any", "place-any"], help="old tasks that are evaluated too")
     arguments = flags.parse_args(argv)
     fill_in(arguments, SIZES[arguments.size])
+    take_device(flags, arguments, lambda: run_config(arguments, Path(arguments.work), 0, arguments.size, []))
     return run("cover_object", arguments, body)
 
 

@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 from experiment import Report, contrast, pooled, run
-from runs import Deadline, TimeIsUpError, evaluation
+from runs import Deadline, TimeIsUpError, evaluation, take_device
+from simple import above_blind
 
 from polytask.config.compose import compose
 from polytask.mtopt.config.run import RunConfig
@@ -89,13 +90,8 @@ def _compared(rows: list[dict[str, Any]], task: str, simple: dict[str, Any]) -> 
         mine = [row["tasks"][task] for row in rows if row["limit"] == limit]
         rates[limit] = [{"mean": one["success"], "count": one["episodes"]} for one in mine]
         table[limit] = {**pooled(rates[limit]), "length": sum(one["length"] for one in mine) / len(mine)}
-    blind = {name: rate for name, rate in simple.items() if name not in ("episodes", "script")}
-    best = max(blind, key=lambda name: blind[name])
-    same, whole = [{"mean": blind[best], "count": simple["episodes"]}], rates[max(rates)]
-    gaps = {
-        "above_one_action": contrast(whole, rates[min(rates)]),
-        "above_blind": {"policy": best, **contrast(whole, same)},
-    }
+    whole = rates[max(rates)]
+    gaps = {"above_one_action": contrast(whole, rates[min(rates)]), "above_blind": above_blind(whole, [simple])}
     return table, gaps
 
 
@@ -126,7 +122,6 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add = flags.add_argument
     add("--seconds", type=float, default=3600, help="when to begin no further job, counted from the start")
     add("--out", type=Path, default=None, help="file of the finished rows; keep it to continue")
-    add("--device", default="cpu", help="that the report names")
     add("--work", default="runs/drawer", help="folder of the runs; keep it to continue")
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])
     add("--episodes", type=int, default=128, help="of evaluation, for each task and limit")
@@ -134,7 +129,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     add("--rounds", type=int, default=1, help="of own episodes; the weights before each are evaluated, too")
     add("--threads", type=int, default=1, help="of torch on the CPU")
     add("words", nargs="*", help="settings of the runs, such as trainer.updates=1000")
-    return run("drawer", flags.parse_args(argv), body)
+    arguments = flags.parse_args(argv)
+    take_device(flags, arguments, lambda: settings(arguments, 0, 0))
+    return run("drawer", arguments, body)
 
 
 if __name__ == "__main__":

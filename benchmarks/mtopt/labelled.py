@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from dataclasses import dataclass
 
@@ -12,11 +11,13 @@ from experiment import Report, make_world, wait
 from torch import Tensor
 
 from polytask.errors import UserError
-from polytask.mtopt.config.learning import MEASURED, DetectorConfig
+from polytask.mtopt.config.learning import DetectorConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import ScriptConfig
 from polytask.mtopt.detector import Detector, train_detector
 from polytask.mtopt.detector.labelled import admit
+from polytask.mtopt.detector.labels import fewest
+from polytask.mtopt.detector.labels import kept_aside as kept_of
 from polytask.mtopt.detector.metrics import score
 from polytask.mtopt.learning.buffers import NOT_USED
 from polytask.mtopt.tasks import ALL_TASKS, BROAD, TASKS
@@ -115,29 +116,44 @@ def choose(pool: Pool, task: str, count: int, generator: torch.Generator, withou
     return torch.cat(rows)
 
 
-def view(
-    pool: Pool, tasks: tuple[str, ...], labels: int, arguments: argparse.Namespace, generator: torch.Generator
-) -> list[Tensor]:
-    """Choose rows to label as a person does on the page, who sees pictures and not the truth: every one is labelled.
+def set_aside(pool: Pool, tasks: tuple[str, ...], count: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """Draw the rows that only measure, by task: the same random ones for all tasks of a skill. None may train any task.
 
-    First come random pictures of the task's skill, of which the first `kept_aside` only measure. A detector is trained
-    from the others. Half of the rest are pictures that it finds likely, half those of which it is least certain. A task
-    that it cannot judge yet gets more random ones.
+    A detector has one network for all tasks, so a picture that trains one of them is not new to the others either.
     """
-    seen = [look(pool, name, round(FIRST_SHARE * labels), generator) for name in tasks]
-    detector = train_on(pool, tasks, [rows[kept_aside(labels) :] for rows in seen], arguments, generator)
+    drawn: dict[str, Tensor] = {}
+    for name in tasks:
+        if TASKS[name].skill not in drawn:
+            drawn[TASKS[name].skill] = look(pool, name, count, generator)
+    return {name: drawn[TASKS[name].skill] for name in tasks}
+
+
+def view(
+    pool: Pool, tests: dict[str, Tensor], labels: int, arguments: argparse.Namespace, generator: torch.Generator
+) -> list[Tensor]:
+    """Choose rows to train on as a person does on the page, who sees pictures and not the truth: every one is labelled.
+
+    With those that only measure (`tests`, by task) they are `labels` rows a task. First come random pictures of the
+    task's skill. A detector is trained from them. Half of the rest are pictures that it finds likely, half those of
+    which it is least certain. A task that it cannot judge yet gets more random ones.
+    """
+    closed = torch.cat(list(tests.values()))
+    first = round(FIRST_SHARE * labels)
+    trains = [look(pool, name, first - len(rows), generator, closed) for name, rows in tests.items()]
+    detector = train_on(pool, tuple(tests), trains, arguments, generator)
     score = detector.predict_all(pool.frames)
-    for number, name in enumerate(tasks):
-        left = labels - len(seen[number])
+    for number, (name, rows) in enumerate(tests.items()):
+        left = labels - len(rows) - len(trains[number])
         if name not in detector.taught:
-            seen[number] = torch.cat([seen[number], look(pool, name, left, generator, seen[number])])
+            more = look(pool, name, left, generator, torch.cat([closed, trains[number]]))
+            trains[number] = torch.cat([trains[number], more])
             continue
         column = score[:, detector.index(name)]
         for rank, count in ((column, left // 2), (-(column - 0.5).abs(), left - left // 2)):
-            open_rows = unseen(pool, name, seen[number])
+            open_rows = unseen(pool, name, torch.cat([closed, trains[number]]))
             best = rank[open_rows].topk(min(count, len(open_rows))).indices
-            seen[number] = torch.cat([seen[number], open_rows[best]])
-    return seen
+            trains[number] = torch.cat([trains[number], open_rows[best]])
+    return trains
 
 
 def unseen(pool: Pool, task: str, seen: Tensor) -> Tensor:
@@ -167,13 +183,14 @@ def train_on(
         updates=arguments.detector_updates,
         batch=arguments.detector_batch,
         turned=arguments.turned,
+        least_precision=arguments.least_precision,
     )
     return train_detector(pool.frames[rows], task, value.float(), config, generator)
 
 
 def kept_aside(labels: int) -> int:
-    """Return how many of a task's random labels only measure a detector: the share that the page keeps aside."""
-    return round(MEASURED * FIRST_SHARE * labels)
+    """Return how many of a task's labels only measure a detector, as the page keeps random ones aside."""
+    return kept_of(FIRST_SHARE * labels)
 
 
 def require_tested(arguments: argparse.Namespace, flags: argparse.ArgumentParser) -> None:
@@ -181,7 +198,7 @@ def require_tested(arguments: argparse.Namespace, flags: argparse.ArgumentParser
     labels, least = arguments.labels_per_task, arguments.least_tested
     if arguments.labels == "truth" or kept_aside(labels) >= least:
         return
-    enough = next(count for count in itertools.count(labels) if kept_aside(count) >= least)
+    enough = fewest(lambda count: FIRST_SHARE * count, least)
     flags.exit(
         2,
         f"--labels-per-task {labels} keeps {kept_aside(labels)} random labels of a task aside to measure it, but "
@@ -200,18 +217,16 @@ def fit_detector(
     Raises:
         UserError: If no task gives rewards.
     """
-    aside = kept_aside(labels)
     is_person = arguments.labels == "person"
+    tests = set_aside(pool, tasks, kept_aside(labels), generator)
     if is_person:
-        chosen = view(pool, tasks, labels, arguments, generator)
+        trains = view(pool, tests, labels, arguments, generator)
     else:
-        tests = [look(pool, name, aside, generator) for name in tasks]  # what measures must not train
-        chosen = [
-            torch.cat([rows, choose(pool, name, labels, generator, rows)])
-            for name, rows in zip(tasks, tests, strict=True)
-        ]
-    detector = train_on(pool, tasks, [rows[aside:] for rows in chosen], arguments, generator)
-    gate(detector, pool, dict(zip(tasks, (rows[:aside] for rows in chosen), strict=True)), arguments)
+        closed = torch.cat(list(tests.values()))
+        trains = [choose(pool, name, labels, generator, closed) for name in tasks]
+    detector = train_on(pool, tasks, trains, arguments, generator)
+    gate(detector, pool, tests, arguments)
+    chosen = [torch.cat([tests[name], rows]) for name, rows in zip(tasks, trains, strict=True)]
     if not detector.used:
         raise UserError(f"no task has a reward: {detector.refused or 'none was taught'}; use more --labels-per-task")
     counts = {name: int(pool.of(name)[rows].sum()) for name, rows in zip(tasks, chosen, strict=True)}

@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -16,13 +16,14 @@ import torch
 from experiment import Report
 
 from polytask.config.compose import compose
+from polytask.errors import UserError
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
 from polytask.mtopt.detector.folder import in_use, path_of
 from polytask.mtopt.learning.weights import WeightFolder
 from polytask.mtopt.roles import Evaluator
 from polytask.mtopt.roles.trainer import STATE, load_state
-from polytask.mtopt.runtime.checks import prepared
+from polytask.mtopt.runtime.checks import check_devices, prepared
 
 WEIGHTS = (STATE, "weights")  # what a run has learned
 # The words of a study are among its settings, and a run keeps its own.
@@ -77,7 +78,6 @@ def study_flags(about: str | None, work: str, sizes: Collection[str], arms: Coll
     add, is_cuda = flags.add_argument, torch.cuda.is_available()
     add("--seconds", type=float, default=500, help="when to begin no further job, counted from the start")
     add("--out", type=Path, default=None, help="file of the finished rows; keep it to continue")
-    add("--device", default="cuda" if is_cuda else "cpu", help="that the report names")
     add("--size", choices=tuple(sizes), default="gpu" if is_cuda else "tiny")
     add("--work", default=work, help="folder of the runs; keep it to continue")
     add("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -95,6 +95,21 @@ def fill_in(arguments: argparse.Namespace, size: Mapping[str, Any]) -> None:
         if name != "words" and getattr(arguments, name, None) is None:
             setattr(arguments, name, value)
     arguments.words = [*size["words"], *arguments.words]
+
+
+def take_device(flags: argparse.ArgumentParser, arguments: argparse.Namespace, make: Callable[[], RunConfig]) -> None:
+    """Name the device of the study's runs in its report; end with one line if their settings or the device are wrong.
+
+    Args:
+        flags: Of the study.
+        arguments: They get the `device`.
+        make: Returns the settings of a run.
+    """
+    try:
+        arguments.device = make().device
+        check_devices({"device": arguments.device})
+    except UserError as error:
+        flags.exit(2, f"{error}\n")
 
 
 def gate_of(config: RunConfig) -> dict[str, Any]:

@@ -38,8 +38,9 @@ from experiment import (
     wait,
 )
 from labelled import detector_flags, labels_flag, require_tested, script_config
+from runs import of_common_seeds
 from shared_log import Log, collect
-from simple import best_blind, simple_rates
+from simple import best_of_each, simple_rates
 from torch import Tensor
 
 from polytask.errors import UserError
@@ -52,6 +53,7 @@ from polytask.mtopt.world import BinWorld, ScriptedPick, ScriptedPlace, run_epis
 
 FREE = ("seconds", "seeds", "strategies", "cell_seconds")  # flags that may differ from one command to the next
 Rates = dict[str, dict[str, float | int]]  # task -> rate with its interval
+Row = dict[str, Any]  # the rates of one setting and seed: {"seed": ..., "tasks": Rates}
 
 
 def fill(
@@ -127,7 +129,7 @@ def baselines(arguments: argparse.Namespace, report: Report, world: BinWorld, ta
         starts = [partial(begin, world, skill, number) for number in range(arguments.rounds)]
         found |= simple_rates(world, starts, names, script, 1)
     report.put("simple", found)
-    report.put("best_blind", best_blind(found))
+    report.put("best_blind", best_of_each(found))
 
 
 def own_rates(truths: dict[str, Tensor]) -> Rates:
@@ -135,9 +137,9 @@ def own_rates(truths: dict[str, Tensor]) -> Rates:
     return {name: rate(truth[:, ALL_TASKS.index(name)]) for name, truth in truths.items()}
 
 
-def summary(rows: list[Rates], rare: tuple[str, ...], judged: Sequence[str]) -> dict[str, Any]:
+def summary(rows: list[Row], rare: tuple[str, ...], judged: Sequence[str]) -> dict[str, Any]:
     """Pool the seeds of one setting; min, mean and max over judged tasks, and the mean of those with least data."""
-    tasks = {name: pooled([row[name] for row in rows]) for name in rows[0]}
+    tasks = {name: pooled([row["tasks"][name] for row in rows]) for name in rows[0]["tasks"]}
     means = {name: float(value["mean"]) for name, value in tasks.items() if name in judged}
     return {
         "min": min(means.values()),
@@ -215,13 +217,13 @@ def describe(arguments: argparse.Namespace, report: Report, log: Log, tasks: tup
     return rare
 
 
-def finished(report: Report) -> tuple[dict[str, list[Rates]], set[tuple[str, int]]]:
-    """Return the rates of each setting from the cells that are there already, and the settings and seeds of these."""
-    rows: dict[str, list[Rates]] = {}
+def finished(report: Report) -> tuple[dict[str, list[Row]], set[tuple[str, int]]]:
+    """Return the rows of each setting from the cells that are there already, and the settings and seeds of these."""
+    rows: dict[str, list[Row]] = {}
     cells = report.results.get("cells", [])
     for cell in cells:
         found: Rates = {name: {"mean": cell[name], "count": count} for name, count in cell["counts"].items()}
-        rows.setdefault(cell["setting"], []).append(found)
+        rows.setdefault(cell["setting"], []).append({"seed": cell["seed"], "tasks": found})
     return rows, {(cell["setting"], cell["seed"]) for cell in cells}
 
 
@@ -232,11 +234,11 @@ def fill_table(
     log: Log,
     tasks: tuple[str, ...],
     rare: tuple[str, ...],
-) -> tuple[dict[str, list[Rates]], float]:
+) -> tuple[dict[str, list[Row]], float]:
     """Train and evaluate settings, seed by seed, while there is time.
 
     Returns:
-        The rates of each setting, and the seconds of the last one.
+        The rows of each setting, and the seconds of the last one.
     """
     rows, done = finished(report)
     spent = arguments.cell_seconds
@@ -254,7 +256,7 @@ def fill_table(
             buffers = fill(log, tasks, MAIN_TASKS, strategy, balanced, arguments)
             train(learner, buffers, arguments.updates, seed, arguments)
             found = own_rates(judge(learner, world, tasks, MAIN_TASKS, arguments))
-            rows.setdefault(key, []).append(found)
+            rows.setdefault(key, []).append({"seed": seed, "tasks": found})
             spent = start - report.left
             means = {name: value["mean"] for name, value in found.items()}
             counts = {name: value["count"] for name, value in found.items()}
@@ -270,15 +272,22 @@ def is_full(arguments: argparse.Namespace, report: Report) -> bool:
     return {(f"{strategy}/{mix}", seed) for strategy, mix, seed in wanted} <= finished(report)[1]
 
 
-def conclude(report: Report, rows: dict[str, list[Rates]], rare: tuple[str, ...], judged: Sequence[str]) -> None:
-    """Compare the paper's setting with the others on the rarest lift, if one is judged; print a line per setting."""
+def conclude(report: Report, rows: dict[str, list[Row]], rare: tuple[str, ...], judged: Sequence[str]) -> None:
+    """Compare the paper's setting with the others on the rarest lift, if one is judged; print a line per setting.
+
+    Only seeds that both settings have are compared.
+    """
     rarest = next((name for name in rare if name in LIFTS), None)
     if rarest is None:
         report.say("no lift is judged by the detector, so the settings are not compared on the rarest one")
     elif "skill/balanced" in rows:
-        others = {name: part for name, part in rows.items() if name != "skill/balanced"}
-        shared = [row[rarest] for row in rows["skill/balanced"]]
-        gaps = {name: contrast(shared, [row[rarest] for row in part]) for name, part in others.items()}
+        ours = rows["skill/balanced"]
+        pairs = {name: of_common_seeds(ours, part) for name, part in rows.items() if part is not ours}
+        gaps = {
+            name: contrast(*([row["tasks"][rarest] for row in part] for part in pair))
+            for name, pair in pairs.items()
+            if all(pair)
+        }
         report.put("skill_balanced_above", {"task": rarest, **gaps})
     for name, part in rows.items():
         total = summary(part, rare, judged)

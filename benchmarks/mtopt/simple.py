@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from experiment import rate
+from experiment import contrast, rate
 
 from polytask.mtopt.config.action import ActionConfig
 from polytask.mtopt.config.learning import CEMConfig
+from polytask.mtopt.roles.evaluation import SCRIPT, best_blind
 from polytask.mtopt.roles.simple_policies import RANDOM, ConstantPolicy, RandomPolicy, constant_policies
 from polytask.mtopt.tasks import ALL_TASKS
 from polytask.mtopt.world import BinWorld, Policy, run_episodes
 
-SCRIPT = "script"
+Rates = Sequence[dict[str, float | int]]  # of each seed, with the count of its episodes
 
 
 def simple_rates(
@@ -47,11 +48,20 @@ def policies(world: BinWorld, script: Policy) -> dict[str, Policy]:
     return {**constant, RANDOM: RandomPolicy(CEMConfig(), 0, world.device), SCRIPT: script}
 
 
-def best_blind(rates: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the name and rate of the best policy that sees nothing, by task: the script reads the simulator."""
-    found = {}
-    for task, row in rates.items():
-        blind = {name: one for name, one in row.items() if name != SCRIPT}
-        best = max(blind, key=lambda name: float(blind[name]["mean"]))
-        found[task] = {"policy": best, **blind[best]}
-    return found
+def best_of_each(rates: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the name and rate of the best policy that sees nothing, by task."""
+    best = {task: best_blind({name: float(one["mean"]) for name, one in row.items()}) for task, row in rates.items()}
+    return {task: {"policy": name, **rates[task][name]} for task, name in best.items() if name is not None}
+
+
+def above_blind(mine: Rates, simple: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how far a setting is above the best policy that sees nothing.
+
+    Args:
+        mine: The rates of the setting.
+        simple: The rates by simple policy with the number of `episodes`, of each seed or once for all.
+    """
+    means = {name: sum(row[name] for row in simple) / len(simple) for name in simple[0] if name != "episodes"}
+    best = best_blind(means)
+    assert best is not None, "every world has policies that see nothing"
+    return {"policy": best, **contrast(mine, [{"mean": row[best], "count": row["episodes"]} for row in simple])}

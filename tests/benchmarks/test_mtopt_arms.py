@@ -8,7 +8,7 @@ import pytest
 from polytask.mtopt.roles import evaluator
 
 COVER = (
-    "--tasks place-any --seeds 0 --size tiny --threads 1 --device cpu --new-episodes 8 --updates 4 --episodes 2 "
+    "--tasks place-any --seeds 0 --size tiny --threads 1 --new-episodes 8 --updates 4 --episodes 2 "
     "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=8 "
     "collector.max_steps=2 labels.per_task=8 detector.updates=2 detector.batch=4 detector.least_precision=0 "
     "detector.least_tested=0 "
@@ -102,7 +102,7 @@ def test_tiny_studies_have_settings_with_which_a_detector_can_pass_and_those_of_
 
 
 ARMS = (
-    "--seeds 0 --size tiny --threads 1 --device cpu --tasks lift-any lift-sausage place-any --updates 4 --episodes 2 "
+    "--seeds 0 --size tiny --threads 1 --tasks lift-any lift-sausage place-any --updates 4 --episodes 2 "
     "world.num_envs=4 world.image_size=16 world.outcome_size=16 learner.network.image_size=16 collector.episodes=16 "
     "collector.max_steps=2 labels.per_task=8 labels.passes=1 detector.updates=2 detector.batch=4 "
     "detector.least_precision=0 detector.least_tested=0 learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 "
@@ -165,7 +165,7 @@ def test_arms_without_a_reward_stay_in_the_file_of_a_complete_study(load, tmp_pa
     )
 
     def go(*seeds):
-        words = ["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work"), "--device", "cpu"]
+        words = ["--out", str(tmp_path / "result.json"), "--work", str(tmp_path / "work")]
         return module.main([*words, "--size", "tiny", "--arms", "two", "sausage", "--seeds", *seeds])
 
     assert go("0")["complete"] and "new --out and a new --work" in capsys.readouterr().err
@@ -194,7 +194,7 @@ def test_arms_are_compared_by_hand(load):
     assert found["mean"]["difference"] == pytest.approx(0.25)
     assert found["tasks"]["a"]["low"] > 0 > found["tasks"]["b"]["low"]
     simple = [{"seed": 0, "tasks": {"a": {"script": 0.9, "end now": 0.1, "random": 0.2, "episodes": 100}}}]
-    blind = module.above_blind([arm_row(0, a=0.5)], simple)
+    blind = module.above_simple([arm_row(0, a=0.5)], simple)
     assert blind["a"]["policy"] == "random" and blind["a"]["difference"] == pytest.approx(0.3)
 
 
@@ -205,10 +205,10 @@ def test_arms_are_compared_on_the_seeds_that_both_have(load):
     found = module.compared(first, other)
     assert found["seeds"] == [0] and found["mean"]["difference"] == found["tasks"]["a"]["difference"] == 0.0
     simple = [{"seed": seed, "tasks": {"a": {"end now": 0.1 * seed, "episodes": 100}}} for seed in (0, 2)]
-    above = module.above_blind(first, simple)["a"]["difference"]
+    above = module.above_simple(first, simple)["a"]["difference"]
     assert above == pytest.approx(0.5 - 0.1), "seed 1 has no simple policies yet"
     assert module.compared(first, [arm_row(7, a=0.2)]) is None
-    assert module.above_blind([arm_row(7, a=0.2)], simple) == {}
+    assert module.above_simple([arm_row(7, a=0.2)], simple) == {}
     orders = load("runs").of_common_seeds(first, first[::-1])
     assert [[row["seed"] for row in rows] for rows in orders] == [[0, 1, 2]] * 2
 
@@ -225,7 +225,7 @@ def test_means_of_arms_leave_out_tasks_that_a_detector_did_not_judge(load):
     assert above["judged"] == ["a"] and above["mean"]["difference"] == pytest.approx(0.2)
     assert set(above["tasks"]) == {"a", "b"} and above["tasks"]["b"]["difference"] == 0.0
     simple = [{"seed": 0, "tasks": {task: {"end now": 0.0, "episodes": 100} for task in "abc"}}]
-    assert set(module.above_blind(rows, simple)) == {"a", "b"}
+    assert set(module.above_simple(rows, simple)) == {"a", "b"}
     nothing = module.table([arm_row(0, "a", a=0.8, b=0.4), arm_row(1, "b", a=0.8, b=0.4)])
     assert nothing["mean"] is None and nothing["judged"] == []
 
@@ -241,12 +241,28 @@ def test_scripts_of_a_study_are_not_played_with_one_action_as_well(load, monkeyp
     assert found["place-any"]["simple"] and asked and {steps for _, steps in asked} == {2}
 
 
+@pytest.mark.parametrize("name", ["arms", "cover_object", "drawer"])
+def test_a_study_is_of_the_device_that_its_runs_have(load, monkeypatch, tmp_path, capsys, name):
+    module = load(name)
+    words = ["--work", str(tmp_path / "work"), *(["--size", "tiny"] if name != "drawer" else [])]
+    asked, wanted = [], "cuda:3"
+    monkeypatch.setattr(load("runs"), "check_devices", asked.append)
+    monkeypatch.setattr(module, "run", lambda name, arguments, body: arguments.device)
+    assert module.main([*words, f"device={wanted}"]) == wanted and asked == [{"device": wanted}]
+    assert module.main(words) == "cpu"
+    with pytest.raises(SystemExit):
+        module.main([*words, "device=gpu-0", "trainer.batch=1"])
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_new_task_is_compared_with_scratch_on_the_seeds_that_both_have(load):
     module = load("cover_object")
     rows = [{"seed": seed, "arm": "scratch", "success": rate, "episodes": 100} for seed, rate in ((0, 0.2), (1, 0.8))]
     rows.append({"seed": 1, "arm": "joined", "success": 0.8, "episodes": 100})
     report = load("experiment").Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
-    report.results |= {"rows": rows, "baselines": {"end now": 0.1, "episodes": 100}}
+    report.results |= {"rows": rows, "baselines": {"end now": 0.1, "script": 0.7, "episodes": 100}}
     module.summarize(report)
+    above = report.results["above_blind"]
+    assert above["joined"]["policy"] == "end now" and above["joined"]["difference"] == pytest.approx(0.7)
     assert list(report.results["above_scratch"]) == ["joined"]
     assert report.results["above_scratch"]["joined"]["difference"] == 0.0

@@ -125,7 +125,7 @@ def test_sharing_without_a_rewarded_lift_compares_what_is_left_and_does_not_rela
     module, experiment = load("sharing"), load("experiment")
     report = experiment.Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
     row = {"place-any": experiment.rate(torch.ones(4)), "lift-any": experiment.rate(torch.zeros(4))}
-    module.conclude(report, {"skill/balanced": [row]}, ("place-any",), ["place-any"])
+    module.conclude(report, {"skill/balanced": [{"seed": 0, "tasks": row}]}, ("place-any",), ["place-any"])
     said = capsys.readouterr().err
     assert "no lift is judged" in said and "mean 1.000" in said
     assert "skill_balanced_above" not in report.results
@@ -135,6 +135,24 @@ def test_sharing_without_a_rewarded_lift_compares_what_is_left_and_does_not_rela
     assert "does not judge lift-any" in capsys.readouterr().err and "relabelling" not in report.results
 
 
+def test_settings_of_sharing_are_compared_on_the_seeds_that_both_have(load):
+    """A stop leaves settings with fewer seeds, and seeds differ."""
+    module, experiment = load("sharing"), load("experiment")
+    report = experiment.Report("test", argparse.Namespace(seconds=1, out=None, device="cpu"))
+    rates = {"skill/balanced": (0.2, 0.8), "orig/uniform": (0.2,)}
+    cells = [
+        {"setting": setting, "seed": seed, "lift-can": rate, "counts": {"lift-can": 100}}
+        for setting, each in rates.items()
+        for seed, rate in enumerate(each)
+    ]
+    cells.append({"setting": "all/uniform", "seed": 7, "lift-can": 0.1, "counts": {"lift-can": 100}})
+    report.results["cells"] = cells
+    module.conclude(report, module.finished(report)[0], ("lift-can",), ["lift-can"])
+    above = report.results["skill_balanced_above"]
+    assert set(above) == {"task", "orig/uniform"}, "no seed of all/uniform is one of the paper's setting"
+    assert above["orig/uniform"]["difference"] == 0.0
+
+
 def test_sharing_takes_means_over_judged_tasks_only(load):
     module, rate = load("sharing"), load("experiment").rate
     row = {
@@ -142,7 +160,7 @@ def test_sharing_takes_means_over_judged_tasks_only(load):
         "lift-can": rate(torch.tensor([1.0, 0.0])),
         "lift-box": rate(torch.zeros(4)),
     }
-    found = module.summary([row], ("lift-can",), ["lift-any", "lift-can"])
+    found = module.summary([{"seed": 0, "tasks": row}], ("lift-can",), ["lift-any", "lift-can"])
     assert (found["min"], found["mean"], found["max"]) == (0.5, 0.75, 1.0), "lift-box was refused: nothing learned it"
     assert found["judged"] == ["lift-any", "lift-can"] and set(found["tasks"]) == set(row)
 
@@ -196,8 +214,37 @@ def test_a_detector_that_is_wrong_on_random_pictures_gives_no_reward(load, monke
         labelled.fit_detector(pool, detector.tasks, 50, arguments, torch.Generator().manual_seed(0))
 
 
+def test_thresholds_reach_the_precision_that_the_study_asks_for(load, monkeypatch):
+    labelled, seen = load("labelled"), []
+    monkeypatch.setattr(labelled, "train_detector", lambda *given: seen.append(given[3]))
+    flags = argparse.ArgumentParser()
+    labelled.detector_flags(flags)
+    arguments = flags.parse_args(["--least-precision", "0.9"])
+    arguments.device = "cpu"
+    pool = labelled.Pool(torch.zeros(4, 1, 1, 1, 3), torch.zeros(4, len(labelled.ALL_TASKS)) > 0, torch.zeros(4) > 0)
+    labelled.train_on(pool, ("lift-any",), [torch.arange(4)], arguments, torch.Generator())
+    assert seen[0].least_precision == 0.9
+
+
+@pytest.mark.parametrize("source", ["person", "detector"])
+def test_pictures_that_measure_one_task_train_no_other(load, monkeypatch, source):
+    """The package keeps an episode aside for all tasks: one network learns them all."""
+    labelled = load("labelled")
+    trained, measured = [], []
+    monkeypatch.setattr(labelled, "train_on", lambda pool, tasks, chosen, *_: trained.extend(chosen) or YesDetector())
+    monkeypatch.setattr(labelled, "gate", lambda detector, pool, aside, *_: measured.extend(aside.values()))
+    monkeypatch.setattr(YesDetector, "refused", {}, raising=False)
+    truth = torch.arange(400)[:, None].repeat(1, len(labelled.ALL_TASKS)) % 3 == 0
+    pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3), truth, torch.arange(400) % 2 == 1)
+    tasks = ("lift-any", "lift-can", "place-any", "place-bottom")
+    arguments = argparse.Namespace(labels=source)
+    labelled.fit_detector(pool, tasks, 120, arguments, torch.Generator().manual_seed(0))
+    assert [len(rows) for rows in measured] == [10] * 4 and len(trained) == (8 if source == "person" else 4)
+    assert not torch.isin(torch.cat(measured), torch.cat(trained)).any()
+
+
 DRAWER = (
-    "--device cpu --limits 1 10 --episodes 2 world.num_envs=4 world.image_size=16 world.outcome_size=16 "
+    "--limits 1 10 --episodes 2 world.num_envs=4 world.image_size=16 world.outcome_size=16 "
     "learner.network.image_size=16 collector.episodes=16 labels.per_task=24 detector.updates=2 detector.batch=4 "
     "detector.least_precision=0 detector.least_tested=0 "
     "learner.bellman.cem.samples=8 learner.bellman.cem.elites=2 trainer.updates=4 "
@@ -328,7 +375,10 @@ def test_a_person_labels_what_the_page_shows_without_knowing_the_truth(load, mon
     for truth in (torch.zeros, torch.ones):
         pool = labelled.Pool(torch.zeros(400, 1, 1, 1, 3), truth(400, len(labelled.ALL_TASKS)).bool(), is_place)
         tasks = ("lift-any", "place-any")
-        choices.append(labelled.view(pool, tasks, 50, None, torch.Generator().manual_seed(0)))
+        generator = torch.Generator().manual_seed(0)
+        tests = labelled.set_aside(pool, tasks, 4, generator)
+        trains = labelled.view(pool, tests, 50, None, generator)
+        choices.append([torch.cat([tests[name], rows]) for name, rows in zip(tasks, trains, strict=True)])
     lift, place = choices[0]
     assert all(torch.equal(first, second) for first, second in zip(*choices, strict=True)), "the truth does not matter"
     assert len(lift.unique()) == len(place.unique()) == 50 and (lift % 2 == 0).all() and (place % 2 == 1).all()

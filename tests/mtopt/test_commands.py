@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,17 @@ def test_a_task_that_no_detector_was_taught_is_not_relabelled(call, copied, word
     assert f"polytask label run_dir={copied} tasks=[lift-any-two]" in err
     assert {path: path.read_bytes() for path in files} == files
     assert sorted((copied / "detectors").iterdir()) == detectors
+
+
+def test_a_task_with_labels_that_came_after_the_detector_needs_a_new_one(call, copied):
+    with closing(EpisodeStore(copied)) as store:
+        lifts = [row.id for row in store.rows() if row.task.startswith("lift")]
+        store.add_labels([Label(e, "lift-red-thing", float(i % 2), "person") for i, e in enumerate(lifts)])
+    add = ("mtopt", "relabel", f"run_dir={copied}", "add=[lift-red-thing]")
+    code, _, err = call(*add, "detector=run-1")
+    advice = f"train a new one: polytask mtopt relabel run_dir={copied} train=true add=[lift-red-thing]"
+    assert code == 2 and err.strip().endswith(advice) and "polytask label" not in err
+    assert call(*advice.split()[5:])[0] == 0, "the command works"
 
 
 def test_a_run_of_another_process_is_not_changed_but_for_episodes(call, copied):

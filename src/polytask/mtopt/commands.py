@@ -216,11 +216,12 @@ def _require_taught(wanted: Sequence[str], taught: Sequence[str], who: str, conf
     if not missing:
         return
     with closing(DetectorTrainer(config)) as trainer:
-        lack = trainer.lacking(missing[0]) or "there are labels of both kinds now; train a new one"
-    raise UserError(
-        f"{who} was taught no success and failure of '{missing[0]}': {lack}; label, then train a detector: "
-        f"polytask label run_dir={config.root} tasks=[{missing[0]}]"
-    )
+        lack = trainer.lacking(missing[:1]).get(missing[0])
+    advice = f"{lack}; label, then train a detector: polytask label run_dir={config.root} tasks=[{missing[0]}]"
+    if lack is None:
+        command = f"polytask mtopt relabel run_dir={config.root} train=true add=[{','.join(wanted)}]"
+        advice = f"there are labels of both kinds now; train a new one: {command}"
+    raise UserError(f"{who} was taught no success and failure of '{missing[0]}': {advice}")
 
 
 def _train_detector(config: RunConfig, wanted: Sequence[str], stops: Sequence[int]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from polytask.mtopt.roles.evaluation import ChainResult, Evaluation, TaskResult
+from polytask.mtopt.roles.evaluation import SCRIPT, ChainResult, Evaluation, TaskResult, best_blind
 from polytask.mtopt.tasks import BROAD
 from polytask.result import Result, Table
 
-ALIKE = "from starts drawn in the same way"  # not the very same ones; see `Evaluator`
+ALIKE = "from the same starts"  # as the policy; see `Evaluator`
 ONE_ACTION = "same policy, one action"  # column: its episodes end after one action
 
 
@@ -18,9 +18,11 @@ def evaluation_result(evaluation: Evaluation, run_dir: str) -> Result:
     tables = [_tasks(evaluation), *_simple(evaluation), *_chains(evaluation)]
     lines = [f"{_mean_line(evaluation)}; run: {run_dir}"]
     means = evaluation.simple_means()
-    if means:
-        best = max(means, key=lambda name: means[name])
-        lines.append(f"best simple policy, {ALIKE}: {best}, mean success {means[best]:.3f}")
+    best = best_blind(means)
+    if best is not None:
+        lines.append(f"best policy that sees nothing, {ALIKE}: {best}, mean success {means[best]:.3f}")
+    if SCRIPT in means:
+        lines.append(f"scripts, which read the simulator: mean success {means[SCRIPT]:.3f}")
     payload = {**asdict(evaluation), "success": evaluation.mean, "simple": means, "run_dir": run_dir}
     return Result(payload, tables, lines)
 
@@ -70,7 +72,7 @@ def _simple(evaluation: Evaluation) -> list[Table]:
     ]
     means = evaluation.simple_means()
     mean_short = [evaluation.mean_one_action] if has_short else []
-    rows.append(("mean", evaluation.mean, *mean_short, *(means[name] for name in names), means.get("script")))
+    rows.append(("mean", evaluation.mean, *mean_short, *(means[name] for name in names), means.get(SCRIPT)))
     return [Table(f"success, {ALIKE}", ("task", evaluation.policy, *short, *names, "scripts"), rows)]
 
 

@@ -19,6 +19,8 @@ from polytask.errors import UserError
 from polytask.mtopt.act.actor import Actor, Look
 from polytask.mtopt.act.server import create_app
 from polytask.mtopt.config import ActConfig
+from polytask.mtopt.config.learning import DetectorConfig
+from polytask.mtopt.detector import Judge
 from polytask.mtopt.label.client import InProcessClient
 from polytask.mtopt.label.server import server_of
 from polytask.mtopt.store import EpisodeStore
@@ -29,14 +31,14 @@ PAGE = (ROOT / "docs" / "mtopt_own_robot.md").read_text()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Run the commands of the page, with fewer episodes and updates."""
+    """Run the commands of the page, with fewer updates."""
     path, before = tmp_path_factory.mktemp("robot"), Path.cwd()
     os.chdir(path)
     try:
         for line in "".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)).splitlines():
-            words = shlex.split(line.replace("updates=200", "updates=4"))
+            words = shlex.split(line.replace("updates=200", "updates=4").replace("updates=20", "updates=6"))
             if words[0] == "python":
-                subprocess.run([sys.executable, str(ROOT / words[1]), *words[2:], "12"], check=True)
+                subprocess.run([sys.executable, str(ROOT / words[1]), *words[2:]], check=True)
             else:
                 assert main(words[1:]) == 0, line
     finally:
@@ -63,12 +65,24 @@ def ask(config, body, **headers):
 
 def test_the_episodes_and_their_labels_are_in_the_run(folder):
     with closing(EpisodeStore(folder / "runs" / "robot")) as store:
-        assert len(store) == 12
+        assert len(store) == 150
         assert store.read(1).images.shape == (4, 64, 64, 3)
         labels = {one.episode: one.value for one in store.labels("lift-any", "person")}
     files = sorted((folder / "my_robot").glob("*/episode.json"))
     assert labels == {number + 1: float(json.loads(one.read_text())["success"]) for number, one in enumerate(files)}
     assert set(labels.values()) == {0.0, 1.0}
+
+
+def test_the_detector_of_the_page_may_reward_the_task(folder):
+    """With the settings of the gate as they are; the page says how many episodes that takes."""
+    run = folder / "runs" / "robot"
+    judge = Judge(run / "detectors", "cpu")
+    assert judge.version == "relabel-1" and judge.judged(["lift-any"]) == ("lift-any",)
+    score = json.loads((run / "detectors" / "relabel-1.scores.json").read_text())["lift-any"]
+    assert score["precision"] > 0.9 and f"{score['count']} are kept\naside" in PAGE
+    assert f"at least {DetectorConfig().least_tested} must test" in PAGE
+    with closing(EpisodeStore(run)) as store:
+        assert store.label_counts("detector:relabel-1") == {"lift-any": 150}
 
 
 def test_the_program_of_the_page_gets_an_action(folder, config, monkeypatch, capsys):

@@ -4,6 +4,7 @@ import pytest
 
 from polytask.errors import UserError
 from polytask.mtopt.detector import Judge
+from polytask.mtopt.detector.folder import in_use
 from polytask.mtopt.detector.labels import labels_by_task
 from polytask.mtopt.records import Label
 from polytask.mtopt.roles import DetectorTrainer
@@ -39,4 +40,41 @@ def test_a_detector_is_trained_from_people_and_measured_on_labels_kept_aside(con
     with pytest.raises(KeyboardInterrupt):
         trainer.step("run-2", stop)
     assert not (config.detectors / "run-2.pt").exists()
+    trainer.close()
+
+
+def test_a_detector_without_rewards_does_not_displace_one_that_has_some(config, store):
+    """Else labels of a further round could take every reward from a run."""
+    store.add_labels(
+        [Label(e, task, float(e % 2), "person") for e in range(1, 13) for task in ("lift-any", "lift-box")]
+    )
+    trainer = DetectorTrainer(config)
+
+    def used_after(version, least_tested):
+        config.detector.least_tested, config.detector.least_precision = least_tested, 0.0
+        trainer.step(version)
+        return in_use(config.detectors)
+
+    assert used_after("run-1", 1000) == "run-1", "there was none, and its reasons are those of today"
+    assert used_after("run-2", 1000) == "run-2"
+    assert used_after("run-3", 0) == "run-3"
+    assert used_after("run-4", 1000) == "run-3"
+    assert used_after("run-5", 0) == "run-5"
+    config.tasks = ["lift-can"]
+    assert used_after("run-6", 0) == "run-6", "neither may reward a task that is learned now"
+    trainer.close()
+
+
+def test_a_lesson_changes_with_labels_and_settings(config, store):
+    trainer = DetectorTrainer(config)
+    lessons = [trainer.lesson()]
+    for change in (
+        lambda: store.add_labels([Label(1, "lift-any", 1.0, "person")]),
+        lambda: store.add_labels([Label(1, "lift-any", 0.0, "person")]),
+        lambda: setattr(config.detector, "updates", 77),
+    ):
+        assert trainer.lesson() == lessons[-1]
+        change()
+        lessons.append(trainer.lesson())
+    assert len(set(lessons)) == 4
     trainer.close()

@@ -46,7 +46,28 @@ def test_the_mean_of_an_evaluation_is_over_tasks():
     assert found.metrics() == {"success": 0.75, "weights": 2.0, "success/a": 0.5, "success/b": 1.0}
 
 
-def test_the_starts_of_a_skills_first_task_are_played_by_policies_that_see_nothing(config):
+def test_all_tasks_of_a_skill_have_the_starts_that_simple_policies_play(config, monkeypatch):
+    """Three episodes in two worlds: a task's second batch is half full, and the next task begins from the first one."""
+    config.world.num_envs, config.evaluator.episodes = 2, 3
+    config.evaluator.simple = config.evaluator.chains = True
+    evaluator, seeds = Evaluator(config), []
+    reseed = evaluator.world.reseed
+    monkeypatch.setattr(evaluator.world, "reseed", lambda seed: seeds.append(seed) or reseed(seed))
+    tasks = ["lift-any", "place-any", "place-bottom", "place-top-left"]
+    config.tasks = tasks
+    found = evaluator.step(tasks, is_scripted=True)
+    numbered = {word: [derive(config.evaluator.seed, word, number) for number in (0, 1)] for word in ("place", "chain")}
+    for starts in numbered.values():
+        asked = [seed for seed in seeds if seed in starts]
+        assert asked == starts * (len(asked) // 2)
+    assert set(seeds) == {*numbered["place"], *numbered["chain"], *(derive(1000, "lift", k) for k in (0, 1))}
+    for row in found.tasks:
+        assert row.episodes == 3 and row.script == row.success, "one set of scripted episodes is that of every task"
+    for chain in found.chains:
+        assert chain.episodes == 3 and chain.script == chain.success
+
+
+def test_the_starts_of_a_skill_are_played_by_policies_that_see_nothing(config):
     """With all worlds in one batch, each rate is that of the policy's own episodes from the same seed."""
     config.world.num_envs = config.evaluator.episodes = 4
     config.evaluator.simple = True
@@ -122,7 +143,7 @@ def test_a_chain_succeeds_only_where_something_was_lifted(config, monkeypatch):
     monkeypatch.setattr(evaluator.world, "holds", lambda: held)
     truth = evaluator.world.truth
     monkeypatch.setattr(evaluator.world, "truth", lambda tasks: torch.ones_like(truth(tasks)))
-    lifted, ended = evaluator._chain("lift-any", "place", ["place-any"] * 3, "script")
+    lifted, ended = evaluator._chain("lift-any", "place", ["place-any"], "script")
     assert handed == [], "nothing is handed over"
     assert lifted.tolist() == [1, 0, 1]
     assert ended[:, ALL_TASKS.index("place-any")].tolist() == [1, 0, 1], "the second chain had nothing to place"

@@ -65,7 +65,10 @@ def test_it_is_not_ready_until_a_person_has_labelled_both_kinds(config, store):
     assert is_held_out([5], MEASURED)
     store.add_labels([Label(5, "lift-any", 0.0, "person")])
     assert not teacher.is_ready, "a failure that only measures teaches nothing"
+    config.tasks = ["lift-can", "place-any"]
     store.add_labels([Label(2, "lift-any", 0.0, "person")])
+    assert not teacher.is_ready, "the run does not learn lift-any"
+    config.tasks.append("lift-any")
     assert teacher.is_ready
     assert teacher.step(0)["labels"] == 4
     teacher.close()

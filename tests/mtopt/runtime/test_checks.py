@@ -3,7 +3,10 @@
 import pytest
 from helpers.tiny_run import tiny
 
+from polytask.config.compose import compose
+from polytask.config.presets import CONF
 from polytask.errors import UserError
+from polytask.mtopt.config.run import RunConfig, TeacherConfig
 from polytask.mtopt.runtime.checks import check_devices, prepared
 
 
@@ -30,6 +33,34 @@ def test_settings_that_cannot_work_are_refused(tmp_path, change, line):
     change(config)
     with pytest.raises(UserError, match=line):
         prepared(config)
+
+
+def test_labels_that_can_test_no_task_are_refused_before_anything_is_collected(tmp_path):
+    """Of labels drawn at random, a fifth tests a detector; of those in later passes and rounds, 0.3 are drawn so."""
+
+    def tested(who="stand-in", least=20, rounds=0, **labels):
+        config = tiny(tmp_path)
+        config.labels, config.detector.least_tested = TeacherConfig(who, **labels), least
+        config.controller.rounds = rounds
+        return prepared(config)
+
+    with pytest.raises(UserError, match=r"labels.per_task=60 is not valid; about 12 .* labels.per_task=98 or more"):
+        tested(per_task=60)
+    tested(per_task=98)
+    with pytest.raises(UserError, match=r"about 13 .* labels.per_task=150 or more"):
+        tested(per_task=100, passes=2)
+    tested(per_task=150, passes=2)
+    with pytest.raises(UserError, match=r"about 18 .* labels.per_task=68 or more"):
+        tested(per_task=60, rounds=1, round_per_task=100)
+    tested(per_task=68, rounds=1, round_per_task=100)
+    tested(per_task=60, least=12)
+    tested("person", per_task=60)
+    tested(per_task=0)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "mtopt_preset").glob("*.yaml")))
+def test_presets_have_enough_labels(name, tmp_path):
+    prepared(compose(RunConfig, [f"preset={name}", f"run_dir={tmp_path}"]))
 
 
 def test_the_network_gets_the_reach_of_the_world(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import closing
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from polytask.errors import UserError
 from polytask.files.folder_lock import BusyError
 from polytask.mtopt.detector.folder import choose, in_use
 from polytask.mtopt.records import Label
-from polytask.mtopt.roles import Evaluator, Trainer
+from polytask.mtopt.roles import Evaluator, Job, Trainer
 from polytask.mtopt.runtime.checks import prepared
 from polytask.mtopt.runtime.folder import RunFolder
 from polytask.mtopt.runtime.local import LocalRuntime
@@ -211,19 +212,39 @@ def test_a_run_waits_for_more_labels_of_a_person_until_a_task_may_be_a_reward(tm
     config.labels.who = "person"
     runtime = LocalRuntime(config, said.append)
     assert runtime.run() is None
-    store = EpisodeStore(config.root, config.storage)
-    store.add_labels([Label(row.id, "lift-any", float(row.id % 2), "person") for row in store.rows()])
-    store.close()
+
+    def label(values, only=slice(None)):
+        with closing(EpisodeStore(config.root, config.storage)) as store:
+            rows = store.rows()[only]
+            store.add_labels([Label(row.id, task, values[task], "person") for row in rows for task in values])
+
+    label({"lift-any": 1.0}, slice(0, None, 2))
+    label({"lift-any": 0.0}, slice(1, None, 2))
     config.detector.least_tested = 1000
     for tries in (1, 2):
-        assert runtime.run() is None
-        assert (runtime.controller.phase, runtime.controller.open) == ("detector", [])
-        assert in_use(config.detectors) == f"run-{tries}", "no version stands for two detectors"
-        assert said[-2].startswith("no reward until it has more labels: lift-any (")
+        for _ in range(2):  # a second call finds no new label, so it trains nothing and says the same
+            assert runtime.run() is None
+            assert (runtime.controller.phase, runtime.controller.open) == ("detector", [])
+            assert in_use(config.detectors) == f"run-{tries}", "no version stands for two detectors"
+            lines = [line.partition("more labels: ")[2] for line in said if line.startswith("no reward")][-3:]
+            assert lines[0].startswith("lift-any (") and "at least 1000 must" in lines[0]
+            assert [line.partition(";")[0] for line in lines[1:]] == [
+                "lift-can (no success of it is labelled",
+                "place-any (no success of it is labelled",
+            ]
+            said.clear()
+        label({"lift-can": 0.0}, slice(tries, tries + 1))
     runtime.close()
     runtime = LocalRuntime(config, said.append)
+    assert runtime.run() is None and in_use(config.detectors) == "run-3", "these labels came after the last detector"
+    runtime.close()
+    runtime = LocalRuntime(config, said.append)
+    assert runtime.run() is None and in_use(config.detectors) == "run-3", "the run's folder knows that none came since"
     config.detector.least_tested = 0
     config.detector.least_precision = 0.0
-    assert runtime._do_next() and runtime.controller.phase == "grade"
-    assert in_use(config.detectors) == "run-3"
+    assert runtime._do_next() and runtime.controller.phase == "grade", "other settings are worth a try"
+    assert in_use(config.detectors) == "run-4"
+    config.detector.least_tested = 1000
+    runtime._train_detector(Job("detector", 1, 4))
+    assert said[-1] == "detector run-5 may reward no task, so run-4 stays in use" and runtime._has_rewards()
     runtime.close()

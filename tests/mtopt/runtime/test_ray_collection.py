@@ -138,6 +138,9 @@ def test_batches_in_progress_fit_into_memory(tmp_path):
     config.world.image_size, config.updater.rows = 64, 1024
     limit = TrainingPipeline(config, CallList(), None)._limit
     assert limit == 2, "each is 38 MB: two pictures a row on the way to its updater, one on the way back"
+    config.world.image_width = 128
+    assert TrainingPipeline(config, CallList(), None)._limit == 1, "a wide picture takes its own bytes, 75 MB"
+    config.world.image_width = None
     config.updater.rows = 16
     assert TrainingPipeline(config, CallList(), None)._limit == 143
     config.ray.updaters = 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.seeds import uniform_hashes
 from polytask.mtopt.store import EpisodeStore
 
@@ -54,6 +56,21 @@ def is_held_out(episodes: Sequence[int], share: float) -> set[int]:
     """Return which episodes only measure detectors: a share of all, fixed for ever."""
     chance = uniform_hashes(list(episodes), "held out").tolist()
     return {episode for episode, lot in zip(episodes, chance, strict=True) if lot < share}
+
+
+def kept_aside(count: float) -> int:
+    """Return how many of some labels that are drawn at random only measure detectors, on average."""
+    return round(MEASURED * count)
+
+
+def fewest(drawn: Callable[[int], float], least: int) -> int:
+    """Return the smallest number of labels of which at least `least` measure a detector.
+
+    Args:
+        drawn: Returns how many of some labels are drawn at random.
+        least: How many must measure it.
+    """
+    return next(count for count in itertools.count() if kept_aside(drawn(count)) >= least)
 
 
 def split(

@@ -167,9 +167,6 @@ class LabelSession:
             left = self.candidates.count(task) - len(self.candidates.among(task, closed))
         settled = (e for e in labels if e not in self._recent[task] and e not in self._skipped[task])
         again = queues.due_again(settled, task, self.config.reask, self.journal.done(task))
-        if order != "new":
-            aside = self._measuring(again)
-            again = [e for e in again if e not in aside]
         asked = queues.interleave(queue, again, count)
         self._asked_again |= {(task, e) for e in asked if e in labels}
         return [Question(e) for e in asked], left

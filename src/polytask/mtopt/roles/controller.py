@@ -47,6 +47,7 @@ class Controller:
         self.updated = 0  # of them, in this round
         self.early = 0  # episodes collected for the next round
         self.seen = 0  # last episode that the grading of the round before saw
+        self.lesson = ""  # digest of what the last detector of the run learned from
         self.passed = 0  # passes of labelling in this round that were followed by another one
         self.sources = dict.fromkeys(config.learned, SCRIPT)
         self.open: list[Job] = []
@@ -177,6 +178,7 @@ class Controller:
             "early": self.early,
             "seen": self.seen,
             "passed": self.passed,
+            "lesson": self.lesson,
             "sources": {**self._others, **self.sources},
         }
 
@@ -187,6 +189,7 @@ class Controller:
         self.episodes, self.updates = int(state["episodes"]), int(state["updates"])
         self.updated, self.seen = int(state["updated"]), int(state["seen"])
         self.passed, self.early = (int(state.get(name) or 0) for name in ("passed", "early"))  # since version 0.2
+        self.lesson = str(state.get("lesson") or "")
         self.sources = {task: state["sources"].get(task, SCRIPT) for task in self.config.learned}
         self._others = {task: source for task, source in state["sources"].items() if task not in self.sources}
         self.open, self.ahead = [], []

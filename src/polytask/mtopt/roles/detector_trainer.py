@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 
 from polytask.errors import UserError
 from polytask.mtopt.config.learning import MEASURED
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Detector
-from polytask.mtopt.detector.folder import choose, path_of
+from polytask.mtopt.detector.folder import choose, in_use, path_of
 from polytask.mtopt.detector.labelled import admit, compare, measure, publish, train_on_labels
 from polytask.mtopt.detector.labels import Labels, labels_by_task, lacking, split, stand_in_counts, teachable
 from polytask.mtopt.detector.metrics import TaskScore
@@ -30,15 +32,18 @@ class DetectorTrainer:
         """Return the tasks that the present labels can teach a detector."""
         return teachable(self._split()[0])
 
-    def lacking(self, task: str) -> str | None:
-        """Say which kind of labels of a task is missing among those that train; None if they teach it."""
+    def lacking(self, tasks: Iterable[str]) -> dict[str, str]:
+        """Say which kind of labels is missing among those that train, for those of the tasks that they do not teach."""
         learned, held = self._split()
-        return lacking(learned.get(task, {}), held.get(task, {}))
+        found = {task: lacking(learned.get(task, {}), held.get(task, {})) for task in tasks}
+        return {task: lack for task, lack in found.items() if lack is not None}
 
     def step(
         self, version: str, progress: Callable[[float], None] | None = None, start: str | None = None
     ) -> dict[str, float]:
         """Train a version, publish it and put it into use; return its figures on labels kept aside.
+
+        A version that may reward none of the learned tasks does not take the place of one that may.
 
         Args:
             version: Name of the file and of the source of its verdicts.
@@ -63,8 +68,9 @@ class DetectorTrainer:
         admit(detector, scores, settings)
         least, counts = settings.least_precision, stand_in_counts(self.store, learned)
         figures = compare(learned, held, {}, scores, detector=detector, least_precision=least, stand_in=counts)
+        used = in_use(config.detectors)  # before the new one is the newest
         publish(detector, figures, config.detectors, scores)
-        choose(config.detectors, version)
+        choose(config.detectors, version if used is None or self._is_better(detector, used) else used)
         return {
             "taught": float(len(detector.taught)),
             "refused": float(len(detector.refused)),
@@ -72,6 +78,18 @@ class DetectorTrainer:
             "held": float(sum(map(len, held.values()))),
             **flatten(scores),
         }
+
+    def lesson(self) -> str:
+        """Return a digest of what a training learns from: the labels and the settings."""
+        text = json.dumps([*self._split(), asdict(self.config.detector)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _is_better(self, detector: Detector, used: str) -> bool:
+        """Return whether a detector may reward a learned task, or the one in use may reward none either."""
+        learned = set(self.config.learned)
+        if not learned.isdisjoint(detector.used):
+            return True
+        return learned.isdisjoint(Detector.load(path_of(self.config.detectors, used)).used)
 
     def _split(self) -> tuple[Labels, Labels]:
         """Return the labels that train, and those that measure."""

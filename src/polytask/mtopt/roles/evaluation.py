@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+SCRIPT = "script"  # name of the scripts among simple policies: they read the simulator, the others see nothing
 
 
 @dataclass(frozen=True)
@@ -17,10 +20,10 @@ class TaskResult:
     high: float | None
     verdict: float | None  # success by the detector; None if there is none, or it does not judge the task
     wrong: float | None  # share of the true failures that the detector accepts
-    script: float | None  # success of the script, from starts drawn in the same way
+    script: float | None  # success of the script, from the same starts
     length: float  # mean number of actions
     commands: dict[str, float] | None = None  # share of moving alone and of each command among the actions
-    simple: dict[str, float] | None = None  # success of simple policies by name, from such starts
+    simple: dict[str, float] | None = None  # success of simple policies by name, from these starts
     one_action: float | None = None  # success of the same policy where its episodes end after one action
 
 
@@ -34,7 +37,7 @@ class ChainResult:
     success: float  # share of all chains that ended in a success of the task, by the simulator's truth
     low: float  # bounds of Wilson's 95 % interval of the success
     high: float
-    script: float | None  # success of the scripts' chains, from starts drawn in the same way
+    script: float | None  # success of the scripts' chains, from the same starts
     after: str | None = None  # task of the first episode; None in older files: lift-any
 
 
@@ -72,7 +75,7 @@ class Evaluation:
         graded = [row for row in self.tasks if row.success is not None]
         if not graded:
             return {}
-        names = [*(graded[0].simple or {}), *(["script"] if graded[0].script is not None else [])]
+        names = [*(graded[0].simple or {}), *([SCRIPT] if graded[0].script is not None else [])]
         found = {name: [_simple(row, name) for row in graded] for name in names}
         return {name: sum(values) / len(values) for name, values in found.items()}
 
@@ -99,6 +102,12 @@ class Evaluation:
         return cls(state["policy"], state["weights"], state["detector"], state["seed"], rows, chains)
 
 
+def best_blind(rates: Mapping[str, float]) -> str | None:
+    """Return the name of the best policy that sees nothing among rates by policy; None if there is none."""
+    blind = [name for name in rates if name != SCRIPT]
+    return max(blind, key=lambda name: rates[name]) if blind else None
+
+
 def _simple(row: TaskResult, name: str) -> float:
-    value = row.script if name == "script" else (row.simple or {}).get(name)
+    value = row.script if name == SCRIPT else (row.simple or {}).get(name)
     return 0.0 if value is None else value

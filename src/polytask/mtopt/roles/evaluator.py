@@ -1,11 +1,11 @@
 """Evaluate a policy per task on scenes of fixed seeds: the simulator's truth beside the detector's verdict.
 
 Simple policies (one command, random actions) and the scripts play, too: a success rate means little without theirs.
-They know no task, so one set of their episodes serves all tasks of a skill. Its starts are those of the first one that
-is evaluated; other tasks have other starts, drawn in the same way. The same policy with one action plays its own again:
-only what it loses there was a task of several steps. In the bins, places start anywhere above the plate with an object
-in the hand. *Chains* continue from what the policy itself has reached: it picks any object and places what it has
-lifted. A task that a person added has no truth, and neither has a real robot: there, only the verdict is known.
+All tasks of a skill have the same starts. Simple policies know no task, so one set of their episodes serves all of
+these. The same policy with one action plays the starts again: only what it loses there was a task of several steps. In
+the bins, places start anywhere above the plate with an object in the hand. *Chains* continue from what the policy has
+reached itself: it picks any object and places what it has lifted. A task that a person added has no truth, and neither
+has a real robot: there, only the verdict is known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from polytask.mtopt.learning.weights import WeightFolder, Weights
 from polytask.mtopt.policy_names import SCRIPTED
 from polytask.mtopt.records import COMMANDED
 from polytask.mtopt.roles.collector import skills_of
-from polytask.mtopt.roles.evaluation import ChainResult, Evaluation, TaskResult
+from polytask.mtopt.roles.evaluation import SCRIPT, ChainResult, Evaluation, TaskResult
 from polytask.mtopt.roles.policies import LearnedPolicy, script_of
 from polytask.mtopt.roles.simple_policies import (
     RANDOM,
@@ -44,7 +44,7 @@ from polytask.mtopt.store import EpisodeStore
 from polytask.mtopt.world import EpisodeBatch, Policy, World, make_world, run_episodes
 from polytask.statistics import score_interval
 
-SCRIPT, LEARNED = "script", "learned"  # policies besides the simple ones
+LEARNED = "learned"
 
 
 @dataclass(frozen=True)
@@ -144,51 +144,47 @@ class Evaluator:
 
     def _skill(self, skill: str, tasks: Sequence[str], kind: str, steps: int | None = None) -> dict[str, _Scores]:
         """Run the episodes of all tasks of a skill; the most actions are those of the settings unless given."""
-        rows = [task for task in tasks for _ in range(self.config.evaluator.episodes)]
         found = {task: _Scores() for task in tasks}
-        for commanded, batch in self._batches(skill, rows, kind, steps):
-            truth = dict(zip(batch.graded, batch.truth.T.tolist(), strict=True))
-            length, given = batch.length.tolist(), self._modes(batch).tolist()
-            verdicts = self._verdicts(batch.outcome, [self.tasks.names[task] for task in batch.task.tolist()])
-            for row, task in enumerate(commanded):
-                if task in truth:
-                    found[task].truth.append(float(truth[task][row]))
-                found[task].length.append(float(length[row]))
-                found[task].commands.append(given[row])
-                verdict = verdicts[row]
-                if verdict is not None:
-                    found[task].verdict.append(verdict)
+        for task, count, batch in self._batches(skill, tasks, kind, steps):
+            scores = found[task]
+            if task in batch.graded:
+                scores.truth.extend(batch.truth[:count, batch.graded.index(task)].double().tolist())
+            scores.length.extend(batch.length[:count].double().tolist())
+            scores.commands.extend(self._modes(batch)[:count].tolist())
+            scores.verdict.extend(self._verdicts(batch.outcome[:count], task))
         return found
 
     def _simple_rates(self, skill: str, kind: str) -> dict[str, float]:
-        """Return the success of a policy that knows no task on all graded ones, by episodes from the first starts."""
+        """Return the success of a policy that knows no task on all graded ones."""
         key = (skill, kind)
         if key not in self._known:
-            rows = [next(name for name in self.tasks if self.tasks[name].skill == skill)]
-            rows *= self.config.evaluator.episodes
-            truth = torch.cat([batch.truth[: len(part)].cpu() for part, batch in self._batches(skill, rows, kind)])
-            self._known[key] = dict(zip(self.spec.graded, truth.float().mean(0).tolist(), strict=True))
+            any_task = next(name for name in self.tasks if self.tasks[name].skill == skill)
+            truth = torch.cat([batch.truth[:count].cpu() for _, count, batch in self._batches(skill, [any_task], kind)])
+            self._known[key] = dict(zip(self.spec.graded, truth.double().mean(0).tolist(), strict=True))
         return self._known[key]
 
     def _batches(
-        self, skill: str, rows: Sequence[str], kind: str, steps: int | None = None
-    ) -> Iterator[tuple[Sequence[str], EpisodeBatch]]:
-        """Run an episode of each row's task, in batches of all worlds; yield the rows of a batch with its episodes."""
-        for number, commanded, padded in self._parts(rows):
+        self, skill: str, tasks: Sequence[str], kind: str, steps: int | None = None
+    ) -> Iterator[tuple[str, int, EpisodeBatch]]:
+        """Run the episodes of each task, in batches of all worlds; yield a batch with its task and how many count."""
+        for task, number, count in self._parts(tasks):
             self.world.reseed(derive(self.config.evaluator.seed, skill, number))
             self.world.start(skill)
-            yield commanded, self._run(skill, kind, padded, steps)
+            yield task, count, self._run(skill, kind, task, steps)
 
-    def _run(self, skill: str, kind: str, tasks: Sequence[str], steps: int | None = None) -> EpisodeBatch:
+    def _run(self, skill: str, kind: str, task: str, steps: int | None = None) -> EpisodeBatch:
         """Run an episode in every world from where it is."""
-        return run_episodes(self.world, self._policy(skill, kind), tasks, steps or self.steps, self.tasks)
+        return run_episodes(self.world, self._policy(skill, kind), [task], steps or self.steps, self.tasks)
 
-    def _parts(self, rows: Sequence[str]) -> Iterator[tuple[int, Sequence[str], list[str]]]:
-        """Divide rows into batches of all worlds; also yield each batch filled up, whose last rows are ignored."""
-        worlds = self.world.num_envs
-        for number, first in enumerate(range(0, len(rows), worlds)):
-            wanted = list(rows[first : first + worlds])
-            yield number, wanted, wanted + [wanted[-1]] * (worlds - len(wanted))
+    def _parts(self, tasks: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+        """Yield the batches of each task: task, number, and how many of its worlds count.
+
+        The number decides the starts, and every task begins with the first one. So all tasks have the same starts.
+        """
+        worlds, episodes = self.world.num_envs, self.config.evaluator.episodes
+        for task in tasks:
+            for number, first in enumerate(range(0, episodes, worlds)):
+                yield task, number, min(worlds, episodes - first)
 
     def _policy(self, skill: str, kind: str) -> Policy:
         seed, cem = derive(self.world.config.seed, "policy", skill), self.config.learner.bellman.cem
@@ -210,7 +206,7 @@ class Evaluator:
         if not self.config.evaluator.chains or not tasks or first not in self.config.learned:
             return []
         episodes, results = self.config.evaluator.episodes, []
-        reached, ended = self._chain(first, skill, [task for task in tasks for _ in range(episodes)], kind)
+        reached, ended = self._chain(first, skill, tasks, kind)
         for number, task in enumerate(tasks):
             mine = slice(number * episodes, (number + 1) * episodes)
             done = ended[mine, self.spec.graded.index(task)]
@@ -225,39 +221,37 @@ class Evaluator:
         key = (f"chain {first} {skill}", SCRIPT)
         if key not in self._known:
             any_task = self.spec.broad.get(skill) or next(n for n in self.tasks if self.tasks[n].skill == skill)
-            rates = self._chain(first, skill, [any_task] * self.config.evaluator.episodes, SCRIPT)[1].mean(0)
+            rates = self._chain(first, skill, [any_task], SCRIPT)[1].mean(0)
             self._known[key] = dict(zip(self.spec.graded, rates.tolist(), strict=True))
         return self._known[key]
 
     def _chain(
-        self, first: str, skill: str, rows: Sequence[str], kind: str
+        self, first: str, skill: str, tasks: Sequence[str], kind: str
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Attempt the first task, then continue with each row's task.
+        """Attempt the first task, then continue with a task; the chains of all tasks one after the other.
 
         Returns:
             Which chains (E,) reached a start of the skill, and which of them (E, G) ended in a success of each task.
         """
         reached, ended, before = [], [], self.tasks[first].skill
-        for number, commanded, padded in self._parts(rows):
+        for task, number, count in self._parts(tasks):
             self.world.reseed(derive(self.config.evaluator.seed, "chain", number))
             self.world.start(before)
-            self._run(before, kind, [first])
+            self._run(before, kind, first)
             ready = self.world.go_on(skill, (before,), hand_over=False).clone()
-            batch = self._run(skill, kind, padded)
-            reached.append(ready[: len(commanded)].double().cpu())
-            ended.append((batch.truth & ready[:, None])[: len(commanded)].double().cpu())
+            batch = self._run(skill, kind, task)
+            reached.append(ready[:count].double().cpu())
+            ended.append((batch.truth & ready[:, None])[:count].double().cpu())
         return torch.cat(reached).numpy(), torch.cat(ended).numpy()
 
     # --- verdicts ---------------------------------------------------------------------------------------------------
 
-    def _verdicts(self, outcome: Tensor, tasks: Sequence[str]) -> list[float | None]:
-        """Return 1 if the detector accepts the outcome of a world's task, else 0; None if it does not judge it."""
-        judged = self.judge.judged(dict.fromkeys(tasks))
-        if not judged:
-            return [None] * len(tasks)
-        bounds = torch.tensor([self.judge.threshold(task) for task in judged])
-        accepted = self.judge.grade(outcome, judged) > bounds
-        return [float(accepted[row, judged.index(task)]) if task in judged else None for row, task in enumerate(tasks)]
+    def _verdicts(self, outcome: Tensor, task: str) -> list[float]:
+        """Return 1 for each outcome of a task that the detector accepts, else 0; nothing if it does not judge it."""
+        if not self.judge.judged([task]):
+            return []
+        accepted = self.judge.grade(outcome, [task])[:, 0] > self.judge.threshold(task)
+        return list(accepted.double().tolist())
 
     # --- results ----------------------------------------------------------------------------------------------------
 

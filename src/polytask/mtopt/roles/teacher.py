@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from polytask.errors import UserError
 from polytask.mtopt.config.label import LabelConfig
 from polytask.mtopt.config.learning import MEASURED
-from polytask.mtopt.config.run import RunConfig
+from polytask.mtopt.config.run import RunConfig, TeacherConfig
 from polytask.mtopt.config.world_specs import world_spec
 from polytask.mtopt.detector.labels import labels_by_task, split, teachable
 from polytask.mtopt.label.client import InProcessClient, get
@@ -25,6 +25,13 @@ RANKED = 8  # episodes that a detector ranks for each that is then asked about: 
 # Some labels of every round are random draws, because only those measure a detector.
 FIRST = (("new", 1.0),)
 LATER = (("new", 0.3), ("likely", 0.65), ("uncertain", 1.0), ("new", 1.0))
+
+
+def random_labels(labels: TeacherConfig, rounds: int) -> float:
+    """Return how many of the labels that the stand-in gives a task in a run are drawn at random."""
+    share = LATER[0][1]
+    first = labels.per_task / labels.passes
+    return first + share * (labels.per_task - first + rounds * labels.round_per_task)
 
 
 class Teacher:
@@ -43,10 +50,11 @@ class Teacher:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether there are labels: with `labels.who=person`, both kinds of a task among those that train."""
+        """Return whether there are labels: with `labels.who=person`, both kinds of a learned task that train."""
         if self.config.labels.who == "stand-in":
             return True
-        return bool(teachable(split(labels_by_task(self.store, ("person",)), MEASURED, self.store.examples())[0]))
+        learned, _ = split(labels_by_task(self.store, ("person",)), MEASURED, self.store.examples())
+        return not set(self.config.learned).isdisjoint(teachable(learned))
 
     def step(self, round_number: int, part: int = 0) -> dict[str, float]:
         """Add the labels of a round: random ones at first, later also likely successes and uncertain outcomes.

@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from polytask.mtopt.config.run import RunConfig
 from polytask.mtopt.detector import Judge
-from polytask.mtopt.roles import Controller, Evaluation, Job
+from polytask.mtopt.detector.folder import in_use
+from polytask.mtopt.roles import Controller, DetectorTrainer, Evaluation, Job
 from polytask.mtopt.roles.tries import Tries
 from polytask.mtopt.runtime.folder import RunFolder
 
@@ -57,16 +59,23 @@ class Runtime(ABC):
         }
 
     def _do_next(self) -> bool:
-        """Do the next job alone; return False if it needs a person's labels first."""
+        """Do the next job alone; return False if it needs a person's labels first.
+
+        From labels that a detector has learned from already, no other one is trained: it would differ by chance alone.
+        """
         job, began = self.controller.next(), time.monotonic()
         assert job is not None
         if job.kind == "label" and not self._has_labels():
             self.controller.give_up(job)
             return False
-        metrics = self._jobs[job.kind](job)
+        is_known = job.kind == "detector" and self._is_learned()
+        metrics = {} if is_known else self._jobs[job.kind](job)
         is_enough = job.kind != "detector" or self._has_rewards()
         if is_enough:
             self.controller.finish(job, metrics)
+        elif is_known:
+            self.controller.give_up(job)
+            return False
         else:
             self.controller.repeat(job)
         self._log(job, metrics, time.monotonic() - began)
@@ -75,14 +84,34 @@ class Runtime(ABC):
     # --- jobs that are the same everywhere --------------------------------------------------------------------------
 
     def _train_detector(self, job: Job) -> Metrics:
-        return self._make_detector(f"run-{job.number + 1}")
+        version, lesson = f"run-{job.number + 1}", self._lesson()  # labels may come while it is trained
+        metrics = self._make_detector(version)
+        self.controller.lesson = lesson
+        if (used := in_use(self.config.detectors)) != version:
+            self.report(f"detector {version} may reward no task, so {used} stays in use")
+        return metrics
+
+    def _lesson(self) -> str:
+        with closing(DetectorTrainer(self.config)) as trainer:
+            return trainer.lesson()
+
+    def _is_learned(self) -> bool:
+        """Return whether the run's last detector has learned from the present labels, by the present settings."""
+        has_detector = in_use(self.config.detectors) is not None
+        is_same = has_detector and bool(self.controller.lesson) and self._lesson() == self.controller.lesson
+        if is_same:
+            self.report("no label has come since the last detector was trained, so there is no new one")
+        return is_same
 
     def _has_rewards(self) -> bool:
         """Report which tasks the detector may not reward; return False if a person has to label before it may any."""
-        judge = Judge(self.config.detectors, "cpu")
-        for task, why in judge.refused(self.config.learned).items():
+        judge, learned = Judge(self.config.detectors, "cpu"), self.config.learned
+        taught = judge.taught(learned)
+        with closing(DetectorTrainer(self.config)) as trainer:
+            lacks = trainer.lacking(task for task in learned if task not in taught)
+        for task, why in {**judge.refused(learned), **lacks}.items():
             self.report(f"no reward until it has more labels: {task} ({why})")
-        return self.config.labels.who != "person" or bool(judge.judged(self.config.learned))
+        return self.config.labels.who != "person" or bool(judge.judged(learned))
 
     def _grade(self, job: Job) -> Metrics:
         """Let the detector label all episodes, and switch tasks to their own policies."""

@@ -11,7 +11,9 @@ from polytask.mtopt.config import RunConfig
 from polytask.mtopt.config.network import NetworkConfig
 from polytask.mtopt.config.world import WorldConfig
 from polytask.mtopt.config.world_specs import WorldSpec, world_spec
+from polytask.mtopt.detector.labels import fewest, kept_aside
 from polytask.mtopt.networks.layout import Size, layout_of, maps_after, merges_by_place, picture_size
+from polytask.mtopt.roles.teacher import random_labels
 from polytask.mtopt.run_tasks import tasks_of
 from polytask.mtopt.task_table import TaskTable
 from polytask.settings import check_values
@@ -56,6 +58,7 @@ def prepared(config: RunConfig) -> RunConfig:
         )
     world = _shaped(config.world, spec)
     world.lid = world.lid or needs_lid(config.learned, tasks)
+    _check_tested(config)
     _check_turned(config.detector.turned, len(spec.captions), world.outcome_shape)
     _check_pictures("detector.network", config.detector.network, world.outcome_shape)
     network = _network(config, world, spec)
@@ -102,6 +105,24 @@ def _network(config: RunConfig, world: WorldConfig, spec: WorldSpec) -> NetworkC
         width = world.image_width  # the whole picture, not its central square
     camera = replace(network.camera, reach=world.reach)
     return replace(network, camera=camera, action=spec.action or network.action, merge=merge, image_width=width)
+
+
+def _check_tested(config: RunConfig) -> None:
+    """Check that the labels of the stand-in can test a detector; a run without any has a detector from elsewhere.
+
+    Raises:
+        UserError: If so few of them are drawn at random and kept aside that no task can be a reward.
+    """
+    labels, rounds, least = config.labels, config.controller.rounds, config.detector.least_tested
+    drawn = random_labels(labels, rounds)
+    if labels.who != "stand-in" or not drawn or kept_aside(drawn) >= least:
+        return
+    enough = fewest(lambda count: random_labels(replace(labels, per_task=count), rounds), least)
+    raise UserError(
+        f"labels.per_task={labels.per_task} is not valid; about {kept_aside(drawn)} labels of a task would be drawn at "
+        f"random and kept aside to test it, but detector.least_tested={least}; give labels.per_task={enough} or more, "
+        "or a smaller detector.least_tested"
+    )
 
 
 def _check_turned(turned: list[int], views: int, shape: Size) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
@@ -33,7 +34,7 @@ class TrainingPipeline:
         self._pace = UpdatePace(config)
         self._lags: list[float] = []
         # A batch is drawn with two pictures a row, and leaves its updater with one.
-        batch = config.updater.rows * 3 * (3 * config.world.image_size**2 + ROW_BYTES)
+        batch = config.updater.rows * 3 * (3 * math.prod(config.world.image_shape) + ROW_BYTES)
         self._limit = max(1, min(AHEAD * config.ray.updaters, bytes_in_flight(config) // batch))
 
     def connect(self, replay: WorkerSlot, updaters: list[WorkerSlot], trainer: WorkerSlot) -> None:
