@@ -152,8 +152,8 @@ def test_local_and_ray_give_the_same_kind_of_result(outcome, tmp_path):
     ]
     state = json.loads((outcome.config.root / "run.json").read_text())["controller"]
     assert state["updates"] == local.controller.updates == 10
-    # A sequence counts as one skill until it is stored, and has two. So if the writer is away, as many as reach the goal
-    # by that count are under way, with twice its episodes.
+    # A sequence counts as one skill until it is stored, and has two. So while the writer is away, as many begin as
+    # reach the goal by that count, with twice its episodes.
     goal = 40 + 8
     assert goal <= outcome.counts.stored <= 2 * goal
     for kind in ("collect", "label", "detector", "grade", "train", "evaluate"):
