@@ -1,6 +1,10 @@
 """The runs of a reproduced table as one JSON file, and as a pack from which another machine makes the report."""
 
 import json
+import shutil
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -16,48 +20,67 @@ NAMES = ["00-plain/seed-0", "01-start/seed-0", "02-later/seed-0"]
 FILES = ("config.yaml", "metrics.jsonl", "start.json", "summary.json")
 
 
+def words_in(folder, monkeypatch):
+    return ["reproduce", add_table(folder, monkeypatch), "budget=0.1", *TINY, "format=json"]
+
+
 @pytest.fixture
 def words(tmp_path, monkeypatch):
-    return ["reproduce", add_table(tmp_path, monkeypatch), "budget=0.1", *TINY, "format=json"]
+    return words_in(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Train the whole table once; return its folder, and what the command printed."""
+    folder = tmp_path_factory.mktemp("trained")
+    printed = StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        assert main([*words_in(folder, patch), f"output={folder / 'table'}"]) == 0
+    return folder / "table", json.loads(printed.getvalue())
+
+
+@pytest.fixture
+def table(trained, tmp_path):
+    """Return a copy of the trained table, which a test may change or move."""
+    return Path(shutil.copytree(trained[0], tmp_path / "there" / "table"))
 
 
 def refuse(*args, **more):
     raise UserError("this machine starts nothing")
 
 
-def test_an_unpacked_table_is_reported_elsewhere_without_running_anything(words, tmp_path, monkeypatch, capsys):
-    there, here = tmp_path / "there" / "table", tmp_path / "here"
-    assert main([*words, f"output={there}"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    table_json.main([str(there), "--pack", str(tmp_path / "runs.zip")])
+def test_an_unpacked_table_is_reported_elsewhere_without_running_anything(
+    words, trained, table, tmp_path, monkeypatch, capsys
+):
+    here = tmp_path / "here"
+    table_json.main([str(table), "--pack", str(tmp_path / "runs.zip")])
+    capsys.readouterr()
     with ZipFile(tmp_path / "runs.zip") as archive:
         assert sorted(archive.namelist()) == sorted([
             "index.json",
             *(f"{name}/{file}" for name in NAMES for file in FILES),
         ])  # fmt: skip
         archive.extractall(here)
-    there.rename(tmp_path / "gone")
+    table.rename(tmp_path / "gone")
     for module, name in ((slots, "check_device"), (local, "spawn")):
         monkeypatch.setattr(module, name, refuse)
     assert main([*words, f"output={here}"]) == 0  # also the row that starts from runs of the folder it was made in
     found = json.loads(capsys.readouterr().out)
     assert [run["state"] for run in found["runs"]] == ["done"] * 3
     assert [run["setting"] for run in found["runs"]] == ["00-plain", "01-start", "02-later"]
-    assert found["rows"] == made["rows"]
+    assert found["rows"] == trained[1]["rows"]
     assert {name: one["seeds"] for name, one in found["report"]["settings"].items()} == {
         "Plain": [0], "Start": [0], "Later": [0],
     }  # fmt: skip
     assert (here / "report" / "index.html").is_file()
 
 
-def test_the_json_file_has_what_differs_and_every_run_with_its_commit_and_hardware(words, tmp_path, capsys):
-    root = tmp_path / "runs" / "table"
-    assert main([*words, f"output={root}"]) == 0
-    summary = json.loads((root / NAMES[2] / "summary.json").read_text())
-    (root / NAMES[1] / "summary.json").write_text(json.dumps({**summary, "complete": False}))
+def test_the_json_file_has_what_differs_and_every_run_with_its_commit_and_hardware(table, tmp_path, capsys):
+    summary = json.loads((table / NAMES[2] / "summary.json").read_text())
+    (table / NAMES[1] / "summary.json").write_text(json.dumps({**summary, "complete": False}))
     out = tmp_path / "out.json"
     capsys.readouterr()
-    table_json.main([str(root), "--command", COMMAND, "--note", "alone", "--out", str(out)])
+    table_json.main([str(table), "--command", COMMAND, "--note", "alone", "--out", str(out)])
     assert capsys.readouterr().out == f"left out: {NAMES[1]} is not complete\n"
     assert str(tmp_path) not in out.read_text()
     found = json.loads(out.read_text())

@@ -17,7 +17,7 @@ def test_command_lines_run_or_are_refused_in_one_line(process, tmp_path):
     assert result["cases"] >= 70
 
 
-@pytest.mark.parametrize(("run", "count"), [("run", 24), ("bins", 6)])
+@pytest.mark.parametrize(("run", "count"), [("run", 24), pytest.param("bins", 6, marks=pytest.mark.slow)])
 def test_damaged_files_are_refused_or_mended(process, run, count, tmp_path):
     result = run_script(process, "damage", tmp_path, count, "--only", run)
     assert wrong_rows(result) == []

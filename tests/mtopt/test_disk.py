@@ -27,7 +27,7 @@ def limited(size):
     return limit
 
 
-@pytest.mark.parametrize("size", [0, 300_000])
+@pytest.mark.parametrize("size", [pytest.param(0, marks=pytest.mark.slow), 300_000])
 def test_a_full_disk_is_one_line_and_the_run_continues_later(run_copy, size):
     files = {path: path.read_bytes() for path in run_copy.rglob("*.pt")}
     words = [sys.executable, "-m", "polytask", "mtopt", "run", f"run_dir={run_copy}", "controller.rounds=2"]

@@ -54,7 +54,7 @@ def test_a_run_that_is_stopped_says_so_and_continues_exactly(tmp_path, finished_
     assert state["controller"] == whole["controller"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_labelling_page_with_its_result(tmp_path, number):
     with EpisodeStore(tmp_path, StoreConfig(fsync=False)).writer("test") as writer:
         writer.append(episode(np.random.default_rng(0)))

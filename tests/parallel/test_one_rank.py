@@ -33,6 +33,7 @@ CASES = {
     "sac_overlap": (SACConfig(**OFF_POLICY, overlap=True), None),
     "fast_td3": (FastTD3Config(**OFF_POLICY, atoms=11), CAGradConfig(apply_to="both")),
 }
+QUICK = ("ppo", "sac")  # one of each kind, which every run of the tests compiles
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 ITERATIONS = 5  # after four, every graph is captured
 
@@ -72,7 +73,9 @@ def test_exchanges_change_nothing(rank, case, device):
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch about itself
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES]
+)
 def test_compiled_functions_exchange_and_draw_nothing(rank, case, monkeypatch):
     networks, _ = learned(case, "cpu", ranks=rank)
     compile_on_cpu(monkeypatch)  # refuses numbers of a generator

@@ -99,7 +99,9 @@ def test_a_folder_that_cannot_be_locked_is_one_line(tmp_path, capsys):
     assert capsys.readouterr().err == f"polytask: cannot write '{tmp_path / 'lock'}': Is a directory\n"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_second_process_changes_nothing_and_a_signal_is_an_exit_code(tmp_path, capfd, number, code):
     folder = tmp_path / "run"
     words = [sys.executable, "-m", "polytask", "train", *TINY[:-1], "max_iterations=100000", f"run_dir={folder}"]

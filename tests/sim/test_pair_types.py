@@ -57,7 +57,7 @@ def test_the_order_of_pairs_is_warps() -> None:
         assert pair_types._index(pair, kinds) == upper_trid_index(kinds, *pair)
 
 
-@pytest.mark.parametrize("scene", ["puck", "hammer"])
+@pytest.mark.parametrize("scene", ["puck", pytest.param("hammer", marks=pytest.mark.slow)])
 def test_worlds_move_as_with_a_kernel_of_their_own(scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def play() -> torch.Tensor:
         batch = WarpBatch(compile_scene(scene, "sawyer.xml"), 2, CPU, WarpSettings())

@@ -85,7 +85,9 @@ def test_more_tasks_than_styles_are_summarized_in_every_panel():
     assert [len(each.lines) for each in axes] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("suites", [["mt50"], ["mt10", "mt50"], ["mt50"] * 5, ["mt10"] * MOST_SETTINGS])
+@pytest.mark.parametrize(
+    "suites", [["mt50"], ["mt10", "mt50"], ["mt50"] * 5, pytest.param(["mt10"] * MOST_SETTINGS, marks=pytest.mark.slow)]
+)
 def test_all_letters_fit_and_nothing_overlaps(suites):
     panels = [panel(SUITES[suite], f"{suite} {number}", network)
               for number, suite in enumerate(suites) for network in ("actor", "critic")]  # fmt: skip

@@ -206,6 +206,7 @@ def ray_launcher():
     launcher.close()
 
 
+@pytest.mark.slow
 def test_ray_runs_a_job_to_its_end_and_stops_another(tmp_path, ray_launcher):
     short = ray_launcher.start(tiny_job(tmp_path / "short", 1))
     long = ray_launcher.start(tiny_job(tmp_path / "long", 100_000))
