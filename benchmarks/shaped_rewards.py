@@ -1,9 +1,10 @@
 """Judge the shaped reward of every task without training.
 
 Scripted experts show whether it rises on the way to success: its rank correlation with time up to the first success,
-and how often the stage falls. Policies that must not pay show whether it can be collected otherwise: doing nothing, one
-constant action, random actions, hovering 10 cm from where the hand acts with open or closed fingers, and holding the
-object without bringing it anywhere.
+how often the stage falls, and whether it stays below its bound until success, so that the last centimetres pay, too.
+Policies that must not pay show whether it can be collected otherwise: doing nothing, one constant action, random
+actions, hovering 10 cm from where the hand acts with open or closed fingers, and holding the object without bringing it
+anywhere.
 
     python benchmarks/shaped_rewards.py --out benchmarks/results/shaped_rewards_cpu.json
 """
@@ -64,7 +65,7 @@ def worlds_of(env: MultiTaskEnv) -> list[TaskWorlds]:
 
 def climbed_now(env: MultiTaskEnv) -> Tensor:
     """Return the finished stages plus the progress of every world. (N,)"""
-    return torch.cat([climbed(worlds.state, worlds.task.shaped) for worlds in worlds_of(env)])
+    return torch.cat([climbed(worlds.state, worlds.task.shaped, worlds.first_gaps) for worlds in worlds_of(env)])
 
 
 @torch.no_grad()
@@ -156,6 +157,7 @@ def judge(tasks: list[str], goals: int, seed: int, others: Sequence[str] = OTHER
             "solved": float(expert.success[:, rows].any(0).float().mean()),
             "correlation": sum(rank_correlation(expert.reward[: ends[row], row]) for row in rows) / goals,
             "falls": float(torch.stack(falls).mean()),
+            "highest_without_success": float(expert.reward[:, rows][~expert.success[:, rows]].max()),
             "reward_per_step": {"expert": float(expert.reward[:, rows].mean())}
             | {name: unsolved_mean(played[name], rows) for name in others},
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import pytest
@@ -15,25 +16,31 @@ from torch.testing import assert_close
 
 import polytask
 from polytask.envs.manipulation.stages import (
+    UNFINISHED,
     Hold,
+    Leg,
     Stages,
     bring,
     carry_over,
     climbed,
+    gaps,
     goal_at,
     line_up,
     nearness,
     shaped_reward,
+    share_done,
     the_fingertips,
 )
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.tasks import TASKS
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
+from polytask.sim.geometry import distance
 from polytask.sim.view import SceneView
 
 AT = (0.0, 0.0, 0.04)
-GRIP = Stages(bring("to the goal"), Hold(AT, closed=0.6))
+GRIP = Stages(bring("to the goal", within=0.02), Hold(AT, closed=0.6))
+FIRST = torch.tensor([[0.22, 0.35]])  # gaps of a first and of a second leg at the start of the episode
 
 
 def state(
@@ -62,7 +69,16 @@ def state(
 
 
 def height(s: State, stages: Stages = GRIP) -> float:
-    return climbed(s, stages).item()
+    return climbed(s, stages, FIRST[:, : len(stages.legs)]).item()
+
+
+def reward_of(s: State, stages: Stages, *, success: bool = False) -> float:
+    return shaped_reward(s, stages, torch.tensor([success]), FIRST[:, : len(stages.legs)]).item()
+
+
+def share(gap: float, length: float = 0.22) -> float:
+    """Return the share of a way that is done, which ends 2 cm from the goal."""
+    return 1 - (gap - 0.02) / (length - 0.02)
 
 
 def test_nearness_has_three_scales() -> None:
@@ -92,7 +108,7 @@ def test_a_grip_climbs_through_four_stages() -> None:
 
 
 def test_fingers_that_closed_on_nothing_hold_nothing() -> None:
-    stages = Stages(bring("to the goal"), Hold(AT, closed=0.6, empty=0.3))
+    stages = Stages(bring("to the goal", within=0.02), Hold(AT, closed=0.6, empty=0.3))
     assert 2 < height(state(openness=0.7), stages) < 3 < height(state(openness=0.35), stages)
     assert height(state(openness=0.25), stages) == 2
 
@@ -103,18 +119,18 @@ def test_a_lost_object_costs_the_stages_after_the_approach() -> None:
 
 
 def test_no_leg_begins_without_the_object() -> None:
-    over = Stages(carry_over("over", level=0.1, hole=0.03), Hold(AT, closed=0.6))
+    over = Stages(carry_over("over", level=0.1, hole=0.03, within=0.02), Hold(AT, closed=0.6))
     held, thrown = (state(hand, 0.5, obj=(0.0, 0.1, 0.15)) for hand in ((0.0, 0.1, 0.19), (0.3, 0.1, 0.19)))
     assert int(height(held, over)) == 4
     assert int(height(thrown, over)) == 0
 
 
 def test_an_object_on_a_joint_that_has_moved_is_taken_without_a_grip() -> None:
-    lever = Stages(bring("turn it"), Hold(AT, closed=0.6, moved=lambda s: s.obj[:, 1] > 0.01))
+    lever = Stages(bring("turn it", within=0.02), Hold(AT, closed=0.6, moved=lambda s: s.obj[:, 1] > 0.01))
     hand = (0.3, 0.0, 0.2)  # far from where a grip would be
     at_rest, moved, further = (height(state(hand, obj=(0.0, y, 0.0)), lever) for y in (0.0, 0.02, 0.1))
     assert at_rest < 1
-    assert (moved, further) == pytest.approx([3 + nearness(torch.tensor([gap])).item() for gap in (0.18, 0.1)])
+    assert (moved, further) == pytest.approx([3 + share(gap) for gap in (0.18, 0.1)])
 
 
 @pytest.mark.parametrize("task", ["handle-pull", "handle-pull-side"])
@@ -141,7 +157,7 @@ def test_fingers_in_the_air_grip_nothing() -> None:
 
 
 def test_a_hook_needs_open_fingers() -> None:
-    hook = Stages(bring("pull"), Hold(AT, hooks=True))
+    hook = Stages(bring("pull", within=0.02), Hold(AT, hooks=True))
     assert int(height(state(openness=1.0), hook)) == 2
     assert int(height(state(openness=0.3), hook)) == 1
 
@@ -150,7 +166,7 @@ def test_a_hook_needs_open_fingers() -> None:
     ("side", "hand"), [("above", (0, 0, 0.14)), ("the front", (0, -0.1, 0.04)), ("below", (0, 0, -0.06))]
 )
 def test_the_hand_lines_up_on_its_side(side: str, hand: tuple[float, float, float]) -> None:
-    push = Stages(bring("push"), Hold(AT, side=side))
+    push = Stages(bring("push", within=0.02), Hold(AT, side=side))
     assert int(height(state(hand), push)) == 1
     assert int(height(state((0.1, hand[1], hand[2])), push)) == 0
 
@@ -166,7 +182,7 @@ def test_every_small_step_of_the_approach_pays() -> None:
     def heights(hand: Tensor) -> Tensor:
         one = state()
         many = {name: value.expand(2000, *value.shape[1:]) for name, value in vars(one).items() if name != "scene"}
-        return climbed(State(**{**many, "hand": hand, "scene": one.scene}), GRIP)
+        return climbed(State(**{**many, "hand": hand, "scene": one.scene}), GRIP, FIRST[:, :1].expand(2000, 1))
 
     steps = aims - hands
     steps = 0.005 * steps / torch.linalg.vector_norm(steps, dim=-1, keepdim=True)
@@ -174,19 +190,19 @@ def test_every_small_step_of_the_approach_pays() -> None:
 
 
 def test_only_distances_along_the_axes_count() -> None:
-    along = Stages(bring("along x", point=the_fingertips, along="x"))
-    assert height(state(hand=(0.1, 0.7, 0.3)), along) == pytest.approx(nearness(torch.tensor([0.1])).item())
+    along = Stages(bring("along x", within=0.02, point=the_fingertips, along="x"))
+    assert height(state(hand=(0.1, 0.7, 0.3)), along) == pytest.approx(share(0.1))
 
 
 def test_moving_sideways_pays_only_above_the_level() -> None:
-    over = Stages(carry_over("over", level=0.1, hole=0.03, point=the_fingertips))
+    over = Stages(carry_over("over", level=0.1, hole=0.03, within=0.02, point=the_fingertips))
     low, nearer, high = (state(hand=(0.0, y, z + 0.045)) for y, z in ((0.0, 0.05), (0.1, 0.05), (0.0, 0.1)))
     assert height(nearer, over) == height(low, over) < 1 < height(high, over)
     assert height(state(hand=(0.0, 0.1, 0.145)), over) > height(high, over)
 
 
 def test_over_the_goal_the_object_may_be_low() -> None:
-    over = Stages(carry_over("over", level=0.1, hole=0.03, point=the_fingertips))
+    over = Stages(carry_over("over", level=0.1, hole=0.03, within=0.02, point=the_fingertips))
     above, down = (state(hand=(0.0, 0.19, z + 0.045)) for z in (0.1, 0.02))
     assert 1 < height(above, over) < height(down, over)
 
@@ -198,40 +214,82 @@ def test_the_rest_of_the_way_pays_only_once_lined_up() -> None:
     def way(s: State) -> Tensor:
         return (s.tcp - s.target)[:, 1].abs()
 
-    through = Stages(line_up("level", height_error, slack=0.02, then="through", rest=way))
+    through = Stages(line_up("level", height_error, slack=0.02, then="through", rest=way, within=0.02))
     assert through.words == ("level", "through")
     off, nearer, level, further = (
         height(state(hand=(0.0, y, z + 0.045)), through)
         for y, z in ((0.0, 0.03), (0.1, 0.03), (0.0, 0.01), (0.1, 0.01))
     )
-    assert off == nearer == pytest.approx(nearness(torch.tensor([0.03])).item())
-    assert (level, further) == pytest.approx([1 + nearness(torch.tensor([gap])).item() for gap in (0.2, 0.1)])
+    assert off == nearer == pytest.approx(share(0.03))
+    assert (level, further) == pytest.approx([1 + share(gap, 0.45) for gap in (0.2, 0.1)])  # 10 cm longer than at first
 
 
 def test_a_goal_may_be_at_another_height() -> None:
-    above = Stages(bring("above", point=the_fingertips, goal=goal_at(0.3)))
+    above = Stages(bring("above", within=0.02, point=the_fingertips, goal=goal_at(0.3)))
     assert height(state(hand=(0.0, 0.2, 0.345)), above) == pytest.approx(1.0)
+
+
+def test_the_share_of_a_leg_rises_evenly_from_its_start_to_its_end() -> None:
+    leg = Leg("go", gap=lambda s: s.obj[:, 0], within=0.05)
+    gap = torch.tensor([0.40, 0.35, 0.25, 0.15, 0.05, 0.01])
+    assert_close(share_done(leg, gap, torch.tensor(0.35)), torch.tensor([0.0, 0.0, 1 / 3, 2 / 3, 1.0, 1.0]))
+
+
+def test_short_legs_count_as_ten_centimetres_and_ways_as_one() -> None:
+    short, near = (Leg("go", gap=lambda s: s.obj[:, 0], within=within) for within in (0.02, 0.2))
+    assert share_done(short, torch.tensor(0.06), torch.tensor(0.01)).item() == pytest.approx(0.5)
+    assert share_done(near, torch.tensor(0.205), torch.tensor(0.1)).item() == pytest.approx(0.5)
 
 
 def test_success_pays_ten_and_everything_else_at_most_five() -> None:
     finished = state(openness=0.5, obj=(0.0, 0.2, 0.0), hand=(0.0, 0.2, 0.04))
-    assert shaped_reward(finished, GRIP, torch.tensor([False])).item() == pytest.approx(5.0)
-    assert shaped_reward(state(), GRIP, torch.tensor([True])).item() == 10.0
+    assert reward_of(finished, GRIP) == pytest.approx(5.0)
+    assert reward_of(state(), GRIP, success=True) == 10.0
 
 
 def test_taking_the_object_pays_a_quarter_and_bringing_it_the_rest() -> None:
-    no = torch.tensor([False])
-    carried = nearness(torch.tensor([0.2])).item()  # the goal is 20 cm away
-    assert shaped_reward(state(), GRIP, no).item() == pytest.approx(1.25 * 2 / 3)
-    assert shaped_reward(state(openness=0.5), GRIP, no).item() == pytest.approx(1.25 + 3.75 * carried)
-    two_legs = Stages(carry_over("over", level=0.1, hole=0.03), Hold(AT, closed=0.6))
+    assert reward_of(state(), GRIP) == pytest.approx(1.25 * 2 / 3)
+    assert reward_of(state(openness=0.5), GRIP) == pytest.approx(1.25 + 3.75 * share(0.2))  # the goal is 20 cm away
+    two_legs = Stages(carry_over("over", level=0.1, hole=0.03, within=0.02), Hold(AT, closed=0.6))
     lifted = state((0.0, 0.2, 0.14), 0.5, obj=(0.0, 0.2, 0.1))
-    rest = nearness(torch.tensor([0.1])).item()
-    assert shaped_reward(lifted, two_legs, no).item() == pytest.approx(1.25 + 3.75 / 2 * (1 + rest))
-    alone = Stages(bring("go", point=the_fingertips))
-    assert shaped_reward(state(hand=(0.0, 0.1, 0.045)), alone, no).item() == pytest.approx(
-        5 * nearness(torch.tensor([0.1])).item()
-    )
+    assert reward_of(lifted, two_legs) == pytest.approx(1.25 + 3.75 / 2 * (1 + share(0.1, 0.45)))
+    alone = Stages(bring("go", within=0.02, point=the_fingertips))
+    assert reward_of(state(hand=(0.0, 0.1, 0.045)), alone) == pytest.approx(5 * share(0.1))
+
+
+def test_holding_the_object_where_it_was_pays_for_taking_it_alone() -> None:
+    first = gaps(state(), GRIP)  # 20 cm
+    held = shaped_reward(state(openness=0.5), GRIP, torch.tensor([False]), first)
+    assert held.item() == pytest.approx(1.25)
+
+
+def test_lengths_are_those_of_the_episodes_first_step_and_are_saved() -> None:
+    make = partial(polytask.make, tasks=["pick-place"], num_envs=3, reward="shaped", threads=1, episode_length=4)
+    env = cast(MultiTaskEnv, make(seed=0, stagger=False))
+    worlds = worlds_of(env)[0]
+    stages = worlds.task.shaped
+    assert stages is not None
+    env.step(torch.zeros(3, 4))
+    first = gaps(worlds.state, stages)
+    env.step(torch.tensor([[1.0, -1.0, -1.0, 0.0]]).expand(3, 4))
+    assert torch.equal(worlds.first_gaps, first)
+    other = cast(MultiTaskEnv, make(seed=1))
+    other.load_state_dict(env.state_dict())
+    assert torch.equal(worlds_of(other)[0].first_gaps, first)
+    for _ in range(3):  # the episodes end in the second step, and new ones begin
+        env.step(torch.zeros(3, 4))
+    assert not torch.equal(worlds.first_gaps, first)
+    assert_close(worlds.first_gaps, distance(worlds.state.obj_init, worlds.state.target)[:, None], atol=0.02, rtol=0)
+
+
+def test_a_checkpoint_without_lengths_has_usual_ones() -> None:
+    env = cast(MultiTaskEnv, polytask.make(tasks=["reach"], num_envs=2, reward="shaped", threads=1))
+    worlds = worlds_of(env)[0]
+    env.step(torch.zeros(2, 4))
+    older = {name: value for name, value in worlds.state_dict().items() if name not in ("first_gaps", "is_new")}
+    worlds.load_state_dict(older)
+    assert worlds.first_gaps.tolist() == [[pytest.approx(0.3)]] * 2
+    assert not worlds.is_new.any()
 
 
 def test_every_task_has_stages_in_words() -> None:
@@ -268,6 +326,7 @@ def check(tasks: list[str], goals: int, others: Sequence[str] = OTHERS) -> None:
     for task, one in judge(tasks, goals, 1, others).items():
         assert one["correlation"] > 0.8, task
         assert one["falls"] <= 1.0, task
+        assert one["highest_without_success"] < UNFINISHED, f"the last leg of {task} ends before success"
         paid = dict(one["reward_per_step"])
         expert = paid.pop("expert")
         for name, value in paid.items():

@@ -4,7 +4,8 @@ A task lists what the hand does, in order: it lines up on a side from which it c
 the object must be gripped, and brings the object to its goal in one or more legs. Only the stage that a world has
 reached pays, by its progress in [0, 1], on top of a fixed amount for the stages before it. So a later stage always pays
 at least as much as any earlier one, losing the object costs, and staying anywhere pays less than going on. Success pays
-most. The stage is a function of the current state alone: nothing is remembered.
+most. The stage is a function of the current state alone. Its progress is the share of the way that is done, so the
+lengths of the ways at the start of an episode are remembered.
 
 Meta-World's dense rewards are in the files of the tasks. Returns of the two rewards must not be compared; success may.
 """
@@ -38,8 +39,12 @@ SIDES: dict[str, Point] = {
     "the left": (-1.0, 0.0, 0.0),
 }
 _OPEN = 0.7  # openness above which fingers can hook an object between them
-# Scales of progress and their weights: the way over the table, the neighbourhood, precision. Most is for the way: a
-# policy that has gripped an object risks it for as long as it moves, so moving must pay at once.
+# A later leg counts as this much longer than at the start of the episode, because the legs before it move the object,
+# and so that moving in the wrong direction costs from its first step on.
+_DETOUR = 0.1
+# Legs count as this long at least, and their ways as 1 cm: an object that falls at first lies lower than it began.
+_SHORTEST = 0.1
+# Scales of the hand's nearness and their weights: the way over the table, the neighbourhood, precision.
 _SCALES = ((0.4, 0.5), (0.1, 0.3), (0.02, 0.2))
 
 
@@ -81,11 +86,13 @@ class Leg:
         words: What happens, for the documentation.
         gap: What is left of this leg, in metres. (N,)
         begins: Whether the object is on this leg or past it, (N,) bool; None: as soon as the hand has the object.
+        within: Gap at which the leg ends: success, or the next leg begins.
     """
 
     words: str
     gap: Measure
     begins: Measure | None = None
+    within: float = 0.02
 
 
 @dataclass(frozen=True)
@@ -106,11 +113,23 @@ class Stages:
         return (*way, "close the fingers", *legs) if self.hold.closed is not None else (*way, *legs)
 
 
-def shaped_reward(s: State, stages: Stages, success: Tensor) -> Tensor:
-    """Return the shaped reward of every world, in [0, 10]. (N,)"""
+def gaps(s: State, stages: Stages) -> Tensor:
+    """Return what is left of each leg, in metres. (N, L)"""
+    return torch.stack([leg.gap(s) for leg in stages.legs], -1)
+
+
+def shaped_reward(s: State, stages: Stages, success: Tensor, first_gaps: Tensor) -> Tensor:
+    """Return the shaped reward of every world, in [0, 10]. (N,)
+
+    Args:
+        s: State of the worlds.
+        stages: Of their task.
+        success: Whether a world succeeds. (N,) bool
+        first_gaps: `gaps` at the start of the episode. (N, L)
+    """
     legs = len(stages.legs)
     before = len(stages.words) - legs
-    height = climbed(s, stages)
+    height = climbed(s, stages, first_gaps)
     if before == 0:
         reward = UNFINISHED / legs * height
     else:
@@ -119,7 +138,7 @@ def shaped_reward(s: State, stages: Stages, success: Tensor) -> Tensor:
     return reward.masked_fill_(success, SUCCESS)
 
 
-def climbed(s: State, stages: Stages) -> Tensor:
+def climbed(s: State, stages: Stages, first_gaps: Tensor) -> Tensor:
     """Return the number of finished stages plus the progress of the current one. (N,)"""
     reached: list[tuple[Tensor | None, Tensor]] = []  # for each stage: whether it has begun, and its progress
     has_object = None
@@ -128,9 +147,10 @@ def climbed(s: State, stages: Stages) -> Tensor:
         reached += approach
         if stages.hold.moved is not None:
             has_object = has_object | stages.hold.moved(s)
-    for leg in stages.legs:
+    for number, leg in enumerate(stages.legs):
         begun = has_object if leg.begins is None else leg.begins(s)
-        reached.append((begun if has_object is None or begun is None else begun & has_object, nearness(leg.gap(s))))
+        done = share_done(leg, leg.gap(s), first_gaps[:, number] + (_DETOUR if number else 0.0))
+        reached.append((begun if has_object is None or begun is None else begun & has_object, done))
     total = reached[0][1]
     for number, (begun, progress) in enumerate(reached[1:], start=1):
         assert begun is not None
@@ -164,6 +184,21 @@ def _half_for_open(s: State, hold: Hold) -> Tensor:
     return 0.5 + 0.5 * ((s.openness - closed) / (1 - closed)).clamp(0.0, 1.0)
 
 
+def share_done(leg: Leg, gap: Tensor, length: Tensor) -> Tensor:
+    """Return the share of a leg that is done, in [0, 1]: nothing for having only taken the object. (N,)
+
+    It rises by the same amount with every centimetre: a policy that has taken an object risks it for as long as it
+    moves, so moving must pay at once.
+
+    Args:
+        leg: The leg.
+        gap: What is left of it. (N,)
+        length: What was left when it began, or more. (N,)
+    """
+    way = (length.clamp(min=_SHORTEST) - leg.within).clamp(min=0.01)
+    return (1 - (gap - leg.within) / way).clamp(0.0, 1.0)
+
+
 def nearness(gap: Tensor) -> Tensor:
     """Return 1 for no gap, falling to 0: steep within centimetres, and still sloping a metre away. (N,)"""
     return 1 - sum((weight * torch.tanh(gap / scale) for scale, weight in _SCALES), torch.zeros_like(gap))
@@ -189,13 +224,15 @@ def goal_at(height: float) -> Measure:
     return lambda s: at_height(s.target, height)
 
 
-def bring(words: str, point: Measure = the_object, goal: Measure = the_goal, along: str = "xyz") -> tuple[Leg]:
+def bring(
+    words: str, within: float, point: Measure = the_object, goal: Measure = the_goal, along: str = "xyz"
+) -> tuple[Leg]:
     """Return the only leg of a way straight to a goal; only distances along the named axes count."""
     axes = tuple(float(axis in along) for axis in "xyz")
-    return (Leg(words, lambda s: distance(point(s), goal(s), s.constant(*axes))),)
+    return (Leg(words, lambda s: distance(point(s), goal(s), s.constant(*axes)), within=within),)
 
 
-def line_up(words: str, error: Measure, slack: float, then: str, rest: Measure) -> tuple[Leg, Leg]:
+def line_up(words: str, error: Measure, slack: float, then: str, rest: Measure, *, within: float) -> tuple[Leg, Leg]:
     """Return the legs that bring an error below `slack`, and then the rest of the way to nothing.
 
     Args:
@@ -204,16 +241,17 @@ def line_up(words: str, error: Measure, slack: float, then: str, rest: Measure) 
         slack: Error below which the second leg begins.
         then: The second leg in words.
         rest: What is left of the way, in metres. (N,)
+        within: The rest at which the second leg ends.
     """
 
     def is_lined_up(s: State) -> Tensor:
         return error(s) < slack
 
-    return Leg(words, error), Leg(then, rest, is_lined_up)
+    return Leg(words, error, within=slack), Leg(then, rest, is_lined_up, within)
 
 
 def carry_over(
-    words: str, level: float, hole: float, point: Measure = the_object, goal: Measure = the_goal
+    words: str, level: float, hole: float, within: float, *, point: Measure = the_object, goal: Measure = the_goal
 ) -> tuple[Leg, Leg]:
     """Return the legs that lift a point and then bring it to a goal.
 
@@ -221,6 +259,7 @@ def carry_over(
         words: The second leg in words.
         level: Height to lift the point to. Moving sideways pays only above it, less 2 cm.
         hole: Horizontal distance from the goal below which the point may be lower; 0 for nowhere.
+        within: Sum of the horizontal and vertical distances from the goal at which the second leg ends.
         point: Position of the point. (N, 3)
         goal: Position to bring it to. (N, 3)
     """
@@ -234,4 +273,4 @@ def carry_over(
     def rest(s: State) -> Tensor:
         return planar_gap(point(s), goal(s)) + (point(s)[:, 2] - goal(s)[:, 2]).abs()
 
-    return Leg(f"lift it {100 * level:.0f} cm high", lack), Leg(words, rest, is_over)
+    return Leg(f"lift it {100 * level:.0f} cm high", lack), Leg(words, rest, is_over, within)

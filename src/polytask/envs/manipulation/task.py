@@ -124,7 +124,7 @@ class Task:
         expert: Compute an action (N, 4) from the parts of an observation.
         hand_low, hand_high: Limits of the commanded position of the hand.
         keeps_first_obj: Whether the reward reads `State.first_obj`.
-        version: Increases with any change of reward or reset.
+        version: Increases with any change of Meta-World's reward or of the reset.
     """
 
     name: str

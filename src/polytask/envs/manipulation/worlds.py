@@ -15,7 +15,7 @@ from torch import Tensor
 
 from polytask.envs.domain import Buffers, Domain, EnvConfig, Mark, WorldSizes
 from polytask.envs.manipulation.sampling import candidates, draw
-from polytask.envs.manipulation.stages import shaped_reward
+from polytask.envs.manipulation.stages import gaps, shaped_reward
 from polytask.envs.manipulation.state import State
 from polytask.envs.manipulation.task import FRAME, FRAME_PARTS, OBS, Start, Task
 from polytask.robots import Robot, RobotState
@@ -28,6 +28,7 @@ from polytask.sim.view import SceneView
 ACTIONS = 4
 PLACES = (0, 4, 11)  # entries at which the positions of the hand and of up to two objects begin
 SUBSTEPS = 5
+_USUAL_LEG = 0.3  # metres: a leg of the shaped reward whose length a checkpoint does not have
 BATCHES = 8  # of about this size on Warp: the kernels of one batch run one after another, those of several overlap
 
 
@@ -61,6 +62,9 @@ class TaskWorlds:
         self.hand_low, self.hand_high = per_world(task.hand_low), per_world(task.hand_high)
         self.has_vector = torch.zeros(count, dtype=torch.bool, device=device)
         self.is_new = torch.zeros(count, dtype=torch.bool, device=device)  # no step since the start of the episode
+        self.remembers_start = task.keeps_first_obj or self.stages is not None
+        legs = 0 if self.stages is None else len(self.stages.legs)
+        self.first_gaps = torch.zeros(count, legs, device=device)  # of the shaped reward, after the first step
         self._goal_marker = self._mocap_id("goal")
         robot = group.robot_state.rows(worlds)
         self.state = State(
@@ -88,10 +92,13 @@ class TaskWorlds:
         """Write reward and success of the step that led to the current state."""
         if self.task.keeps_first_obj:
             self.state.first_obj.copy_(torch.where(self.is_new[:, None], self.state.obj, self.state.first_obj))
-            self.is_new.zero_()
         reward, success = self.task.reward(self.state)
         if self.stages is not None:
-            reward = shaped_reward(self.state, self.stages, success)
+            now = gaps(self.state, self.stages)
+            self.first_gaps.copy_(torch.where(self.is_new[:, None], now, self.first_gaps))
+            reward = shaped_reward(self.state, self.stages, success, self.first_gaps)
+        if self.remembers_start:
+            self.is_new.zero_()
         if self.reward_scale != 1.0:
             reward = torch.where(success, reward, self.reward_scale * reward)
         self.buffers.reward.copy_(reward)
@@ -160,15 +167,25 @@ class TaskWorlds:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
-        # Older checkpoints have no `first_obj`. For the rest of their episodes, use the intended start as they did.
-        older = {"first_obj": state["obj_init"], "is_new": torch.zeros_like(self.is_new)}
+        # Older checkpoints lack some. For the rest of their episodes, use the intended start and legs of usual length.
+        older = {
+            "first_obj": state["obj_init"],
+            "first_gaps": torch.full_like(self.first_gaps, _USUAL_LEG),
+            "is_new": torch.zeros_like(self.is_new),
+        }
         for name, tensor in self._constants().items():
             tensor.copy_((older | state)[name])
 
     def _constants(self) -> dict[str, Tensor]:
         s = self.state
         constants = {"vector": s.vector, "target": s.target, "obj_init": s.obj_init, "has_vector": self.has_vector}
-        return constants | ({"first_obj": s.first_obj, "is_new": self.is_new} if self.task.keeps_first_obj else {})
+        if self.task.keeps_first_obj:
+            constants["first_obj"] = s.first_obj
+        if self.stages is not None:
+            constants["first_gaps"] = self.first_gaps
+        if self.remembers_start:
+            constants["is_new"] = self.is_new
+        return constants
 
 
 class ManipulationGroup:

@@ -72,7 +72,7 @@ TASK = Task(
     success_rule="ring centre within 2 cm of the peg's axis and below its top",
     start=Start((0.0, 0.6, 0.02, -0.1, 0.75, 0.1), (0.0, 0.6, 0.02, 0.1, 0.85, 0.1), place, Separation(0.1)),
     shaped=Stages(
-        carry_over("put its ring over the peg", level=0.13, hole=_THREADED, point=_ring, goal=_on_peg),
+        carry_over("put its ring over the peg", level=0.13, hole=_THREADED, within=0.015, point=_ring, goal=_on_peg),
         Hold((-0.014, 0.0, 0.045), closed=0.62, empty=0.38),
     ),
     scene="assembly",

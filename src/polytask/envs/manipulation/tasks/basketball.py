@@ -75,7 +75,9 @@ TASK = Task(
     summary="Bring a ball above a hoop.",
     success_rule="ball within 8 cm of a point 5 cm above the hoop, height errors doubled",
     start=Start((-0.1, 0.6, 0.0299, -0.1, 0.85, 0.0), (0.1, 0.7, 0.0301, 0.1, 0.9000001, 0.0), place, Separation(0.15)),
-    shaped=Stages(carry_over("bring it over the hoop", level=0.27, hole=0.0, goal=goal_at(_HEIGHT)), _HOLD),
+    shaped=Stages(
+        carry_over("bring it over the hoop", level=0.27, hole=0.0, within=0.075, goal=goal_at(_HEIGHT)), _HOLD
+    ),
     scene="basketball",
     slots=slots,
     reward=reward,

@@ -66,7 +66,7 @@ TASK = Task(
     summary="Move a cube from one bin to the other.",
     success_rule="cube within 5 cm of the middle of the goal bin's floor",
     start=Start((-0.21, 0.65, 0.02, 0.1199, 0.699, -0.001), (-0.03, 0.75, 0.02, 0.1201, 0.701, 0.001), place),
-    shaped=Stages(carry_over("bring it into the other bin", level=0.11, hole=0.06), _HOLD),
+    shaped=Stages(carry_over("bring it into the other bin", level=0.11, hole=0.06, within=_RADIUS), _HOLD),
     scene="bins",
     slots=free_object_slots,
     reward=reward,

@@ -74,7 +74,7 @@ TASK = Task(
         place,
         Separation(0.25, candidates=48),
     ),
-    shaped=Stages(carry_over("put it on the box", level=0.1, hole=0.04, goal=goal_at(_ON_BOX)), _HOLD),
+    shaped=Stages(carry_over("put it on the box", level=0.1, hole=0.04, within=0.1, goal=goal_at(_ON_BOX)), _HOLD),
     scene="box",
     slots=slots,
     reward=reward,

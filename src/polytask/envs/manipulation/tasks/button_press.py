@@ -37,7 +37,7 @@ TASK = Task(
     summary="Press the button on the front of the box.",
     success_rule="button's face within 2 cm of the mouth of the box",
     start=Start((-0.1, 0.85, 0.115), (0.1, 0.9, 0.115), place_front, hand=HAND_BACK),
-    shaped=Stages(bring("press the button"), Hold((0.0, -0.037, 0.03), side="the front")),
+    shaped=Stages(bring("press the button", within=0.02), Hold((0.0, -0.037, 0.03), side="the front")),
     scene="button",
     slots=front_slots,
     reward=reward,

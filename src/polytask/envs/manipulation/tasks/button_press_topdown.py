@@ -25,7 +25,7 @@ TASK = Task(
     summary="Press the button from above.",
     success_rule="button's face within 2.4 cm of the mouth of the box",
     start=Start((-0.1, 0.8, 0.115), (0.1, 0.9, 0.115), place_top, hand=HAND_BACK),
-    shaped=Stages(bring("press the button"), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
+    shaped=Stages(bring("press the button", within=0.024), Hold((0.0, -0.003, 0.05), slack=0.04, reach=0.04)),
     scene="button_topdown",
     slots=top_slots,
     reward=reward,

@@ -46,7 +46,7 @@ TASK = Task(
     summary="Reach over a wall and press the button on the front of the box.",
     success_rule="button's face within 3 cm of the mouth of the box",
     start=Start((-0.05, 0.85, 0.1149), (0.05, 0.9, 0.1151), place_front, hand=HAND_BACK),
-    shaped=Stages(bring("press the button"), Hold((0.0, -0.028, 0.07), away=0.2)),
+    shaped=Stages(bring("press the button", within=0.03), Hold((0.0, -0.028, 0.07), away=0.2)),
     scene="button_wall",
     slots=front_slots,
     reward=reward,

@@ -59,7 +59,7 @@ TASK = Task(
     summary="Press the button of a coffee machine.",
     success_rule="button within 2 cm of its pressed position",
     start=Start((-0.1, 0.8, -0.001), (0.1, 0.9, 0.001), place, hand=HAND_BACK),
-    shaped=Stages(bring("press the button", along="y"), Hold((0.0, -0.025, 0.068), side="the front")),
+    shaped=Stages(bring("press the button", within=0.02, along="y"), Hold((0.0, -0.025, 0.068), side="the front")),
     scene="coffee",
     slots=slots,
     reward=reward,

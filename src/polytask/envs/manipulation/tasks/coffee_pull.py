@@ -25,7 +25,7 @@ TASK = Task(
     summary="Pull a mug out from under a coffee machine.",
     success_rule="mug within 7 cm of the goal",
     start=mug_start(UNDER, BEFORE, place),
-    shaped=Stages(bring("mug to the goal"), Hold((-0.003, 0.0, 0.068), closed=0.7, empty=0.5)),
+    shaped=Stages(bring("mug to the goal", within=0.07), Hold((-0.003, 0.0, 0.068), closed=0.7, empty=0.5)),
     scene="coffee",
     slots=free_object_slots_xyzw,
     reward=mug_reward,

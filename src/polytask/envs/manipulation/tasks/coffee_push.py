@@ -26,7 +26,7 @@ TASK = Task(
     summary="Push a mug under a coffee machine.",
     success_rule="mug within 7 cm of the goal",
     start=mug_start(BEFORE, UNDER, place),
-    shaped=Stages(bring("mug to the goal"), Hold((0.013, 0.0, 0.067), closed=0.7, empty=0.5)),
+    shaped=Stages(bring("mug to the goal", within=0.07), Hold((0.013, 0.0, 0.067), closed=0.7, empty=0.5)),
     scene="coffee",
     slots=free_object_slots_xyzw,
     reward=mug_reward,

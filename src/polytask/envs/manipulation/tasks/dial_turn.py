@@ -64,7 +64,7 @@ TASK = Task(
     summary="Turn a dial.",
     success_rule="pointer within 7 cm of the goal: turned by 1.37 rad or more, either way",
     start=Start((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0), place),
-    shaped=Stages((Leg("turn the dial", _left),), Hold((0.045, 0.02, 0.09), reach=0.07)),
+    shaped=Stages((Leg("turn the dial", _left, within=0.0),), Hold((0.045, 0.02, 0.09), reach=0.07)),
     scene="dial",
     slots=slots,
     reward=reward,

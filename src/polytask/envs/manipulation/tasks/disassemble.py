@@ -63,7 +63,9 @@ TASK = Task(
         Separation(0.1, candidates=48),
         hand=HAND_BACK,
     ),
-    shaped=Stages(bring("pull it off the peg", along="z"), Hold((-0.013, 0.0, 0.033), closed=0.62, empty=0.38)),
+    shaped=Stages(
+        bring("pull it off the peg", within=0.0, along="z"), Hold((-0.013, 0.0, 0.033), closed=0.62, empty=0.38)
+    ),
     scene="assembly",
     slots=nut_slots,
     reward=reward,

@@ -54,7 +54,7 @@ TASK = Task(
     summary="Push the open door shut.",
     success_rule="handle within 8 cm of its place on the shut door",
     start=Start(LOW, HIGH, place, hand=_HAND_INIT),
-    shaped=Stages(bring("push the door shut"), _HOLD),
+    shaped=Stages(bring("push the door shut", within=0.06), _HOLD),
     scene="door",
     slots=door_slots,
     reward=reward,

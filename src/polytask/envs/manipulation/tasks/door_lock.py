@@ -55,7 +55,9 @@ TASK = Task(
     summary="Lock a door by turning its lock down.",
     success_rule="lock's tip within 2 cm of the goal's height",
     start=Start(LOW, HIGH, place),
-    shaped=Stages(bring("turn the lock down", along="z"), Hold((-0.018, -0.022, 0.048), slack=0.03, reach=0.05)),
+    shaped=Stages(
+        bring("turn the lock down", within=0.02, along="z"), Hold((-0.018, -0.022, 0.048), slack=0.03, reach=0.05)
+    ),
     scene="door_lock",
     slots=slots,
     reward=reward,

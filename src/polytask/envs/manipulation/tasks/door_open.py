@@ -56,7 +56,7 @@ TASK = Task(
     summary="Open the door by its handle.",
     success_rule="handle within 8 cm of the goal along x",
     start=Start(LOW, HIGH, place),
-    shaped=Stages(bring("pull the door open"), _HOLD),
+    shaped=Stages(bring("pull the door open", within=0.08), _HOLD),
     scene="door",
     slots=door_slots,
     reward=reward,

@@ -61,7 +61,7 @@ TASK = Task(
     summary="Unlock a door by turning its lock up.",
     success_rule="lock's tip within 2 cm of the goal along x",
     start=Start(LOW, HIGH, place),
-    shaped=Stages(bring("turn the lock up", along="x"), _HOLD),
+    shaped=Stages(bring("turn the lock up", within=0.02, along="x"), _HOLD),
     scene="door_lock",
     slots=slots,
     reward=reward,

@@ -65,7 +65,7 @@ TASK = Task(
     summary="Push the open drawer shut.",
     success_rule="point above the handle within 6.5 cm of the goal, i.e. at most 3 cm open",
     start=Start(LOW, HIGH, place),
-    shaped=Stages(bring("push the drawer shut"), _HOLD),
+    shaped=Stages(bring("push the drawer shut", within=0.065), _HOLD),
     scene="drawer",
     slots=slots,
     reward=reward,

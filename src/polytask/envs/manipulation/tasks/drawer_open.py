@@ -51,7 +51,7 @@ TASK = Task(
     summary="Pull the drawer open by its handle.",
     success_rule="handle within 3 cm of the goal",
     start=Start(LOW, HIGH, place),
-    shaped=Stages(bring("pull the drawer open"), Hold((0.0, -0.02, -0.016), away=0.15, hooks=True)),
+    shaped=Stages(bring("pull the drawer open", within=0.03), Hold((0.0, -0.02, -0.016), away=0.15, hooks=True)),
     scene="drawer",
     slots=slots,
     reward=reward,

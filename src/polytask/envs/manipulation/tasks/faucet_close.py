@@ -43,7 +43,9 @@ TASK = Task(
     summary="Turn a faucet's handle to the left.",
     success_rule="handle's tip within 7 cm of the goal",
     start=Start((-0.1, 0.8, 0.0), (0.1, 0.85, 0.0), place, hand=HAND_BACK),
-    shaped=Stages(bring("push the handle left"), Hold((0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)),
+    shaped=Stages(
+        bring("push the handle left", within=0.07), Hold((0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)
+    ),
     scene="faucet",
     slots=slots,
     reward=reward,

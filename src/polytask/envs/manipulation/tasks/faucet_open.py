@@ -44,7 +44,9 @@ TASK = Task(
     summary="Turn a faucet's handle to the right.",
     success_rule="handle's tip within 7 cm of the goal",
     start=Start((-0.05, 0.8, 0.0), (0.05, 0.85, 0.0), place, hand=HAND_BACK),
-    shaped=Stages(bring("push the handle right"), Hold((-0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)),
+    shaped=Stages(
+        bring("push the handle right", within=0.05), Hold((-0.03, 0.015, 0.03), slack=0.04, reach=0.06, depth=0.04)
+    ),
     scene="faucet",
     slots=slots,
     reward=reward,

@@ -82,7 +82,7 @@ TASK = Task(
     success_rule="nail driven in by more than 9 cm",
     start=Start((-0.1, 0.4, 0.0), (0.1, 0.5, 0.0), place, hand=HAND_BACK),
     shaped=Stages(
-        line_up("head level with the nail", _beside_line, slack=0.04, then="strike", rest=_before_nail),
+        line_up("head level with the nail", _beside_line, slack=0.04, then="strike", rest=_before_nail, within=0.03),
         Hold((-0.033, 0.0, 0.037), closed=0.6, empty=0.4),
     ),
     scene="hammer",

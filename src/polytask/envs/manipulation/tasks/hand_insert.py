@@ -48,7 +48,7 @@ TASK = Task(
         place_object_and_goal,
         Separation(0.15),
     ),
-    shaped=Stages(carry_over("bring it into the hole", level=0.1, hole=_RADIUS), _HOLD),
+    shaped=Stages(carry_over("bring it into the hole", level=0.1, hole=_RADIUS, within=_RADIUS), _HOLD),
     scene="hole_table",
     slots=free_object_slots,
     reward=reward,

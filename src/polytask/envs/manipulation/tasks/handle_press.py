@@ -35,7 +35,9 @@ TASK = Task(
     summary="Press a handle down.",
     success_rule="top of the handle within 2 cm of the goal's height",
     start=Start(FRONT_LOW, FRONT_HIGH, place),
-    shaped=Stages(bring("press the handle down", along="z"), Hold((0.0, -0.025, 0.01), reach=0.04, depth=0.04)),
+    shaped=Stages(
+        bring("press the handle down", within=0.02, along="z"), Hold((0.0, -0.025, 0.01), reach=0.04, depth=0.04)
+    ),
     scene="handle",
     slots=top_slots,
     reward=press_reward,

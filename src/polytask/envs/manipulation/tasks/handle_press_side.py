@@ -24,7 +24,7 @@ TASK = Task(
     summary="Press a handle down that faces sideways.",
     success_rule="top of the handle within 2 cm of the goal's height",
     start=Start((-0.35, 0.65, -0.001), (-0.25, 0.75, 0.001), place),
-    shaped=Stages(bring("press the handle down", along="z"), Hold((0.008, 0.005, 0.028))),
+    shaped=Stages(bring("press the handle down", within=0.02, along="z"), Hold((0.008, 0.005, 0.028))),
     scene="handle_side",
     slots=top_slots,
     reward=press_reward,

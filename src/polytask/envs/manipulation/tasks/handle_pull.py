@@ -56,7 +56,7 @@ TASK = Task(
     success_rule="end of the handle within 5 cm of the goal's height",
     start=Start(FRONT_LOW, FRONT_HIGH, place),
     shaped=Stages(
-        bring("pull the handle up", along="z"),
+        bring("pull the handle up", within=_RADIUS, along="z"),
         Hold((0.0, 0.0, 0.012), closed=0.62, empty=0.34, moved=raised_from(0.108)),
     ),
     scene="handle",

@@ -48,7 +48,8 @@ TASK = Task(
     success_rule="middle of the handle within 8 cm of the goal",
     start=Start((-0.35, 0.65, 0.0), (-0.25, 0.75, 0.0), place),
     shaped=Stages(
-        bring("pull the handle up"), Hold((0.0, 0.004, 0.03), closed=0.82, empty=0.58, moved=raised_from(0.122))
+        bring("pull the handle up", within=_RADIUS),
+        Hold((0.0, 0.004, 0.03), closed=0.82, empty=0.58, moved=raised_from(0.122)),
     ),
     scene="handle_side",
     slots=slots,

@@ -63,7 +63,7 @@ TASK = Task(
     summary="Pull a lever up until it stands.",
     success_rule="lever within 7.5 degrees of upright",
     start=Start((-0.1, 0.7, 0.0), (0.1, 0.8, 0.0), place, hand=HAND_BACK),
-    shaped=Stages(bring("lift the lever"), _HOLD),
+    shaped=Stages(bring("lift the lever", within=0.02), _HOLD),
     scene="lever",
     slots=slots,
     reward=reward,

@@ -87,7 +87,9 @@ TASK = Task(
     success_rule="peg's head within 7 cm of the hole, errors across the hole counting double",
     start=Start((0.0, 0.5, 0.02, -0.35, 0.4, -0.001), (0.2, 0.7, 0.02, -0.25, 0.7, 0.001), place, Separation(0.1)),
     shaped=Stages(
-        line_up("head level with the hole", _beside_hole, slack=0.025, then="push it in", rest=_before_hole),
+        line_up(
+            "head level with the hole", _beside_hole, slack=0.025, then="push it in", rest=_before_hole, within=0.06
+        ),
         Hold((0.006, 0.0, 0.025), closed=0.45, empty=0.18),
     ),
     scene="peg_insert",

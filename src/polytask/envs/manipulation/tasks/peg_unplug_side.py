@@ -57,7 +57,7 @@ TASK = Task(
     summary="Pull a plug sideways out of its socket.",
     success_rule="end of the plug within 7 cm of the goal",
     start=Start((-0.25, 0.6, -0.001), (-0.15, 0.8, 0.001), place),
-    shaped=Stages(bring("pull the plug to the goal"), Hold((-0.015, 0.0, 0.028), closed=0.9, empty=0.7)),
+    shaped=Stages(bring("pull the plug to the goal", within=0.07), Hold((-0.015, 0.0, 0.028), closed=0.9, empty=0.7)),
     scene="peg_unplug",
     slots=slots,
     reward=reward,

@@ -46,7 +46,7 @@ TASK = Task(
     start=Start(
         (0.0, 0.75, 0.02, -0.1, 0.5, 0.15), (0.0, 0.75, 0.02, 0.1, 0.6, 0.3), place_object_and_goal, Separation(0.15)
     ),
-    shaped=Stages(carry_over("puck to the goal", level=0.1, hole=0.0), _HOLD),
+    shaped=Stages(carry_over("puck to the goal", level=0.1, hole=0.0, within=0.07), _HOLD),
     scene="hole_block",
     slots=free_object_slots,
     reward=reward,

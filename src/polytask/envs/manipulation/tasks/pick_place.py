@@ -50,7 +50,7 @@ TASK = Task(
     summary="Pick up the puck and carry it to a goal in the air.",
     success_rule="puck within 7 cm of the goal",
     start=FREE_START,
-    shaped=Stages(bring("puck to the goal"), Hold((0.0, 0.001, 0.037), closed=0.65, empty=0.4)),
+    shaped=Stages(bring("puck to the goal", within=_SUCCESS_RADIUS), Hold((0.0, 0.001, 0.037), closed=0.65, empty=0.4)),
     scene="puck",
     slots=free_object_slots_xyzw,
     reward=reward,

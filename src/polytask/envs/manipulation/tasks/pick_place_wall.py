@@ -57,7 +57,7 @@ TASK = Task(
     summary="Pick a puck up and bring it to a goal behind a wall.",
     success_rule="puck within 7 cm of the goal",
     start=WALL_START,
-    shaped=Stages(carry_over("puck to the goal", level=0.16, hole=0.06), _HOLD),
+    shaped=Stages(carry_over("puck to the goal", level=0.16, hole=0.06, within=0.07), _HOLD),
     scene="puck_wall",
     slots=free_object_slots_xyzw,
     reward=reward,

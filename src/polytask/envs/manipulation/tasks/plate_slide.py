@@ -44,7 +44,7 @@ TASK = Task(
     summary="Slide a plate into a cage.",
     success_rule="plate within 7 cm of the goal",
     start=Start((0.0, 0.6, 0.0, -0.1, 0.85, 0.0), (0.0, 0.6, 0.0, 0.1, 0.9, 0.0), place),
-    shaped=Stages(bring("plate to the goal"), Hold((-0.002, -0.049, 0.057), slack=0.03)),
+    shaped=Stages(bring("plate to the goal", within=0.07), Hold((-0.002, -0.049, 0.057), slack=0.03)),
     scene="plate",
     slots=plate_slots,
     reward=reward,

@@ -25,7 +25,7 @@ TASK = Task(
     summary="Slide a plate out of a cage.",
     success_rule="plate within 7 cm of the goal",
     start=Start((0.0, 0.85, 0.0, -0.1, 0.6, 0.015), (0.0, 0.85, 0.0, 0.1, 0.6, 0.015), place),
-    shaped=Stages(bring("plate to the goal"), Hold((0.003, -0.064, 0.058))),
+    shaped=Stages(bring("plate to the goal", within=0.07), Hold((0.003, -0.064, 0.058))),
     scene="plate",
     slots=plate_slots,
     reward=plate_reward,

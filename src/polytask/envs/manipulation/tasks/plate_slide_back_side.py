@@ -26,7 +26,7 @@ TASK = Task(
     summary="Slide a plate sideways out of a cage.",
     success_rule="plate within 7 cm of the goal",
     start=Start((-0.25, 0.6, 0.0, -0.05, 0.6, 0.015), (-0.25, 0.6, 0.0, 0.15, 0.6, 0.015), place),
-    shaped=Stages(bring("plate to the goal"), Hold((0.023, 0.0, 0.059))),
+    shaped=Stages(bring("plate to the goal", within=0.07), Hold((0.023, 0.0, 0.059))),
     scene="plate_side",
     slots=plate_slots,
     reward=plate_reward,

@@ -34,7 +34,7 @@ TASK = Task(
     summary="Slide a plate sideways into a cage.",
     success_rule="plate within 7 cm of the goal",
     start=Start((0.0, 0.6, 0.0, -0.3, 0.54, 0.0), (0.0, 0.6, 0.0, -0.25, 0.66, 0.0), place),
-    shaped=Stages(bring("plate to the goal"), Hold((0.068, 0.0, 0.032), slack=0.04, reach=0.04)),
+    shaped=Stages(bring("plate to the goal", within=0.07), Hold((0.068, 0.0, 0.032), slack=0.04, reach=0.04)),
     scene="plate_side",
     slots=plate_slots,
     reward=plate_reward,

@@ -49,7 +49,7 @@ TASK = Task(
     summary="Push the puck to a goal on the table.",
     success_rule="puck within 5 cm of the goal",
     start=Start((-0.1, 0.6, 0.02, -0.1, 0.8, 0.01), (0.1, 0.7, 0.02, 0.1, 0.9, 0.02), place_on_table, Separation(0.15)),
-    shaped=Stages(bring("puck to the goal"), Hold((0.0, 0.0, 0.036), closed=0.6, empty=0.4)),
+    shaped=Stages(bring("puck to the goal", within=_RADIUS), Hold((0.0, 0.0, 0.036), closed=0.6, empty=0.4)),
     scene="puck",
     slots=free_object_slots_xyzw,
     reward=reward,

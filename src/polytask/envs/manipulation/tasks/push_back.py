@@ -53,7 +53,7 @@ TASK = Task(
     summary="Pull a block back to a goal.",
     success_rule="block within 7 cm of the goal",
     start=Start((-0.1, 0.8, 0.02, -0.1, 0.6, 0.0199), (0.1, 0.85, 0.02, 0.1, 0.7, 0.0201), place, Separation(0.15)),
-    shaped=Stages(bring("block to the goal"), Hold((0.0, -0.008, 0.044), closed=0.65, empty=0.4)),
+    shaped=Stages(bring("block to the goal", within=0.07), Hold((0.0, -0.008, 0.044), closed=0.65, empty=0.4)),
     scene="block",
     slots=free_object_slots_xyzw,
     reward=reward,

@@ -70,7 +70,10 @@ TASK = Task(
         (-0.05, 0.6, 0.015, -0.05, 0.85, 0.01), (0.05, 0.65, 0.015, 0.05, 0.9, 0.02), place_on_table, Separation(0.15)
     ),
     shaped=Stages(
-        (Leg("puck to the left of the wall", _right_of_passage), Leg("puck to the goal", _to_goal, _is_past)),
+        (
+            Leg("puck to the left of the wall", _right_of_passage),
+            Leg("puck to the goal", _to_goal, _is_past, within=0.07),
+        ),
         Hold((0.003, 0.002, 0.034), closed=0.65, empty=0.4),
     ),
     scene="puck_wall",

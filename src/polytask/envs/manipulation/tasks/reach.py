@@ -35,7 +35,7 @@ TASK = Task(
     summary="Reach a goal position in space.",
     success_rule="tool centre within 5 cm of the goal",
     start=FREE_START,
-    shaped=Stages(bring("fingertips to the goal", point=the_fingertips)),
+    shaped=Stages(bring("fingertips to the goal", within=_RADIUS, point=the_fingertips)),
     scene="puck",
     slots=free_object_slots_xyzw,
     reward=reward,

@@ -73,7 +73,7 @@ TASK = Task(
     summary="Pick a block up and place it on a shelf.",
     success_rule="block within 7 cm of the goal",
     start=Start((-0.1, 0.5, 0.019, -0.1, 0.8, 0.299), (0.1, 0.6, 0.021, 0.1, 0.9, 0.301), place, Separation(0.1)),
-    shaped=Stages(carry_over("bring it onto the shelf", level=0.28, hole=0.0), _HOLD),
+    shaped=Stages(carry_over("bring it onto the shelf", level=0.28, hole=0.0, within=0.07), _HOLD),
     scene="shelf",
     slots=free_object_slots_xyzw,
     reward=reward,

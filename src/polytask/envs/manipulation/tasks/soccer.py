@@ -82,7 +82,9 @@ TASK = Task(
     summary="Push a ball into a goal.",
     success_rule="ball within 7 cm of the goal's middle",
     start=Start((-0.1, 0.6, 0.03, -0.1, 0.8, 0.0), (0.1, 0.7, 0.03, 0.1, 0.9, 0.0), place, Separation(0.15)),
-    shaped=Stages(bring("ball into the goal"), Hold((0.0, -0.03, 0.03), slack=0.04, reach=0.065, depth=0.09)),
+    shaped=Stages(
+        bring("ball into the goal", within=_RADIUS), Hold((0.0, -0.03, 0.03), slack=0.04, reach=0.065, depth=0.09)
+    ),
     scene="soccer",
     slots=slots,
     reward=reward,

@@ -87,8 +87,15 @@ TASK = Task(
     start=Start((-0.1, 0.55, 0.0, 0.35, 0.45, 0.0199), (0.0, 0.65, 0.001, 0.45, 0.55, 0.0201), place, Separation(0.1)),
     shaped=Stages(
         (
-            *line_up("tip level with the handle", _off_handle, slack=0.04, then="put it through", rest=_before_handle),
-            Leg("pull the handle to the goal", _handle_left, _is_through),
+            *line_up(
+                "tip level with the handle",
+                _off_handle,
+                slack=0.04,
+                then="put it through",
+                rest=_before_handle,
+                within=0.0,
+            ),
+            Leg("pull the handle to the goal", _handle_left, _is_through, within=0.04),
         ),
         Hold((-0.01, 0.0, 0.041), closed=0.58, empty=0.3),
     ),

@@ -81,7 +81,14 @@ TASK = Task(
         (-0.08, 0.58, 0.0, 0.399, 0.55, 0.1319), (-0.03, 0.62, 0.001, 0.401, 0.6, 0.1321), place, Separation(0.1)
     ),
     shaped=Stages(
-        line_up("stick level with the thermos", _off_thermos, slack=0.04, then="thermos to the goal", rest=_way_left),
+        line_up(
+            "stick level with the thermos",
+            _off_thermos,
+            slack=0.04,
+            then="thermos to the goal",
+            rest=_way_left,
+            within=0.17,
+        ),
         Hold((0.023, 0.0, 0.042), closed=0.5, empty=0.3),
     ),
     scene="stick",

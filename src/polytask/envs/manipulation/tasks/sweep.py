@@ -43,7 +43,7 @@ TASK = Task(
     summary="Sweep a block to the right of the table.",
     success_rule="block within 5 cm of the goal",
     start=Start((-0.1, 0.6, 0.02), (0.1, 0.7, 0.02), place),
-    shaped=Stages(bring("block to the goal"), Hold((0.0, 0.0, 0.047), closed=0.62, empty=0.4)),
+    shaped=Stages(bring("block to the goal", within=0.05), Hold((0.0, 0.0, 0.047), closed=0.62, empty=0.4)),
     scene="sweep",
     slots=free_object_slots,
     reward=reward,

@@ -46,7 +46,9 @@ TASK = Task(
     start=Start(
         (-0.1, 0.6, 0.02, -0.001, 0.8399, 0.0199), (0.1, 0.7, 0.02, 0.001, 0.8401, 0.0201), place, Separation(0.15)
     ),
-    shaped=Stages(bring("block over the hole", along="xy"), Hold((0.004, 0.0, 0.028), closed=0.65, empty=0.28)),
+    shaped=Stages(
+        bring("block over the hole", within=0.05, along="xy"), Hold((0.004, 0.0, 0.028), closed=0.65, empty=0.28)
+    ),
     scene="hole_table",
     slots=free_object_slots_xyzw,
     reward=reward,

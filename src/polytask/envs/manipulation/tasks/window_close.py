@@ -37,7 +37,9 @@ TASK = Task(
     summary="Slide the window shut.",
     success_rule="handle within 5 cm of the goal along x",
     start=Start((0.0, 0.75, 0.2), (0.0, 0.9, 0.2), place, hand=HAND_BACK),
-    shaped=Stages(bring("slide the window", along="x"), Hold((0.002, 0.007, 0.029), side="the front", slack=0.035)),
+    shaped=Stages(
+        bring("slide the window", within=0.05, along="x"), Hold((0.002, 0.007, 0.029), side="the front", slack=0.035)
+    ),
     scene="window",
     slots=slots,
     reward=reward,

@@ -37,7 +37,9 @@ TASK = Task(
     summary="Slide the window open.",
     success_rule="handle within 5 cm of the goal along x",
     start=Start((-0.1, 0.7, 0.16), (0.1, 0.9, 0.16), place, hand=HAND_BACK),
-    shaped=Stages(bring("slide the window", along="x"), Hold((0.0, 0.006, 0.029), side="the front", slack=0.035)),
+    shaped=Stages(
+        bring("slide the window", within=0.05, along="x"), Hold((0.0, 0.006, 0.029), side="the front", slack=0.035)
+    ),
     scene="window",
     slots=slots,
     reward=reward,
