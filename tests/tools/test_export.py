@@ -70,6 +70,24 @@ def test_a_policy_of_levels_and_one_of_parkour_run_in_onnx(tmp_path, capsys):
     assert found["differing_share"] <= 0.005
 
 
+def test_a_walking_policy_also_gives_joint_targets_without_polytask(tmp_path, capsys):
+    policy = polytask.load_policy("parkour-hard")
+    obs, task = torch.randn(5, policy.info.obs_dim), torch.tensor([0, 1, 2, 3, 20])
+    expected = policy(obs, task), policy.joint_targets(obs, task)
+    for to in ("onnx", "torch"):
+        path = tmp_path / f"p{SUFFIX[to]}"
+        export(capsys, "checkpoint=parkour-hard", f"to={to}", f"output={path}")
+        if to == "torch":
+            found = torch.export.load(path).module()(obs, task)
+        else:
+            session = pytest.importorskip("onnxruntime").InferenceSession(path, providers=["CPUExecutionProvider"])
+            given = {"obs": obs.numpy(), "task": task.numpy()}
+            found = [torch.from_numpy(each) for each in session.run(["action", "joint_targets"], given)]
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
+    assert (expected[1] - expected[0]).abs().min() > 0.05  # the standing pose is added to every joint
+
+
 def test_an_off_policy_run_is_checked_without_its_replay_buffer(tmp_path, capsys):
     write_checkpoint(tmp_path / "checkpoint.pt", "algo=sac", "net.hidden=[16]")
     found = export(capsys, f"checkpoint={tmp_path}", f"output={tmp_path / 'p.safetensors'}")

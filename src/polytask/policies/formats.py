@@ -2,7 +2,7 @@
 
 safetensors is our own and `polytask.load_policy` reads it. The others are for programs without polytask: an ONNX model,
 and a program of `torch.export`. Both take raw observations `obs` (N, O) and task numbers `task` (N,), return `action`
-(N, A), and have the policy's description as JSON.
+(N, A), and have the policy's description as JSON. Those of a walking robot also return `joint_targets` (N, A), in rad.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from polytask.errors import UserError
+from polytask.policies.actor import NoiselessActor
 from polytask.policies.files import SUFFIX, open_policy, save_policy
 from polytask.policies.info import KEY
 from polytask.policies.policy import Policy
@@ -43,7 +44,7 @@ def write_onnx(path: Path, policy: Policy) -> None:
     _import("onnxscript")  # torch's exporter needs it
     with _quiet():
         program = torch.onnx.export(
-            _traced(policy), input_names=["obs", "task"], output_names=["action"], dynamo=True, verbose=False
+            _traced(policy), input_names=["obs", "task"], output_names=_outputs(policy), dynamo=True, verbose=False
         )
     assert program is not None
     model = program.model_proto
@@ -75,7 +76,12 @@ def run_torch(path: Path) -> Run:
     """Return a function that runs a program of `torch.export`."""
     with _quiet(), path.open("rb") as file:
         module: Any = torch.export.load(file).module()
-    return lambda obs, task: module(obs, task)
+
+    def run(obs: Tensor, task: Tensor) -> Tensor:
+        found: Tensor | tuple[Tensor, Tensor] = module(obs, task)
+        return found if isinstance(found, Tensor) else found[0]
+
+    return run
 
 
 def run_safetensors(path: Path) -> Run:
@@ -90,14 +96,37 @@ FORMATS: dict[str, FileFormat] = {
 }
 
 
+class _WalkingActor(nn.Module):
+    """An actor whose actions are offsets of joint angles, with these angles."""
+
+    offsets: Tensor
+
+    def __init__(self, actor: NoiselessActor, offsets: list[float]) -> None:
+        super().__init__()
+        self.actor = actor
+        self.register_buffer("offsets", torch.tensor(offsets))
+
+    def forward(self, obs: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions and joint targets. Both (N, A)"""
+        action = self.actor(obs, task)
+        return action, action + self.offsets
+
+
+def _outputs(policy: Policy) -> list[str]:
+    """Return the names of what an exported policy returns."""
+    return ["action"] if policy.info.joint_offsets is None else ["action", "joint_targets"]
+
+
 def _traced(policy: Policy) -> torch.export.ExportedProgram:
     """Record the actor for any number of observations."""
+    actor, offsets = policy.actor.cpu(), policy.info.joint_offsets
+    recorded = actor if offsets is None else _WalkingActor(actor, offsets)
     rows = torch.export.Dim("N", min=1)
     # Two different rows: a batch of one would be recorded as a constant.
     example = (torch.zeros(2, policy.info.obs_dim), torch.zeros(2, dtype=torch.int64))
     shapes = {"obs": {0: rows}, "task": {0: rows}}
     with _quiet():
-        return torch.export.export(policy.actor.cpu(), example, dynamic_shapes=shapes)
+        return torch.export.export(recorded, example, dynamic_shapes=shapes)
 
 
 @contextmanager

@@ -78,6 +78,12 @@ class PolicyInfo:
         """
         return self.out_dim // self.action_dim if self.decode == "squash" and self.net.get("two_heads") else 1
 
+    @property
+    def joint_offsets(self) -> list[float] | None:
+        """What each entry of an action is added to for a joint angle in rad; None if actions are no such offsets."""
+        offsets = [float(entry["offset"]) for entry in self.action if "offset" in entry]
+        return offsets if offsets and len(offsets) == len(self.action) else None
+
     def to_json(self) -> str:
         """Write the description as JSON."""
         return json.dumps({"format": FORMAT, **asdict(self)})

@@ -77,8 +77,8 @@ class Policy:
         Raises:
             UserError: If the actions of this policy are no joint angles.
         """
-        offsets = [entry.get("offset") for entry in self.info.action]
-        if not offsets or None in offsets:
+        offsets = self.info.joint_offsets
+        if offsets is None:
             raise UserError("the actions of this policy are not offsets of joint angles")
         action = self(obs, task)
         if isinstance(action, Tensor):
