@@ -84,9 +84,7 @@ class GRPORows(NamedTuple):
     past_obs: Tensor  # (..., O) of a step that led to a success; this and the next have no width without imitation
     past_action: Tensor  # (..., A) of that step
     advantage: Tensor  # (...) relative to the task's group
-    weight: (
-        Tensor  # (...) zero after an early end and where a world borrows; those of a task's other worlds have mean 1
-    )
+    weight: Tensor  # (...) zero after an early end and in worlds that borrow; the others of a task have mean one
 
 
 class GRPO:

@@ -21,12 +21,7 @@ FOLDER = Path(__file__).with_name("tables")
 SPEEDS = Path(__file__).with_name("speeds.yaml")
 SOURCES = Path(__file__).with_name("sources.yaml")
 OURS = "polytask"  # the source of our own runs
-SHARED = (
-    "frames",
-    "measure",
-    "like",
-    "suite",
-)  # keys of a table that its rows have, unless they have their own
+SHARED = ("frames", "measure", "like", "suite")  # keys of a table that its rows have, unless they have their own
 
 
 @dataclass(frozen=True)
