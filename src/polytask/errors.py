@@ -23,18 +23,19 @@ def shown(value: Any, length: int = 60) -> str:
     return text if len(text) <= length else f"{text[:length]}... ({len(text)} characters)"
 
 
-def suggest(word: object, known: Iterable[object], hints: int = 1) -> str:
+def suggest(word: object, known: Iterable[object], hints: int = 1, prefix: str = "") -> str:
     """Return a hint for a misspelt word: the nearest known words, at most `hints`, or all known words if none is near.
 
-    If there are too many known words for one line, the three nearest are named, however far they are.
+    If there are too many known words for one line, the three nearest are named, however far they are. The
+    hint has them with the prefix.
     """
     names = [str(name) for name in known]
     near = get_close_matches(str(word), names, n=hints)
     if not near and len(names) > MOST_LISTED:
         near = get_close_matches(str(word), names, n=3, cutoff=0.0)
     if not near:
-        return f"known: {', '.join(names)}"
-    *most, last = [f"'{name}'" for name in near]
+        return f"known: {', '.join(prefix + name for name in names)}"
+    *most, last = [f"'{prefix}{name}'" for name in near]
     return f"did you mean {', '.join(most)} or {last}?" if most else f"did you mean {last}?"
 
 

@@ -123,7 +123,7 @@ MISTAKES = [
     (["train", "tasks=[reech]"], "unknown task 'reech'; did you mean 'reach'?"),
     (["train", "suite=mt1"], "suite=mt1 is not valid"),
     (["train", "alg.lr=1"], "unknown key 'alg.lr'; did you mean 'algo'?"),
-    (["train", "algo.lrr=1"], "unknown key 'algo.lrr'; did you mean 'lr'?"),
+    (["train", "algo.lrr=1"], "unknown key 'algo.lrr'; did you mean 'algo.lr'?"),
     (["train", "device=gpu"], "unknown device 'gpu'"),
     (["train", "device=cuda:99"], "device 'cuda:99' does not exist"),
     (["train", "num_envs=3"], "num_envs=3 is too few for 10 tasks"),

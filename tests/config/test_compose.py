@@ -113,7 +113,7 @@ def test_path_may_be_null():
     ("word", "line"),
     [
         ("sed=1", "unknown key 'sed'; did you mean 'seed'?"),
-        ("algo.epoch=3", "unknown key 'algo.epoch'; did you mean 'epochs'?"),
+        ("algo.epoch=3", "unknown key 'algo.epoch'; did you mean 'algo.epochs'?"),
         ("seed.deep=1", "unknown key 'seed.deep'; 'seed' has no settings"),
         ("algo.name=other", "unknown key 'algo.name'"),
         ("algo=pp0", "unknown algo 'pp0'; did you mean 'ppo'?"),

@@ -54,6 +54,17 @@ def test_a_parkour_suite_chooses_its_terrain_unless_told(suite: str, levels: str
             {"tasks": ["flat"], "curriculum": {"revisit": 0.3}},
             "the settings curriculum.* do not apply: there is none; use levels=curriculum",
         ),
+        (
+            {"tasks": ["reach"], "curriculum": {"revisit": 0.3}},
+            "the settings curriculum.* do not apply: tasks of manipulation have none",
+        ),
+        (
+            {"suite": ["reach", "push"]},
+            "suite=['reach', 'push'] is not valid; give its name, or a list of tasks as tasks=[...]",
+        ),
+        ({"suite": "mt10", "num_envs": "a"}, "num_envs=a is not valid; give a whole number"),
+        ({"suite": "mt10", "num_envs": 2.5}, "num_envs=2.5 is not valid; give a whole number"),
+        ({"suite": "mt10", "reward_scale": True}, "reward_scale=True is not valid; give a number"),
         ({"suite": "reach"}, "'reach' is a task, not a suite; give it as tasks=reach"),
         ({"tasks": 3}, "tasks=3 is not valid; give one name or a list of names (polytask list tasks)"),
         ({"tasks": "reech"}, "unknown task 'reech'; did you mean 'reach'?"),

@@ -243,7 +243,7 @@ MISTAKES = [
     (["mtopt", "run", "runtime=cloud"], "runtime=cloud is not valid; known: local, ray"),
     (["mtopt", "run", "labels.who=robot"], "labels.who=robot is not valid; known: stand-in, person"),
     (["mtopt", "run", "collectr.episodes=1"], "unknown key 'collectr.episodes'; did you mean 'collector'?"),
-    (["mtopt", "run", "collector.episode=1"], "unknown key 'collector.episode'; did you mean 'episodes'?"),
+    (["mtopt", "run", "collector.episode=1"], "unknown key 'collector.episode'; did you mean 'collector.episodes'?"),
     (["mtopt", "run", "trainer.batch=0"], "trainer.batch=0"),
     (["mtopt", "run", "trainer.keep=1"], "trainer.keep=1 is not valid; 0 keeps all versions"),
     (["mtopt", "run", "preset=gpu", "device=cuda:99"], "device 'cuda:99' does not exist: this machine has "),

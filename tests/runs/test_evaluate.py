@@ -140,6 +140,21 @@ def test_an_evaluation_with_noise_says_so_and_differs(tmp_path):
     assert noisy.payload["tasks"]["reach"]["return"] != calm.payload["tasks"]["reach"]["return"]
 
 
+def test_the_title_names_the_policy_and_a_robot_that_it_was_not_trained_with():
+    titles = [
+        evaluate(compose(EvalConfig, ["policy=pretrained", "tasks=[reach]", "episodes=1", "episode_length=2", *words]))
+        .tables[0]
+        .title.split(": ")
+        for words in ([], ["robot=panda"], ["suite=mt50"])
+    ]
+    assert [title[0] for title in titles] == ["pretrained mt10", "pretrained mt10", "pretrained mt50"]
+    assert [title[1].partition("dense reward")[2] for title in titles] == [
+        "",
+        ", robot panda (trained with sawyer)",
+        "",
+    ]
+
+
 @pytest.mark.parametrize(
     "source", ["policy=pretrained", "policy=random", "policy=scripted", "checkpoint=some.safetensors"]
 )

@@ -177,7 +177,8 @@ def _check_part(config: Any, path: Sequence[str], part: str, name: str) -> None:
         raise UserError(f"unknown key '{name}': {'.'.join(path)} is empty; choose an option with {'.'.join(path)}=NAME")
     known = [each.name for each in fields(config) if not path or each.name != "name"] if is_dataclass(config) else []
     if part not in known:
-        hint = suggest(part, known) if known else f"'{'.'.join(path)}' has no settings"
+        prefix = "".join(f"{each}." for each in path)
+        hint = suggest(part, known, prefix=prefix) if known else f"'{'.'.join(path)}' has no settings"
         raise UserError(f"unknown key '{shown(name)}'; {hint}")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from inspect import cleandoc
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, get_args, get_type_hints
 
 from polytask.device import check_device
 from polytask.envs.domain import Domain, EnvConfig
@@ -61,8 +62,11 @@ def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTask
     Raises:
         UserError: If an option is unknown, has an invalid value, or does not apply to these tasks.
     """
+    if not isinstance(suite, str):
+        raise UserError(f"suite={shown(suite)} is not valid; give its name, or a list of tasks as tasks=[...]")
     for name in options:
         require_known("option", name, (each.name for each in fields(EnvOptions)))
+    _check_numbers(options)
     for name in PARKOUR_GROUPS:
         if isinstance(group := options.get(name), Mapping):
             kind = type(getattr(EnvOptions(), name))
@@ -81,6 +85,22 @@ def make(suite: str = "mt10", *, copy: bool = True, **options: Any) -> MultiTask
 make.__doc__ = f"{cleandoc(make.__doc__ or '')}\n\nOptions:\n" + "".join(
     f"    {each.name}: {each.metadata['about']}\n" for each in fields(EnvOptions)
 )
+
+
+def _check_numbers(options: Mapping[str, Any]) -> None:
+    """Check that options which are numbers are given as such.
+
+    Raises:
+        UserError: If one is something else, such as a text.
+    """
+    words = {int: "a whole number", float: "a number"}
+    hints = get_type_hints(EnvOptions)
+    for name, value in options.items():
+        kinds = set(get_args(hints[name]) or [hints[name]]) - {type(None)}
+        if kinds <= words.keys() and value is not None:
+            kind = float if float in kinds else int
+            if isinstance(value, bool) or not isinstance(value, Real if kind is float else Integral):
+                raise UserError(f"{name}={shown(value)} is not valid; give {words[kind]}")
 
 
 def name_of(task: str | Task | Terrain) -> str:
@@ -162,8 +182,12 @@ def check_curriculum(options: WorldOptions) -> None:
 
     Evaluations have none, but the settings of the run that they evaluate; so only where worlds are asked for.
     """
-    if options.curriculum != CurriculumOptions() and options.chosen_levels != "curriculum":
-        raise UserError("the settings curriculum.* do not apply: there is none; use levels=curriculum")
+    if options.curriculum == CurriculumOptions() or options.chosen_levels == "curriculum":
+        return
+    domain = domain_of([TASKS[require_known("task", name, TASKS)] for name in options.task_names])
+    has_levels = "levels" in domain.defaults
+    reason = "there is none; use levels=curriculum" if has_levels else f"tasks of {domain.name} have none"
+    raise UserError(f"the settings curriculum.* do not apply: {reason}")
 
 
 def _check_names(options: EnvOptions) -> None:

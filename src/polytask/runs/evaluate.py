@@ -21,7 +21,7 @@ from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
 from polytask.runs.checkpoint import load, locate
 from polytask.runs.parkour_eval import play_all_levels, terrain_summary, terrain_tables
-from polytask.runs.policy import demonstrations_of, policy_file
+from polytask.runs.policy import demonstrations_of, policy_file, saved_settings
 from polytask.runs.setup import Policy, build_env, build_policy, check_noise, check_source
 from polytask.settings import MAX_SEED
 from polytask.statistics import Array, iqm, mean, score_interval
@@ -258,17 +258,27 @@ def about_policy(config: EvalConfig, shown: Mapping[str, int] | None) -> str:
     return noise + (", trained with demonstrations" if shown else "")
 
 
+def other_robot(config: EvalConfig, env: MultiTaskEnv) -> str:
+    """Return what the title of a table says about a robot that the policy was not trained with; else nothing."""
+    saved, robot = saved_settings(config), env.config.robot.name
+    trained = None if saved is None else saved.get("robot") or env.config.domain.defaults["robot"]
+    return f", robot {robot} (trained with {trained})" if trained not in (None, robot) else ""
+
+
 def evaluate(config: EvalConfig) -> Result:
     """Run `polytask eval`."""
     check_source(config)
     check_noise(config)
-    name, length, summaries = config.policy or config.checkpoint, 0, {}
+    name, length, about_robot, summaries = config.policy or config.checkpoint, 0, "", {}
     for label, (worlds, goals) in variants(config).items():
         evaluator = Evaluator(worlds, config.episodes, goals)
-        length = evaluator.env.spec.episode_length
+        length, about_robot = evaluator.env.spec.episode_length, other_robot(config, evaluator.env)
         summaries[label] = evaluator.run_and_show(build_policy(config, evaluator.env, explore=config.explore))
         evaluator.close()
-    title = f"{name}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
+    file = policy_file(config)
+    who = f"{name} {file.stem}" if config.policy == "pretrained" and file is not None else name
+    title = f"{who}: {config.episodes} episodes of {length} steps per task, seed {config.seed}, {config.reward} reward"
+    title += about_robot
     shown = demonstrations_of(config)
     title += about_policy(config, shown)
     (first_label, first), *others = summaries.items()
