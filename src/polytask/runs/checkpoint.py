@@ -17,6 +17,7 @@ from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.files import Fields, can_read, check_fields, load_tensors, save_tensors
 from polytask.plugins.needs import require_plugins
+from polytask.runs.changes import CHANGE_FIELDS
 from polytask.runs.divergence import not_finite
 from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.transfer import shorten
@@ -46,6 +47,7 @@ FIELDS: Fields = {
     "initialization": dict | None,
     "runs_on_device": int | None,
     "demonstrations": dict | None,  # of a run that began with some: episodes of each task
+    "changes": list | None,  # of the settings since the start; earlier versions did not save them
 }
 LEARNER_FIELDS: Fields = {"net": dict, "optimizer": dict, "grads": dict | None}
 INITIALIZATION_FIELDS: Fields = {
@@ -109,6 +111,8 @@ def load(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
         check_fields(state["initialization"], INITIALIZATION_FIELDS, file, "initialization.")
     shown = state.get("demonstrations") or {}
     check_fields(shown, dict.fromkeys(shown, int), file, "demonstrations.")
+    if state.get("changes"):
+        check_fields(state, {"changes": [CHANGE_FIELDS]}, file)
     if names := not_finite(state["algo"]):
         raise UserError(f"'{file}' holds non-finite weights ({shorten(names)}); use an older checkpoint")
     return state
