@@ -91,3 +91,18 @@ def test_a_report_names_runs_that_changed(tmp_path):
     (run / "start.json").write_text(json.dumps({"changes": [change, {**change, "frames": 2000}]}))
     lines = [line for line in remarks(pool_runs([read_run(run)])) if "changed" in line]
     assert lines == [f"reach+push ppo mlp: '{run}' changed algo.lr 0.0005 -> 0.001 after 1,000 frames"]
+
+
+def test_a_finished_run_says_how_to_go_on(tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", *TINY, *FREE, f"run_dir={run}", "max_frames=20"]) == 0
+    for words, line in (
+        ([], "already at 32 of 20 frames; give max_frames= above that to continue\n"),
+        (["max_frames=9"], "already at 32 of 9 frames; give max_frames= above that to continue\n"),
+        (["max_frames=99", "max_iterations=2"], "already at 2 of 2 iterations; give max_iterations= above that"),
+    ):
+        capsys.readouterr()
+        assert main(["train", f"checkpoint={run}", *words]) == 0
+        assert line in capsys.readouterr().err
+    assert main(["train", f"checkpoint={run}", "max_frames=40", "max_iterations=null"]) == 0
+    assert "already at" not in capsys.readouterr().err

@@ -75,6 +75,16 @@ class Run:
         minutes = self.config.max_minutes
         return self.iteration >= self.last_iteration or (minutes is not None and self.seconds >= 60.0 * minutes)
 
+    def limit_reached(self) -> str | None:
+        """Return a line that says which limit is reached and how to go on, or None if the run is not over."""
+        now = {"frames": self.frames, "iterations": self.iteration, "minutes": round(self.seconds / 60.0, 3)}
+        limits = {unit: getattr(self.config, f"max_{unit}") for unit in now}
+        reached = {unit: limit for unit, limit in limits.items() if limit is not None and now[unit] >= limit}
+        if not reached:
+            return None
+        places = " and ".join(f"{now[unit]:,} of {limit:,} {unit}" for unit, limit in reached.items())
+        return f"already at {places}; give {' and '.join(f'max_{unit}=' for unit in reached)} above that to continue"
+
     @property
     def is_unsaved_for_long(self) -> bool:
         """Whether the last checkpoint is older than `save_minutes` of training; the same on all ranks."""

@@ -48,6 +48,8 @@ def train(config: TrainConfig) -> Result:
                 note(line)
         if run.ranks.is_first and (changed := [each for each in run.changes if each["frames"] == run.frames]):
             note(f"changed since the start: {describe(changed)}")
+        if run.ranks.is_first and config.checkpoint is not None and (line := run.limit_reached()) is not None:
+            note(line)
         return _train(run, history)
     finally:
         run.close()
