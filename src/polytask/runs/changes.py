@@ -49,7 +49,7 @@ def require_same(source: str, saved: TrainConfig, now: TrainConfig) -> None:
     old = next((name for name in pair if before.get(name) is not None), key)
     new = next((name for name in pair if after.get(name) is not None), key)
     value = before.get(old)
-    began = f"the default {_word(old)}" if value is None else f"{_word(old)}={_text(value)}"
+    began = f"the default {_word(old)}" if value is None else f"{_word(old)}={text_of(value)}"
     raise UserError(
         f"{source} was trained with {began}; leave {_word(new)} out, or start a new run with init_from={source}"
     )
@@ -59,7 +59,7 @@ def changes(saved: TrainConfig, now: TrainConfig, frames: int) -> list[dict[str,
     """Return what a run that continues after a number of frames changes of how it learns, see `CHANGE_FIELDS`."""
     before, after = _plain(saved), _plain(now)
     return [
-        {"frames": frames, "setting": key, "before": _text(before.get(key)), "after": _text(after.get(key))}
+        {"frames": frames, "setting": key, "before": text_of(before.get(key)), "after": text_of(after.get(key))}
         for key in {**before, **after}
         if before.get(key) != after.get(key) and key.partition(".")[0] in LEARNING and key not in NO_CHANGE
     ]
@@ -92,8 +92,8 @@ def _word(key: str) -> str:
     return key.removesuffix(".name")
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """Write a value as people type it."""
     if isinstance(value, list):
-        return shown(f"[{','.join(map(_text, value))}]")
+        return shown(f"[{','.join(map(text_of, value))}]")
     return shown("null" if value is None else str(value).lower() if isinstance(value, bool) else value)

@@ -34,8 +34,8 @@ from polytask.runs.history.writer import FOLDER as HISTORY_FOLDER
 from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.runs.provenance import runs_on_device
 from polytask.runs.setup import build_algo, build_train_env
-from polytask.runs.starts import load_start
-from polytask.runs.transfer import Initialization, initialize
+from polytask.runs.starts import begin, load_start
+from polytask.runs.transfer import Initialization
 from polytask.settings import check_values
 from polytask.types import Algo, VecEnv
 
@@ -262,8 +262,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         if state is not None:
             run.restore(state)
         if start is not None:
-            tasks = run.env.spec.tasks
-            run.initialization = initialize(run.algo, tasks, start, str(config.init_from), config.init_rows)
+            run.initialization = begin(run.algo, run.env.spec.tasks, start, config)
             run.demonstrations = start.get("demonstrations")
         if state is None and config.demos is not None:
             shown = demonstrate(run.algo, run.env, config.demos, is_told=ranks.is_first)
