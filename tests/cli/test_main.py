@@ -178,10 +178,14 @@ def test_the_debug_variable_shows_the_traceback(run, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["num_envs=6"], "its envs_per_task is (2, 2), not (3, 3)"),
-        (["tasks=[reach,push]"], "its tasks is ('reach', 'drawer-close'), not ('reach', 'push')"),
-        (["net.hidden=[32]"], "its algorithm has another shape ("),
-        (["net=moore"], "its algorithm has another shape"),
+        (["num_envs=6"], "was trained with num_envs=4; leave num_envs out, or start a new run with init_from="),
+        (["tasks=[reach,push]"], "was trained with tasks=[reach,drawer-close]; leave tasks out"),
+        (["net.hidden=[32]"], "was trained with net.hidden=[256,128,64]; leave net.hidden out"),
+        (["net=moore"], "was trained with net=mlp; leave net out"),
+        (["algo=sac"], "was trained with algo=ppo; leave algo out"),
+        (["suite=mt50"], "was trained with tasks=[reach,drawer-close]; leave suite out"),
+        (["suite=parkour-easy"], "was trained with tasks=[reach,drawer-close]; leave suite out"),
+        (["robot=panda"], "was trained with the default robot; leave robot out"),
     ],
 )
 def test_a_checkpoint_of_another_shape_is_refused(run, trained, tmp_path, words, line):
@@ -198,6 +202,9 @@ def test_a_run_continues_with_other_settings_that_only_its_algorithm_has(run, tm
     sizes = ["algo.batch=8", "algo.capacity=100", "algo.steps_per_iteration=2", "algo.n_step=1"]
     assert run("train", *words, "algo=sac", *sizes, "run_dir=run")[0] == 0
     assert run("train", "checkpoint=run", "max_iterations=2", "algo.tau=0.5")[0] == 0
+    assert run("train", "checkpoint=run", "algo.capacity=50")[2] == (
+        "polytask: the checkpoint does not fit algo.capacity 100 -> 50; leave algo.capacity out\n"
+    )
     algo = OmegaConf.load(tmp_path / "run" / "config.yaml").algo
     assert (algo.tau, algo.capacity) == (0.5, 100)
 

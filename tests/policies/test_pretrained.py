@@ -128,6 +128,10 @@ def test_a_pretrained_policy_is_listed_and_loaded_by_name(here, capsys):
         (["record", "policy=pretrained", "task=hammer"], "no pretrained policy was trained on hammer"),
         (["eval", "policy=pretrained", "checkpoint=x"], "no checkpoint at 'x'"),
         (["eval", "checkpoint=x.safetensors"], "'x.safetensors'"),
+        (["eval", "checkpoint=ml10-test"], "which is a pretrained policy: use policy=pretrained suite=ml10-test"),
+        (["record", "checkpoint=ml10-test"], "use policy=pretrained suite=ml10-test"),
+        (["train", "checkpoint=ml10-test"], "which is a pretrained policy: use init_from=ml10-test"),
+        (["train", "checkpoint=mt3"], "no checkpoint at 'mt3'"),
     ],
 )
 def test_a_missing_policy_is_one_line(here, tmp_path, monkeypatch, capsys, words, line):

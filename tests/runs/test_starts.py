@@ -88,6 +88,6 @@ def test_a_benchmark_of_training_starts_from_a_policy(capsys: pytest.CaptureFixt
     assert main(["bench", "what=train", *small, "init_from=mt10"]) == 0
     assert json.loads(capsys.readouterr().out)["init_from"] == "mt10"
     assert main(["bench", "what=train", *small, "init_from=mt10", "net=mlp"]) == 2  # so it was really loaded
-    assert "no layer of 'mt10' fits" in capsys.readouterr().err
+    assert "mt10 has net=simba_v2, this run net=mlp" in capsys.readouterr().err
     assert main(["bench", "what=env", *small, "init_from=mt10"]) == 2
     assert "init_from needs what=train" in capsys.readouterr().err

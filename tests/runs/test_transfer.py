@@ -307,7 +307,19 @@ def test_mistakes_are_one_line(reached: Path, tmp_path: Path, capsys: pytest.Cap
         ([f"init_from={tmp_path / 'nowhere'}"], "no checkpoint at"),
         ([f"init_from={tmp_path / 'other.pt'}"], "truncated or not a polytask checkpoint"),
         ([f"init_from={reached}", f"checkpoint={reached}"], "give only one of them"),
-        ([f"init_from={reached}", "tasks=[reach]", "net=paco"], "no layer of"),
+        (
+            [f"init_from={reached}", "tasks=[reach]", "net=paco"],
+            f"{reached} has net=mlp, this run net=paco; use net=mlp",
+        ),
+        (
+            [f"init_from={reached}", "tasks=[reach]", "net.hidden=[8]"],
+            "has net.hidden=[256,128,64], this run net.hidden=",
+        ),
+        (["init_from=mt10", "tasks=[reach]"], "mt10 has net=simba_v2, this run net=mlp; use net=simba_v2"),
+        (
+            [f"init_from={reached}", "suite=parkour-easy"],
+            f"{reached} was trained in manipulation, and this run is parkour",
+        ),
     ):
         capsys.readouterr()
         assert train(tmp_path / "new", *words, "max_iterations=1") == 2

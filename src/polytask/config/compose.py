@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from difflib import get_close_matches
@@ -282,11 +282,16 @@ def _fill(config: Any, saved: Mapping[str, Any], prefix: str = "") -> None:
             setattr(config, name, as_kind(f"{prefix}{name}", value, hints[name]))
 
 
-def _untouched(schema: type[Any], saved: dict[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Return the saved values to keep: not transient, and the user sets neither the key nor its rival."""
+def _untouched(schema: type[Any], saved: dict[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the saved values to keep: not transient, and the user sets neither the key nor its rival.
+
+    A word that chooses the option that was chosen anyway, such as algo=ppo, sets none of its settings.
+    """
     rivals = {rival for name, rival in RIVALS.items() if name in given}
     transient = {each.name for each in fields(schema) if each.metadata.get("is_transient")}
-    return {name: value for name, value in upgrade(saved).items() if name not in {*given, *rivals, *transient}}
+    kept = upgrade(saved)
+    same = {name for name, text in given.items() if isinstance(kept.get(name), dict) and kept[name].get("name") == text}
+    return {name: value for name, value in kept.items() if name not in {*given.keys() - same, *rivals, *transient}}
 
 
 # Errors

@@ -15,8 +15,10 @@ from torch import Tensor
 from polytask.config.compose import groups_of
 from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
-from polytask.files import Fields, can_read, check_fields, load_tensors, save_tensors
+from polytask.files import Fields, can_read, check_fields, exists, load_tensors, save_tensors
 from polytask.plugins.needs import require_plugins
+from polytask.policies.pretrained import pretrained
+from polytask.runs.changes import CHANGE_FIELDS
 from polytask.runs.divergence import not_finite
 from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.transfer import shorten
@@ -46,6 +48,7 @@ FIELDS: Fields = {
     "initialization": dict | None,
     "runs_on_device": int | None,
     "demonstrations": dict | None,  # of a run that began with some: episodes of each task
+    "changes": list | None,  # of the settings since the start; earlier versions did not save them
 }
 LEARNER_FIELDS: Fields = {"net": dict, "optimizer": dict, "grads": dict | None}
 INITIALIZATION_FIELDS: Fields = {
@@ -67,6 +70,20 @@ def locate(path: str | Path) -> Path:
         if not file.is_file():
             raise UserError(f"no checkpoint at '{file}'")
     return file
+
+
+def require_no_name(path: str | Path, instead: str) -> None:
+    """Check that a path is not the name of a policy that comes with the package, unless there is such a file.
+
+    Args:
+        path: What the user gave as checkpoint.
+        instead: The words that use the policy, with {} for its name.
+
+    Raises:
+        UserError: If it is.
+    """
+    if str(path) in pretrained() and not exists(Path(path)):
+        raise UserError(f"no checkpoint at '{path}', which is a pretrained policy: use {instead.format(path)}")
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -109,6 +126,8 @@ def load(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
         check_fields(state["initialization"], INITIALIZATION_FIELDS, file, "initialization.")
     shown = state.get("demonstrations") or {}
     check_fields(shown, dict.fromkeys(shown, int), file, "demonstrations.")
+    if state.get("changes"):
+        check_fields(state, {"changes": [CHANGE_FIELDS]}, file)
     if names := not_finite(state["algo"]):
         raise UserError(f"'{file}' holds non-finite weights ({shorten(names)}); use an older checkpoint")
     return state
@@ -131,5 +150,6 @@ def saved_settings(config: Any) -> dict[str, Any] | None:
     """Return the settings of the run that a command continues or uses, if it names one."""
     if config.checkpoint is None:
         return None
+    require_no_name(config.checkpoint, "init_from={}")
     settings: dict[str, Any] = load(config.checkpoint)["config"]
     return settings

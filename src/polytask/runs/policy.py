@@ -25,7 +25,7 @@ from polytask.policies.files import SUFFIX, open_info, open_policy
 from polytask.policies.info import PolicyInfo
 from polytask.policies.policy import Policy
 from polytask.policies.pretrained import find_pretrained
-from polytask.runs.checkpoint import load, locate
+from polytask.runs.checkpoint import load, locate, require_no_name
 from polytask.runs.checkpoint import saved_settings as checkpoint_settings
 from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.transfer import saved_parts
@@ -72,6 +72,7 @@ def is_file_of_policy(path_or_name: str | Path) -> bool:
 def policy_file(config: PolicyConfig | BenchConfig) -> Path | None:
     """Return the policy file that acts: that of `policy=pretrained`, or `checkpoint=`, if it is one."""
     if config.checkpoint is not None:
+        require_no_name(config.checkpoint, "policy=pretrained suite={}")
         path = Path(config.checkpoint).expanduser()
         return path if path.suffix == SUFFIX else None
     if config.policy != "pretrained":

@@ -17,7 +17,7 @@ from polytask.files import LogRow, exists, read_json, read_json_lines
 from polytask.plugins.loading import load_plugins
 from polytask.plugins.worlds import register_task
 from polytask.policies.policy import Policy
-from polytask.runs.checkpoint import load
+from polytask.runs.checkpoint import load, require_no_name
 from polytask.runs.evaluate import evaluate
 from polytask.runs.file_names import METRICS_FILE, SUMMARY_FILE
 from polytask.runs.policy import load_policy
@@ -152,6 +152,8 @@ def train(suite: str | None = None, **settings: Unpack[TrainSettings]) -> Traine
     if suite is not None:
         given["suite"] = suite
     checkpoint = given.get("checkpoint")
+    if checkpoint is not None:
+        require_no_name(checkpoint, "init_from={}")
     saved = None if checkpoint is None else load(checkpoint)["config"]
     result = run_training(configure(TrainConfig, given, saved=saved))
     return TrainedRun(result.payload["run_dir"])

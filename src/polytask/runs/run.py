@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from polytask.algos import require_apart
-from polytask.config.compose import to_plain, to_yaml
+from polytask.config.compose import compose, to_plain, to_yaml
 from polytask.config.schema import TrainConfig
 from polytask.envs.multi_task import MultiTaskEnv
 from polytask.errors import UserError
@@ -22,6 +22,7 @@ from polytask.files import LogRow, read_json_lines, restore, write_text
 from polytask.files.folder_lock import FolderLock
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.plugins.needs import used_plugins
+from polytask.runs.changes import changes, describe, require_same
 from polytask.runs.checkpoint import load, locate, save
 from polytask.runs.demonstrations import demonstrate
 from polytask.runs.divergence import check_state
@@ -33,8 +34,8 @@ from polytask.runs.history.writer import FOLDER as HISTORY_FOLDER
 from polytask.runs.logger import EpisodeWindow, check_extras
 from polytask.runs.provenance import runs_on_device
 from polytask.runs.setup import build_algo, build_train_env
-from polytask.runs.starts import load_start
-from polytask.runs.transfer import Initialization, initialize
+from polytask.runs.starts import begin, load_start
+from polytask.runs.transfer import Initialization
 from polytask.settings import check_values
 from polytask.types import Algo, VecEnv
 
@@ -60,6 +61,7 @@ class Run:
     seconds: float = 0.0  # duration of all iterations, including those before a resume
     initialization: Initialization | None = None  # what was loaded from a finished run at the start (init_from)
     demonstrations: dict[str, int] | None = None  # episodes of each task that this policy, or its start, was shown
+    changes: list[dict[str, Any]] = field(default_factory=list)  # of its settings, since the start
     runs_on_device: int | None = None  # at most at once, this one included; None: not known
 
     @property
@@ -72,6 +74,16 @@ class Run:
         """Whether a limit on frames, iterations or time is reached."""
         minutes = self.config.max_minutes
         return self.iteration >= self.last_iteration or (minutes is not None and self.seconds >= 60.0 * minutes)
+
+    def limit_reached(self) -> str | None:
+        """Return a line that says which limit is reached and how to go on, or None if the run is not over."""
+        now = {"frames": self.frames, "iterations": self.iteration, "minutes": round(self.seconds / 60.0, 3)}
+        limits = {unit: getattr(self.config, f"max_{unit}") for unit in now}
+        reached = {unit: limit for unit, limit in limits.items() if limit is not None and now[unit] >= limit}
+        if not reached:
+            return None
+        places = " and ".join(f"{now[unit]:,} of {limit:,} {unit}" for unit, limit in reached.items())
+        return f"already at {places}; give {' and '.join(f'max_{unit}=' for unit in reached)} above that to continue"
 
     @property
     def is_unsaved_for_long(self) -> bool:
@@ -143,6 +155,7 @@ class Run:
             "seconds": self.seconds,
             "initialization": self.initialization and asdict(self.initialization),
             "demonstrations": self.demonstrations,
+            "changes": self.changes,
             "runs_on_device": self.runs_on_device,
         }
         if not self.ranks.is_alone:
@@ -161,11 +174,13 @@ class Run:
                 f"demos begin a new run, and checkpoint continues one that began with demos={began_with or 'null'}: "
                 "leave demos out, or use init_from instead of checkpoint"
             )
-        now = asdict(self.env.total_spec)
-        for name, value in now.items():
+        for name, value in asdict(self.env.total_spec).items():
             if state["spec"].get(name, value) != value:
                 raise UserError(f"the checkpoint does not fit: its {name} is {state['spec'][name]}, not {value}")
-        restore(self.algo, state["algo"], "algorithm")
+        self.frames = state.get("frames", state["iteration"] * self.algo.frames_per_iteration)
+        changed = changes(compose(TrainConfig, [], saved=state["config"]), self.config, self.frames)
+        self.changes = [*(state.get("changes") or []), *changed]
+        self._restore_algo(state["algo"], changed)
         worlds = state["env"] if self.ranks.is_alone else state["env"]["ranks"][self.ranks.rank]
         restore(self.env, worlds, "environment")
         restore(self.window, state["window"], "metrics window")
@@ -175,13 +190,22 @@ class Run:
             restore(self.recorder.writer, state["history"], "history")
         self.iteration, self.seconds = state["iteration"], state["seconds"]
         self.saved_iteration, self.saved_seconds = self.iteration, self.seconds
-        self.frames = state.get("frames", self.iteration * self.algo.frames_per_iteration)
         self.config = replace(self.config, init_from=state["config"].get("init_from"), demos=began_with)
         if state.get("initialization") is not None:
             self.initialization = Initialization(**state["initialization"])
         self.demonstrations = state.get("demonstrations")
         known = [each for each in (self.runs_on_device, state.get("runs_on_device")) if each is not None]
         self.runs_on_device = max(known, default=None)
+
+    def _restore_algo(self, state: dict[str, Any], changed: list[dict[str, Any]]) -> None:
+        """Load the state of the algorithm, some of whose settings may have changed."""
+        try:
+            restore(self.algo, state, "algorithm")
+        except UserError as error:
+            if not changed:
+                raise
+            names = ", ".join(each["setting"] for each in changed)
+            raise UserError(f"the checkpoint does not fit {describe(changed)}; leave {names} out") from error
 
     def close(self) -> None:
         """Close the environment and release the folder."""
@@ -227,7 +251,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
             lock.take()
         elif ranks.is_first and config.run_dir is not None:
             check_free(directory)
-        state = None if source is None else load(source)
+        state = None if source is None else _load_same(source, config)
         start = load_start(config)
         history: list[LogRow] = []
         if source is not None and state is not None:
@@ -238,8 +262,7 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
         if state is not None:
             run.restore(state)
         if start is not None:
-            tasks = run.env.spec.tasks
-            run.initialization = initialize(run.algo, tasks, start, str(config.init_from), config.init_rows)
+            run.initialization = begin(run.algo, run.env.spec.tasks, start, config)
             run.demonstrations = start.get("demonstrations")
         if state is None and config.demos is not None:
             shown = demonstrate(run.algo, run.env, config.demos, is_told=ranks.is_first)
@@ -259,6 +282,13 @@ def open_run(config: TrainConfig, ranks: Ranks = ALONE) -> tuple[Run, list[LogRo
     return run, history
 
 
+def _load_same(source: Path, config: TrainConfig) -> dict[str, Any]:
+    """Load the checkpoint that a run continues, and check that it continues as the same experiment."""
+    state = load(source)
+    require_same(str(config.checkpoint), compose(TrainConfig, [], saved=state["config"]), config)
+    return state
+
+
 def _prepare_to_write(run: Run, stack: ExitStack, *, is_new: bool, is_named: bool) -> None:
     """Build the evaluator, claim the folder of a new run, and write its settings and start: the part of rank 0."""
     config = run.config
@@ -269,7 +299,11 @@ def _prepare_to_write(run: Run, stack: ExitStack, *, is_new: bool, is_named: boo
         stack.callback(run.lock.release)
     settings = to_plain(replace(config, run_dir=str(run.directory)))
     write_text(run.directory / CONFIG_FILE, to_yaml(settings))
-    start = {"initialization": run.initialization and asdict(run.initialization), "demonstrations": run.demonstrations}
+    start = {
+        "initialization": run.initialization and asdict(run.initialization),
+        "demonstrations": run.demonstrations,
+        "changes": run.changes,
+    }
     write_text(run.directory / START_FILE, json.dumps(start, indent=2) + "\n")
 
 

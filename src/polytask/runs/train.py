@@ -18,6 +18,7 @@ from polytask.errors import UserError
 from polytask.files import LogRow, finite, read_json_lines, write_text
 from polytask.parallel.ranks import join
 from polytask.result import Result, Table, note
+from polytask.runs.changes import describe
 from polytask.runs.commands import plugin_words
 from polytask.runs.cpu_note import cpu_note
 from polytask.runs.divergence import DivergedError, advice, check_metrics
@@ -45,6 +46,10 @@ def train(config: TrainConfig) -> Result:
                 note(run.initialization.message())
             if (line := cpu_note(run.config, run.env.device)) is not None:
                 note(line)
+        if run.ranks.is_first and (changed := [each for each in run.changes if each["frames"] == run.frames]):
+            note(f"changed since the start: {describe(changed)}")
+        if run.ranks.is_first and config.checkpoint is not None and (line := run.limit_reached()) is not None:
+            note(line)
         return _train(run, history)
     finally:
         run.close()

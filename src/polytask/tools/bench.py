@@ -19,8 +19,7 @@ from polytask.envs.runners import make_runner
 from polytask.result import Result, Table
 from polytask.runs.provenance import provenance
 from polytask.runs.setup import build_algo, build_train_env
-from polytask.runs.starts import load_start
-from polytask.runs.transfer import initialize
+from polytask.runs.starts import begin, load_start
 from polytask.tools.bench_grads import bench_grads
 from polytask.tools.bench_replay import Replay, bench_policy
 
@@ -103,7 +102,7 @@ def _workload(config: BenchConfig, env: MultiTaskEnv) -> Workload:
     if config.what == "train":
         algo = build_algo(config, env.spec, env.device)
         if (start := load_start(config)) is not None:
-            initialize(algo, env.spec.tasks, start, str(config.init_from), config.init_rows)
+            begin(algo, env.spec.tasks, start, config)
         return Workload(lambda: algo.iterate(env), algo.frames_per_iteration, None)
     frames = config.steps * env.spec.num_envs
     policy = bench_policy(config, env)

@@ -14,6 +14,7 @@ from polytask.config.saved import upgrade
 from polytask.envs.options import WorldOptions
 from polytask.errors import UserError
 from polytask.files import Fields, LogRow, can_read, check_fields, exists, read_json, read_json_lines
+from polytask.runs.changes import CHANGE_FIELDS
 from polytask.runs.checkpoint import check_settings
 from polytask.runs.file_names import CONFIG_FILE, INDEX_FILE, METRICS_FILE, OUTPUT, START_FILE, SUMMARY_FILE
 from polytask.runs.report.folders import NOT_A_RUN
@@ -39,7 +40,7 @@ SUMMARY_FIELDS: Fields = {
     "demonstrations": dict | None,
     "parameters": dict | None,
 }
-START_FIELDS: Fields = {"demonstrations": dict | None}
+START_FIELDS: Fields = {"demonstrations": dict | None, "changes": list | None}
 WINDOW = 100  # episodes per task in the training success of a run that did not save the number
 
 
@@ -103,6 +104,11 @@ class RunLog:
         return bool(self.start.get("demonstrations") or self.summary.get("demonstrations"))
 
     @property
+    def changes(self) -> list[dict[str, Any]]:
+        """What changed of the settings when the run was continued; only what it then trained with."""
+        return [each for each in self.start.get("changes") or [] if each["frames"] < self.frames]
+
+    @property
     def runs_on_device(self) -> int | None:
         """The number of runs that shared the device at most, this one included; None if it is not known."""
         return self.summary.get("runs_on_device")
@@ -153,6 +159,8 @@ def read_run(directory: Path) -> RunLog:
         _check_share(rows[-1][f"success/{task}"], f"success/{task}", path)
     start = directory / START_FILE
     began = read_json(start, "record of a run", START_FIELDS) if exists(start) else {}
+    if began.get("changes"):
+        check_fields(began, {"changes": [CHANGE_FIELDS]}, start)
     return RunLog(directory, log.config, rows, _summary(directory / SUMMARY_FILE, log.tasks), began)
 
 

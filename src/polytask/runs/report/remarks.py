@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from polytask.runs.changes import describe
 from polytask.runs.report.pool import MEASURE_NAMES, Pool
 
 
@@ -21,6 +22,11 @@ def remarks(pools: Sequence[Pool]) -> list[str]:
                 why = f"no episode{which} ended" if tasks else "it was not evaluated"
                 lines.append(f"{one.name}: '{log.directory}' is missing from the {MEASURE_NAMES[measure]}: {why}")
         lines += _incomplete(one)
+        lines += [
+            f"{one.name}: '{log.directory}' changed {describe([each])} after {each['frames']:,} frames"
+            for log in one.logs
+            for each in log.changes
+        ]
         fewest, most = one.frames
         if most > 1.01 * fewest:
             lines.append(f"{one.name}: its runs have {fewest:,} to {most:,} frames")
