@@ -43,6 +43,7 @@ def _run_of(config: TaskConfig) -> RunConfig:
     folder = RunFolder(config.root)
     if folder.read() is not None:
         return folder.config()
+    folder.check_free()
     run = RunConfig(run_dir=config.run_dir)
     run.world.kind = world_spec(config.world).name
     return run
