@@ -21,6 +21,7 @@ from polytask.runs.divergence import not_finite
 from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.transfer import shorten
 
+FOREIGN = (".onnx", ".pt2")  # exports for other programs
 FORMAT = 1  # increased when the layout of the file changes
 FIELDS: Fields = {
     "config": dict,
@@ -60,13 +61,28 @@ INITIALIZATION_FIELDS: Fields = {
 
 
 def locate(path: str | Path) -> Path:
-    """Return the checkpoint file for a path to a file or to a run directory."""
+    """Return the checkpoint file for a path to a file or to a run directory.
+
+    Raises:
+        UserError: If there is none. For a folder that contains runs, the line names them.
+    """
     given = Path(path).expanduser()
     with can_read(given):
-        file = given / CHECKPOINT_FILE if given.is_dir() else given
+        is_folder = given.is_dir()
+        if given.suffix in FOREIGN and not is_folder:
+            raise UserError(f"'{given}' is for other programs; load the run, or export it with to=safetensors")
+        file = given / CHECKPOINT_FILE if is_folder else given
         if not file.is_file():
-            raise UserError(f"no checkpoint at '{file}'")
+            raise UserError(f"no checkpoint at '{file}'{_runs_inside(given) if is_folder else ''}")
     return file
+
+
+def _runs_inside(folder: Path) -> str:
+    """Say which runs a folder contains, directly or, as that of a sweep, one level deeper."""
+    found = sorted(folder.glob(f"*/{CHECKPOINT_FILE}")) or sorted(folder.glob(f"*/*/{CHECKPOINT_FILE}"))
+    names = ", ".join(str(file.parent) for file in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"; name one of the runs in this folder: {names}{more}" if found else ""
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

@@ -32,7 +32,6 @@ from polytask.runs.transfer import saved_parts
 
 # The options of the worlds that a policy was trained in, and that another evaluation of it should have, too.
 WORLD_OPTIONS = ("robot", "episode_length", "reward", "goals", "levels", "scan", "reality", "privileged")
-FOREIGN = (".onnx", ".pt2")  # exports for other programs
 
 
 def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") -> Policy:
@@ -52,8 +51,6 @@ def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") ->
     if is_name(path_or_name):
         return open_policy(find_pretrained(str(path_or_name)), device)
     path = Path(path_or_name).expanduser()
-    if path.suffix in FOREIGN:
-        raise UserError(f"'{path}' is for other programs; load the run, or export it with to=safetensors")
     if path.suffix == SUFFIX:
         return open_policy(path, device)
     return policy_of(load(path, without=WORLDS), locate(path), device)
