@@ -16,7 +16,7 @@ from polytask.config.compose import groups_of
 from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.files import Fields, can_read, check_fields, load_tensors, save_tensors
-from polytask.plugins.needs import require_plugins
+from polytask.plugins.needs import ORIGINS, require_plugins
 from polytask.runs.divergence import not_finite
 from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.transfer import shorten
@@ -127,6 +127,25 @@ def load(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
     check_fields(shown, dict.fromkeys(shown, int), file, "demonstrations.")
     if names := not_finite(state["algo"]):
         raise UserError(f"'{file}' holds non-finite weights ({shorten(names)}); use an older checkpoint")
+    return state
+
+
+def load_to_act(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
+    """Read a checkpoint whose policy only acts, which needs no gradient method.
+
+    That of a plug-in that is not loaded is replaced by the default, so that the algorithm can be built.
+
+    Args:
+        path: A file or a run directory.
+        without: Other kinds of plug-ins that are not needed, see `require_plugins`.
+
+    Raises:
+        UserError: As `load`.
+    """
+    state = load(path, ("grads", *without))
+    name = state["config"]["grads"]["name"]
+    if f"grads {name}" in (state.get("plugins") or {}) and ("grads", name) not in ORIGINS:
+        state["config"] = {**state["config"], "grads": {"name": TrainConfig.grads}}
     return state
 
 
