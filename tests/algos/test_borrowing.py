@@ -164,7 +164,7 @@ def test_a_run_that_borrows_is_resumed_bit_for_bit(make: Any) -> None:
 
 
 def test_a_share_without_imitation_is_refused() -> None:
-    with pytest.raises(UserError, match=r"algo.borrow_share finds successes to imitate; set algo.imitation_coef too"):
+    with pytest.raises(UserError, match=r"if there are other tasks, set algo.imitation_coef too"):
         PPOConfig(borrow_share=0.5).check_together("algo.")
 
 

@@ -155,7 +155,7 @@ MISTAKES = [
     (["verify"], "oracle=DIR"),
     (["verify", "oracle=nowhere"], "nowhere"),
     (["report"], "runs=[runs/a,runs/b]"),
-    (["report", "runs=[nowhere]"], "'nowhere' is not a run directory"),
+    (["report", "runs=[nowhere]"], "there is no folder 'nowhere'"),
 ]
 
 

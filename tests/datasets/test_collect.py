@@ -121,6 +121,13 @@ def test_the_same_seed_records_the_same(tmp_path):
     assert not torch.equal(a.obs[0], c.obs[0])
 
 
+def test_one_episode_and_one_shard_are_singular(capsys, tmp_path):
+    assert run("episodes=1", "num_envs=2", f"output={tmp_path / 'x'}") == 0
+    out = capsys.readouterr().out
+    assert "1 episode per task" in out
+    assert f"data set: {tmp_path / 'x'} (1 shard)" in out
+
+
 def test_a_kill_leaves_what_was_whole(tmp_path, monkeypatch):
     save = np.savez_compressed
 

@@ -136,6 +136,8 @@ def test_a_robot_without_an_arm_has_one_camera(capsys, tmp_path):
         (["cameras=[]"], "cameras is empty"),
         (["cameras=[top,top]"], "each camera can be named once"),
         (["width=8"], "width=8 is not valid"),
+        (["export=minari", "cameras=[scene]"], "cameras does not apply: only export=lerobot has pictures"),
+        (["export=null", "height=64"], "height does not apply: only export=lerobot has pictures"),
     ],
 )
 def test_a_mistake_is_one_line(capsys, tmp_path, words, line):

@@ -40,8 +40,12 @@ def test_a_parkour_suite_chooses_its_terrain_unless_told(suite: str, levels: str
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"tasks": ["reach"], "levels": "easy"}, "levels=easy does not apply: tasks of manipulation have no levels"),
-        ({"tasks": ["beam"], "goals": "fixed"}, "goals=fixed does not apply: tasks of parkour have no goals"),
+        ({"tasks": ["reach"], "levels": "easy"}, "levels=easy does not apply to tasks of manipulation"),
+        (
+            {"tasks": ["beam"], "termination_on_success": True},
+            "termination_on_success=true does not apply to tasks of parkour",
+        ),
+        ({"tasks": ["beam"], "goals": "fixed"}, "goals=fixed does not apply to tasks of parkour"),
         ({"tasks": ["beam"], "robot": "panda"}, "unknown robot of parkour 'panda'; known: go1, go1_real"),
         ({"tasks": ["reach"], "robot": "go1"}, "unknown robot of manipulation 'go1'; known: sawyer, panda"),
         ({"tasks": ["reach"], "robbot": "panda"}, "unknown option 'robbot'; did you mean 'robot'?"),

@@ -234,6 +234,30 @@ def test_a_module_of_the_folder_is_a_plug_in_of_every_command(tmp_path, monkeypa
     assert main(["eval", *run_words, "episodes=1"]) == 0, "a command works with the words that train printed"
 
 
+def test_a_policy_that_acts_needs_no_gradient_method(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("my_plugin.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import polytask\n"
+        "from polytask.grads.famo import FAMO, FAMOConfig\n"  # it has a state of its own
+        "@dataclass\nclass FlatConfig(FAMOConfig):\n    name: str = 'flat'\n"
+        "polytask.register_grad(FlatConfig, FAMO)\n"
+    )
+    words = ["tasks=[reach,push]", "grads=flat", "net.hidden=[8]", *TINY, "eval_episodes=0", "video=false"]
+    assert main(["train", *words, "plugins=[my_plugin]", "run_dir=run"]) == 0
+    played = polytask.load_policy("run")([0.0] * 39, "push")
+    for table in (GRADS, GROUPS["grads"]):
+        del table["flat"]
+    ORIGINS.clear()
+    sys.modules.pop("my_plugin")
+    capsys.readouterr()
+    assert main(["eval", "checkpoint=run", "episodes=1"]) == 0
+    assert main(["collect", "checkpoint=run", "episodes=1", "output=data"]) == 0
+    assert torch.equal(torch.as_tensor(polytask.load_policy("run")([0.0] * 39, "push")), torch.as_tensor(played))
+    assert main(["train", "checkpoint=run", "max_iterations=2"]) == 2
+    assert "needs the grads 'flat' of the plug-in 'my_plugin', which is not loaded" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("word", "line"),
     [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from polytask.cli.main import main
 from polytask.config.compose import compose
 from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
@@ -311,3 +312,27 @@ def test_continuing_elsewhere_leaves_the_first_run_alone(unbroken, tmp_path):
 def test_another_seed_gives_another_run(unbroken, tmp_path):
     run(tmp_path / "run", "max_iterations=1", "seed=1")
     assert records(tmp_path / "run")[0]["loss/value"] != records(unbroken)[0]["loss/value"]
+
+
+@pytest.mark.parametrize("words", [("eval",), ("export",), ("collect", "output=data"), ("train",)])
+def test_an_export_for_other_programs_is_named_as_one(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.onnx").write_bytes(b"onnx")
+    assert main([*words, "checkpoint=policy.onnx"]) == 2
+    line = "polytask: 'policy.onnx' is for other programs; load the run, or export it with to=safetensors\n"
+    assert capsys.readouterr().err == line
+
+
+def test_a_folder_of_runs_names_them(tmp_path):
+    for name in ("runs/a", "runs/b", "runs/c", "runs/d", "table/x/seed-0", "empty"):
+        (tmp_path / name).mkdir(parents=True)
+        if name != "empty":
+            (tmp_path / name / "checkpoint.pt").touch()
+    for folder, end in (
+        ("runs", "; name one of the runs in this folder: {0}/runs/a, {0}/runs/b, {0}/runs/c and 1 more"),
+        ("table", "; name one of the runs in this folder: {0}/table/x/seed-0"),
+        ("empty", ""),
+    ):
+        with pytest.raises(UserError) as caught:
+            locate(tmp_path / folder)
+        assert str(caught.value) == f"no checkpoint at '{tmp_path / folder}/checkpoint.pt'" + end.format(tmp_path)

@@ -62,6 +62,14 @@ def test_a_folder_with_a_run_is_refused(tmp_path):
     FolderLock(folder).take()  # the refused claim has released it
 
 
+def test_the_folder_of_an_mtopt_run_is_refused(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    for log in ("", '{"iteration": 1}\n'):
+        (tmp_path / "metrics.jsonl").write_text(log)
+        with pytest.raises(UserError, match="contains a run of `polytask mtopt`; name another run_dir"):
+            check_free(tmp_path)
+
+
 def test_a_mistake_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for words in (["tasks=[rech]"], ["tasks=[reach]", "algo.n=3"], ["tasks=[reach]", "init_from=nowhere"]):

@@ -354,6 +354,12 @@ def test_an_episode_that_a_reset_cuts_off_is_not_kept(tmp_path):
     assert torch.equal(history.episodes.obs[::11], start[[0, 3]])
 
 
+def test_every_without_episodes_to_keep_is_refused(capsys, tmp_path):
+    assert main(["train", "tasks=[reach]", "history.every=2", f"run_dir={tmp_path / 'x'}"]) == 2
+    line = "polytask: history.every=2 does not apply: history.worlds=0 keeps no episodes; set it, too\n"
+    assert capsys.readouterr().err == line
+
+
 @pytest.mark.gpu
 def test_recording_never_waits_for_the_gpu(without_waiting):
     env, writer = PointMass((2, 2), device="cuda"), Kept()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polytask.errors import UserError
 from polytask.settings import setting
 
 
@@ -17,6 +18,12 @@ class HistoryOptions:
         within=(0, 10**7),
     )
     every: int = setting(1, "with history.worlds: keep every n-th episode of each of these worlds", within=(1, 10**9))
+
+    def check_together(self, prefix: str) -> None:
+        """Check that there are episodes to keep some of."""
+        if self.every != 1 and self.worlds == 0:
+            line = f"{prefix}every={self.every} does not apply: {prefix}worlds=0 keeps no episodes; set it, too"
+            raise UserError(line)
 
 
 @dataclass

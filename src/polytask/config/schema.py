@@ -239,11 +239,6 @@ class CollectConfig(EpisodesConfig, PictureOptions):
         is_transient=True,
         within=(1, 10**7),
     )
-    export: str | None = setting(
-        None,
-        "also write <output>/<export> for other libraries: minari, or lerobot with pictures (extra: export)",
-        choices=("minari", "lerobot"),
-    )
 
 
 @dataclass

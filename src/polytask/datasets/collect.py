@@ -48,7 +48,7 @@ def collect(config: CollectConfig) -> Result:
             export.finish()
     env.close()
     files = writer.files
-    payload, lines = files.summary(), [f"data set: {folder} ({len(files.shards)} shards)"]
+    payload, lines = files.summary(), [f"data set: {folder} ({_counted(len(files.shards), 'shard')})"]
     if config.export == "minari":
         payload["minari"] = to_minari(folder, folder / "minari")
         lines.append(f"Minari data sets: {folder / 'minari'}")
@@ -57,8 +57,12 @@ def collect(config: CollectConfig) -> Result:
         lines.append(f"LeRobot data set: {folder / 'lerobot'} ({export.frames} frames)")
     rows = [(name, *one.values()) for name, one in payload["tasks"].items()]
     columns = ("task", "version", "episodes", "steps", "success", "return")
-    title = f"{config.policy or config.checkpoint}: {config.episodes} episodes per task"
+    title = f"{config.policy or config.checkpoint}: {_counted(config.episodes, 'episode')} per task"
     return Result(payload, [Table(title, columns, rows)], lines)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _check(config: CollectConfig) -> Path:

@@ -61,12 +61,12 @@ class LeRobotExport:
         Raises:
             UserError: If a task does not have one of the cameras, or pictures cannot be drawn here.
         """
-        self._env, self._cameras = env, tuple(config.cameras)
+        self._env, self._cameras = env, config.views
         self._tasks = env.config.tasks
         self._layouts: dict[str, list[GeomLayout]] = {}
         self._film = Film(env)
         with ExitStack() as stack:
-            size = (config.width, config.height)
+            size = config.size
             self._renderers = {
                 task.name: stack.enter_context(closing(Renderer(env, task.name, *size))) for task in self._tasks
             }

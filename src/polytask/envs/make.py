@@ -227,7 +227,8 @@ def _fill_in(options: EnvOptions, domain: Domain, ranks: Ranks) -> EnvOptions:
     for name in DOMAIN_OPTIONS:
         given = getattr(options, name)
         if name not in defaults and given is not None:
-            raise UserError(f"{name}={given} does not apply: tasks of {domain.name} have no {name}")
+            text = str(given).lower() if isinstance(given, bool) else given  # as it is typed
+            raise UserError(f"{name}={text} does not apply to tasks of {domain.name}")
         filled[name] = defaults.get(name) if given is None else given
     return replace(options, **filled)
 

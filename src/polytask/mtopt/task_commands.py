@@ -8,11 +8,11 @@ from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from polytask.errors import UserError
+from polytask.errors import UserError, shown
 from polytask.files import can_read
 from polytask.mtopt.config import LabelConfig, RunConfig
 from polytask.mtopt.config.commands import TaskConfig
-from polytask.mtopt.config.world_specs import WorldSpec, world_spec
+from polytask.mtopt.config.world_specs import ROBOT, WorldSpec, world_spec
 from polytask.mtopt.label.server import NEEDS
 from polytask.mtopt.records import Label, TaskInfo
 from polytask.mtopt.roles.collector import skills_of
@@ -43,6 +43,7 @@ def _run_of(config: TaskConfig) -> RunConfig:
     folder = RunFolder(config.root)
     if folder.read() is not None:
         return folder.config()
+    folder.check_free()
     run = RunConfig(run_dir=config.run_dir)
     run.world.kind = world_spec(config.world).name
     return run
@@ -79,11 +80,14 @@ def _add(config: TaskConfig, name: str) -> Result:
         raise UserError("a new task needs a skill and a sentence: skill=wipe sentence='The table is clean.'")
     info, run = TaskInfo(name, config.skill, config.sentence), _run_of(config)
     check_task(info)
+    spec = world_spec(run.world.kind)
+    _check_skill(info.skill, spec)
     pictures = [(_picture(path), value) for value in (True, False) for path in _paths(config, value)]
     tasks = add_task(run.root, info, tasks_of(run))
     _store_examples(config, name, pictures)
     lines = [f"task {name} added to {config.run_dir}: {len(tasks)} of {tasks.slots} places are taken"]
-    lines += _skill_lines(info, world_spec(run.world.kind))
+    if info.name not in spec.graded:
+        lines.append("nothing knows its truth: its success is what people label")
     lines += [f"next: label successes and failures: polytask label run_dir={config.run_dir} tasks=[{name}]"]
     return Result({"task": asdict(info), "place": tasks.index(name), "examples": len(pictures)}, [], lines)
 
@@ -126,13 +130,15 @@ def _store_examples(config: TaskConfig, name: str, pictures: Sequence[tuple[byte
         store.add_labels(labels)
 
 
-def _skill_lines(info: TaskInfo, spec: WorldSpec) -> list[str]:
-    """Say what follows from the skill of a new task in the world of its run."""
-    lines = [] if info.name in spec.graded else ["nothing knows its truth: its success is what people label"]
-    if info.skill not in spec.skills:
-        skills = ", ".join(spec.skills)
-        lines.append(f"world {spec.name} cannot start skill {info.skill} (it has {skills}): import episodes of it")
-    return lines
+def _check_skill(skill: str, spec: WorldSpec) -> None:
+    """Check that a world can start a skill. Where nothing is simulated, the episodes are imported: any skill goes.
+
+    Raises:
+        UserError: If it cannot, so that the task would take a place in vain.
+    """
+    if spec.build is not None and skill not in spec.skills:
+        line = f"skill={shown(skill)} is not valid; world '{spec.name}' has {', '.join(spec.skills)}"
+        raise UserError(f"{line}; in a run of world={ROBOT.name}, whose episodes are imported, any skill goes")
 
 
 def _learn(config: TaskConfig, name: str) -> Result:

@@ -16,13 +16,14 @@ from polytask.config.compose import groups_of
 from polytask.config.schema import TrainConfig
 from polytask.errors import UserError
 from polytask.files import Fields, can_read, check_fields, exists, load_tensors, save_tensors
-from polytask.plugins.needs import require_plugins
+from polytask.plugins.needs import ORIGINS, require_plugins
 from polytask.policies.pretrained import pretrained
 from polytask.runs.changes import CHANGE_FIELDS
 from polytask.runs.divergence import not_finite
 from polytask.runs.file_names import CHECKPOINT_FILE
 from polytask.runs.transfer import shorten
 
+FOREIGN = (".onnx", ".pt2")  # exports for other programs
 FORMAT = 1  # increased when the layout of the file changes
 FIELDS: Fields = {
     "config": dict,
@@ -63,12 +64,19 @@ INITIALIZATION_FIELDS: Fields = {
 
 
 def locate(path: str | Path) -> Path:
-    """Return the checkpoint file for a path to a file or to a run directory."""
+    """Return the checkpoint file for a path to a file or to a run directory.
+
+    Raises:
+        UserError: If there is none. For a folder that contains runs, the line names them.
+    """
     given = Path(path).expanduser()
     with can_read(given):
-        file = given / CHECKPOINT_FILE if given.is_dir() else given
+        is_folder = given.is_dir()
+        if given.suffix in FOREIGN and not is_folder:
+            raise UserError(f"'{given}' is for other programs; load the run, or export it with to=safetensors")
+        file = given / CHECKPOINT_FILE if is_folder else given
         if not file.is_file():
-            raise UserError(f"no checkpoint at '{file}'")
+            raise UserError(f"no checkpoint at '{file}'{_runs_inside(given) if is_folder else ''}")
     return file
 
 
@@ -84,6 +92,14 @@ def require_no_name(path: str | Path, instead: str) -> None:
     """
     if str(path) in pretrained() and not exists(Path(path)):
         raise UserError(f"no checkpoint at '{path}', which is a pretrained policy: use {instead.format(path)}")
+
+
+def _runs_inside(folder: Path) -> str:
+    """Say which runs a folder contains, directly or, as that of a sweep, one level deeper."""
+    found = sorted(folder.glob(f"*/{CHECKPOINT_FILE}")) or sorted(folder.glob(f"*/*/{CHECKPOINT_FILE}"))
+    names = ", ".join(str(file.parent) for file in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"; name one of the runs in this folder: {names}{more}" if found else ""
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -130,6 +146,25 @@ def load(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
         check_fields(state, {"changes": [CHANGE_FIELDS]}, file)
     if names := not_finite(state["algo"]):
         raise UserError(f"'{file}' holds non-finite weights ({shorten(names)}); use an older checkpoint")
+    return state
+
+
+def load_to_act(path: str | Path, without: Collection[str] = ()) -> dict[str, Any]:
+    """Read a checkpoint whose policy only acts, which needs no gradient method.
+
+    That of a plug-in that is not loaded is replaced by the default, so that the algorithm can be built.
+
+    Args:
+        path: A file or a run directory.
+        without: Other kinds of plug-ins that are not needed, see `require_plugins`.
+
+    Raises:
+        UserError: As `load`.
+    """
+    state = load(path, ("grads", *without))
+    name = state["config"]["grads"]["name"]
+    if f"grads {name}" in (state.get("plugins") or {}) and ("grads", name) not in ORIGINS:
+        state["config"] = {**state["config"], "grads": {"name": TrainConfig.grads}}
     return state
 
 

@@ -19,7 +19,7 @@ from polytask.envs.render_progress import RenderProgress
 from polytask.envs.suites import counted
 from polytask.files import Fields, check_fields
 from polytask.result import Result, Table
-from polytask.runs.checkpoint import load, locate
+from polytask.runs.checkpoint import load_to_act, locate
 from polytask.runs.parkour_eval import play_all_levels, terrain_summary, terrain_tables
 from polytask.runs.policy import demonstrations_of, policy_file, saved_settings
 from polytask.runs.setup import Policy, build_env, build_policy, check_noise, check_source
@@ -158,7 +158,7 @@ def training_goals(config: PolicyConfig) -> Goals | None:
     """Return the goals that the policy of a checkpoint was trained on, if they are fixed and the command wants such."""
     if config.checkpoint is None or config.goals != "fixed" or policy_file(config) is not None:
         return None
-    state, path = load(config.checkpoint), locate(config.checkpoint)
+    state, path = load_to_act(config.checkpoint), locate(config.checkpoint)
     if state["config"].get("goals") != "fixed":
         return None
     fields: Fields = {"groups": [{"tasks": [{"vector": Tensor}]}]}

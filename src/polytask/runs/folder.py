@@ -11,7 +11,7 @@ from polytask.errors import UserError
 from polytask.files import can_write, exists, make_folder
 from polytask.files.folder_lock import FolderLock
 from polytask.runs.checkpoint import load
-from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE
+from polytask.runs.file_names import CHECKPOINT_FILE, METRICS_FILE, MTOPT_FILE
 
 
 def choose_folder(config: TrainConfig, source: Path | None) -> Path:
@@ -37,6 +37,8 @@ def check_free(folder: Path) -> None:
     Raises:
         UserError: If the folder contains a run.
     """
+    if exists(folder / MTOPT_FILE):
+        raise UserError(f"'{folder}' contains a run of `polytask mtopt`; name another run_dir")
     metrics, checkpoint = folder / METRICS_FILE, folder / CHECKPOINT_FILE
     has_rows = exists(metrics) and metrics.stat().st_size > 0
     if exists(checkpoint) and (has_rows or load(checkpoint)["iteration"] > 0):

@@ -25,14 +25,12 @@ from polytask.policies.files import SUFFIX, open_info, open_policy
 from polytask.policies.info import PolicyInfo
 from polytask.policies.policy import Policy
 from polytask.policies.pretrained import find_pretrained
-from polytask.runs.checkpoint import load, locate, require_no_name
-from polytask.runs.checkpoint import saved_settings as checkpoint_settings
+from polytask.runs.checkpoint import load, load_to_act, locate, require_no_name
 from polytask.runs.file_names import SUMMARY_FILE
 from polytask.runs.transfer import saved_parts
 
 # The options of the worlds that a policy was trained in, and that another evaluation of it should have, too.
 WORLD_OPTIONS = ("robot", "episode_length", "reward", "goals", "levels", "scan", "reality", "privileged")
-FOREIGN = (".onnx", ".pt2")  # exports for other programs
 
 
 def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") -> Policy:
@@ -52,11 +50,9 @@ def load_policy(path_or_name: str | Path, device: torch.device | str = "cpu") ->
     if is_name(path_or_name):
         return open_policy(find_pretrained(str(path_or_name)), device)
     path = Path(path_or_name).expanduser()
-    if path.suffix in FOREIGN:
-        raise UserError(f"'{path}' is for other programs; load the run, or export it with to=safetensors")
     if path.suffix == SUFFIX:
         return open_policy(path, device)
-    return policy_of(load(path, without=WORLDS), locate(path), device)
+    return policy_of(load_to_act(path, without=WORLDS), locate(path), device)
 
 
 def is_name(path_or_name: str | Path) -> bool:
@@ -88,8 +84,11 @@ def saved_settings(config: PolicyConfig | BenchConfig) -> dict[str, Any] | None:
     """
     file = policy_file(config)
     if file is None:
-        saved = checkpoint_settings(config)
-        return saved and {name: value for name, value in saved.items() if name != "tuning"}
+        if config.checkpoint is None:
+            return None
+        is_training = isinstance(config, TrainConfig)  # `polytask bench` builds all that the run has
+        saved = (load if is_training else load_to_act)(config.checkpoint)["config"]
+        return {name: value for name, value in saved.items() if name != "tuning"}
     info = open_info(file)
     if config.checkpoint is None:  # its tasks were asked for
         return info.worlds
@@ -132,7 +131,7 @@ def demonstrations_of(config: PolicyConfig) -> dict[str, int] | None:
     """Return how many episodes of each task the policy that a config names was shown before its training, if any."""
     if (file := policy_file(config)) is not None:
         return open_info(file).run.get("demonstrations")
-    return None if config.checkpoint is None else load(config.checkpoint).get("demonstrations")
+    return None if config.checkpoint is None else load_to_act(config.checkpoint).get("demonstrations")
 
 
 def weights_of(parts: dict[str, dict[str, Tensor]], layout: ActorLayout, path: Path) -> dict[str, Tensor]:

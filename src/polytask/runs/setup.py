@@ -22,7 +22,7 @@ from polytask.errors import UserError
 from polytask.files import restore
 from polytask.parallel.ranks import ALONE, Ranks
 from polytask.policies.files import open_policy
-from polytask.runs.checkpoint import load
+from polytask.runs.checkpoint import load_to_act
 from polytask.runs.policy import policy_file
 from polytask.settings import check_values
 from polytask.types import Algo, EnvSpec, VecEnv
@@ -111,7 +111,7 @@ def build_policy(config: PolicyConfig | BenchConfig, env: VecEnv, *, explore: bo
         _check_size("policy", policy.info.obs_dim, env)
         return policy.for_tasks(env.spec.tasks)
     if config.checkpoint is not None:
-        return load_policy(load(config.checkpoint), env, explore=explore)
+        return load_policy(load_to_act(config.checkpoint), env, explore=explore)
     if config.policy == "scripted":
         return ScriptedPolicy(env)
     generator = torch.Generator(env.device).manual_seed(config.seed)

@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import asdict
+from importlib.util import find_spec
 
 import pytest
 from helpers.tiny_run import tiny
 
+from polytask.cli.main import main
 from polytask.config.compose import compose
 from polytask.errors import UserError
 from polytask.mtopt.config import LabelConfig, RunConfig
@@ -110,6 +112,39 @@ def test_records_of_jobs_that_were_not_saved_are_dropped(tmp_path):
     assert again.begin(tiny(tmp_path))["controller"] == state
     again.close()
     assert again.records() == [{"iteration": 1, "kind": "collect", "episodes": 4.0}]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("config.yaml", "a run of `polytask train`"),
+        ("checkpoint.pt", "a run of `polytask train`"),
+        ("index.json", "a sweep or a data set"),
+        (None, "the log of a run without its run.json"),
+    ],
+)
+def test_the_folder_of_something_else_is_refused_and_unchanged(tmp_path, capsys, name, what):
+    root = tmp_path / "mine"
+    root.mkdir()
+    for file in ("metrics.jsonl", *([name] if name else [])):
+        (root / file).write_text('{"iteration": 1}\n')
+    before = {path.name: path.read_bytes() for path in root.iterdir()}
+    task = ("task", "add", "name=lift-it", "skill=lift", "sentence=Lifted.")
+    under_ray = [("run", "runtime=ray")] if find_spec("ray") else []
+    for words in (("run",), *under_ray, ("collect",), ("train",), task, ("status",)):
+        assert main(["mtopt", *words, f"run_dir={root}"]) == 2
+        assert capsys.readouterr().err == f"polytask: '{root}' contains {what}; name another run_dir\n"
+    with pytest.raises(UserError, match="contains"):
+        RunFolder(root).begin(tiny(root))
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == before
+
+
+def test_what_an_interrupted_start_leaves_is_no_reason_against_a_new_run(tmp_path):
+    begin(tmp_path)
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "notes.txt").write_text("mine")
+    begin(tmp_path)
+    assert RunFolder(tmp_path).config() == tiny(tmp_path)
 
 
 def test_what_is_no_run_is_refused_in_one_line(tmp_path):

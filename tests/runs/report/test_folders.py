@@ -52,6 +52,19 @@ def test_what_means_no_run_is_refused(runs):
         find_runs(["empty"])
     with pytest.raises(UserError, match=r"no run matches 'nothing\*'"):
         find_runs(["nothing*"])
+    with pytest.raises(UserError, match=r"^there is no folder 'nothere'$"):
+        find_runs(["nothere"])
+
+
+def test_a_run_of_mtopt_is_named_as_one(runs, capsys):
+    (runs / "bins").mkdir()
+    (runs / "bins/run.json").write_text("{}")
+    (runs / "bins/metrics.jsonl").write_text('{"iteration": 1, "kind": "collect"}\n')
+    line = r"'bins' is a run of `polytask mtopt`.*see `polytask mtopt status run_dir=bins`"
+    with pytest.raises(UserError, match=line):
+        find_runs(["bins"])
+    assert names(find_runs(["*"])) == names(find_runs(["other", "sweep"]))
+    assert "'bins' is a run of `polytask mtopt`; it is left out\n" in capsys.readouterr().err
 
 
 def test_a_run_that_has_only_begun_is_left_out_with_a_note(runs, capsys):

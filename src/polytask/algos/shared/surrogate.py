@@ -207,7 +207,8 @@ class SurrogateConfig(OnPolicyConfig):
                 raise UserError(f"{name}_std and {prefix}search_std bound the same noise; set only one")
         if self.borrow_share > 0 and self.imitation_coef == 0:
             raise UserError(
-                f"{prefix}borrow_share finds successes to imitate; set {prefix}imitation_coef too, or leave it out"
+                f"{prefix}borrow_share finds what other tasks succeed with, to imitate it; if there are other tasks, "
+                f"set {prefix}imitation_coef too, else leave it out"
             )
         if self.imitation_steps != SurrogateConfig.imitation_steps and self.imitation_coef == 0:
             raise UserError(

@@ -23,7 +23,17 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from polytask.errors import UserError, shown
-from polytask.files import Fields, JsonLines, LogRow, check_fields, finite, read_json, read_json_lines, write_text
+from polytask.files import (
+    Fields,
+    JsonLines,
+    LogRow,
+    check_fields,
+    exists,
+    finite,
+    read_json,
+    read_json_lines,
+    write_text,
+)
 from polytask.files.folder_lock import FolderLock
 from polytask.mtopt import run_tasks
 from polytask.mtopt.config import LabelConfig, RunConfig
@@ -36,6 +46,13 @@ from polytask.settings import check_values, fill
 FILE_NAME = run_tasks.STATE
 METRICS = "metrics.jsonl"
 FORMAT = 1  # raised when the layout changes
+# What other commands leave in their folders, and whose it is.
+FOREIGN = {
+    "config.yaml": "a run of `polytask train`",
+    "checkpoint.pt": "a run of `polytask train`",
+    "index.json": "a sweep or a data set",
+    METRICS: f"the log of a run without its {FILE_NAME}",
+}
 _CONTROLLER: Fields = {
     "round": int,
     "phase": str,
@@ -102,6 +119,7 @@ class RunFolder:
         """
         state = self.read()
         if state is None:
+            self.check_free()
             raise UserError(
                 f"there is no run in '{self.root}'; start one with `polytask mtopt run run_dir={self.root}`"
             )
@@ -128,6 +146,22 @@ class RunFolder:
             raise UserError(f"'{self.path}' holds settings that cannot be read: {reason}") from error
         return config
 
+    def check_free(self) -> None:
+        """Check that a new run may use the folder, unless it has a run already.
+
+        What an interrupted start, `polytask mtopt task add` or the labelling page leave is no reason against it, nor
+        are files that polytask does not write.
+
+        Raises:
+            UserError: If it contains what another command wrote: a run would overwrite its log.
+        """
+        if exists(self.path):
+            return
+        for name, what in FOREIGN.items():
+            file = self.root / name
+            if exists(file) and (name != METRICS or file.stat().st_size > 0):
+                raise UserError(f"'{self.root}' contains {what}; name another run_dir")
+
     def lock(self) -> None:
         """Lock the run for this process, until `close` or the end of the process.
 
@@ -140,8 +174,9 @@ class RunFolder:
         """Compare settings with those of the run, if there is one.
 
         Raises:
-            UserError: If a setting that must not change within a run differs.
+            UserError: If a setting that must not change within a run differs, or the folder contains something else.
         """
+        self.check_free()
         state, plain, slots = self.read(), asdict(config), run_tasks.tasks_of(config).slots
         if config.task_slots not in (None, slots):
             raise UserError(f"the run in '{self.root}' has task_slots={slots}, not {config.task_slots}")
@@ -162,8 +197,9 @@ class RunFolder:
 
         Raises:
             BusyError: If another process has the run.
-            UserError: If a setting that must not change within a run differs.
+            UserError: If a setting that must not change within a run differs, or the folder contains something else.
         """
+        self.check_free()  # before the lock, which is a file in the folder
         self.lock()
         try:
             self.check(config)

@@ -9,7 +9,7 @@ from pathlib import Path
 from polytask.errors import UserError
 from polytask.files import can_read, exists
 from polytask.result import note
-from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE
+from polytask.runs.file_names import CONFIG_FILE, METRICS_FILE, MTOPT_FILE
 
 NOT_A_RUN = f"it has no {METRICS_FILE} with a row, or no {CONFIG_FILE}"
 
@@ -58,8 +58,16 @@ def _inside(folder: Path, *, is_certain: bool = True) -> list[Path]:
     Raises:
         UserError: If there is none although the user said so (`is_certain`).
     """
+    if exists(folder / MTOPT_FILE):
+        what = f"'{folder}' is a run of `polytask mtopt`"
+        if is_certain:
+            raise UserError(f"{what}, which has no report; see `polytask mtopt status run_dir={folder}`")
+        note(f"{what}; it is left out")
+        return []
     if exists(folder / METRICS_FILE) or exists(folder / CONFIG_FILE):
         return [folder]
+    if is_certain and not exists(folder):
+        raise UserError(f"there is no folder '{folder}'")
     with can_read(folder):
         configs = sorted(folder.rglob(CONFIG_FILE)) if folder.is_dir() else []
         found = [config.parent for config in configs if _has_rows(config.parent)]

@@ -27,6 +27,7 @@ def run_ray(config: RunConfig, report: Report, stops: Stops = ()) -> Evaluation 
     folder = RunFolder(config.root)
     try:
         if folder.root.is_dir():  # a run that is refused is refused before Ray starts and before anything is written
+            folder.check_free()
             folder.lock()
             folder.check(config)
         return _run(config, report, folder, stops)
