@@ -33,7 +33,14 @@ def finished(tmp_path_factory):
     return directory
 
 
-OPTIONAL = ("frames", "initialization", "plugins", "demonstrations", "runs_on_device")  # may be missing in a checkpoint
+OPTIONAL = (
+    "frames",
+    "initialization",
+    "plugins",
+    "changes",
+    "demonstrations",
+    "runs_on_device",
+)  # may be missing in a checkpoint
 
 
 def places(value, prefix=()):
@@ -76,7 +83,7 @@ def test_every_field_of_a_checkpoint_may_be_missing_or_wrong(finished, tmp_path,
     original = load(finished)
     run, _ = open_run(compose(TrainConfig, [*WORDS, f"run_dir={tmp_path / 'run'}"]))
     env, path = build_env(run.config, num_envs=2), tmp_path / "a.pt"
-    for module in ("setup", "policy"):  # composing is slow, and always the same
+    for module in ("setup", "policy", "run"):  # composing is slow, and always the same
         monkeypatch.setattr(f"polytask.runs.{module}.compose", lambda *words, saved: run.config)
 
     def read(place):
