@@ -34,7 +34,7 @@ def test_an_added_task_is_solved_by_its_expert(tmp_path: Path) -> None:
 def test_a_policy_is_trained_and_loaded(tmp_path: Path) -> None:
     out = run(tmp_path, "train", *TINY, "run_dir=here")
     assert "2 iterations, 64 frames, files in here:" in out
-    assert "checkpoint.pt, config.yaml, curves.png, lock, metrics.jsonl, summary.json" in out
+    assert "checkpoint.pt, config.yaml, curves.png, lock, metrics.jsonl, start.json, summary.json" in out
     lines = run(tmp_path, "load_policy", "here").splitlines()
     assert [line.split()[0] for line in lines] == ["reach", "drawer-close"]
     assert all(line.endswith("of 4 episodes succeeded") for line in lines)

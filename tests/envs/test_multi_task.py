@@ -174,7 +174,7 @@ def test_a_success_may_end_the_episode() -> None:
         assert_close(step.obs[~ended], step.next_obs[~ended])
     metrics = env.pop_metrics()
     assert metrics["success"].item() == metrics["episodes"].item() == ends > 8  # some worlds succeeded twice
-    with pytest.raises(UserError, match="tasks of parkour have no termination_on_success"):
+    with pytest.raises(UserError, match="termination_on_success=true does not apply to tasks of parkour"):
         polytask.make(tasks=["flat"], termination_on_success=True)
 
 

@@ -255,7 +255,7 @@ def test_unfinished_rows_in_memory_are_only_those_of_running_episodes(unbroken):
         (["history.worlds=-1"], "history.worlds=-1 is not valid; it must be at least 0"),
         (["history.worlds=1", "history.every=0"], "history.every=0 is not valid; it must be at least 1"),
         (["history=true"], "'history' is a group of settings; set one of them"),
-        (["history.world=1"], "unknown key 'history.world'; did you mean 'worlds'?"),
+        (["history.world=1"], "unknown key 'history.world'; did you mean 'history.worlds'?"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(capsys, tmp_path, words, line):
